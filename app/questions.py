@@ -1,0 +1,91 @@
+"""What a panel may ask about the run: frozen questions, answered on the compute thread by ``app.engine``.
+
+A question is plain data, so equal questions have equal answers for the same run. Nothing here computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from model.readings import Sampling
+
+
+@dataclass(frozen=True)
+class AskHead:
+    """Scores and weights of a head → ``HeadPicture``. ``rows`` and ``columns`` None mean all; ``pixels`` bounds each side."""
+
+    layer: int
+    head: int
+    rows: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None
+    pixels: int = 512
+
+
+@dataclass(frozen=True)
+class AskAtlas:
+    """Thumbnails and scores of all heads → ``HeadAtlas``. ``pixels`` bounds a thumbnail's side."""
+
+    pixels: int = 64
+
+
+@dataclass(frozen=True)
+class AskRow:
+    """One query row → ``RowReading``."""
+
+    layer: int
+    head: int
+    query: int
+
+
+@dataclass(frozen=True)
+class AskCell:
+    """One cell in numbers → ``CellReading``."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class AskPlanes:
+    """Rotation planes of a cell → ``PlaneReading``."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class AskCache:
+    """The KV cache → ``CacheReading``. ``positions`` bounds how many positions are brought over."""
+
+    positions: int = 512
+
+
+@dataclass(frozen=True)
+class AskNextToken:
+    """What follows a row → ``NextTokenReading``."""
+
+    query: int
+    count: int
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class AskLedger:
+    """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]`` (model.ledger)."""
+
+    layer: int
+
+
+@dataclass(frozen=True)
+class AskCheck:
+    """Cached against full logits of the last row → ``CachedCheck``."""
+
+
+Question: TypeAlias = (
+    AskHead | AskAtlas | AskRow | AskCell | AskPlanes | AskCache | AskNextToken | AskLedger | AskCheck
+)

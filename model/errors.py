@@ -1,0 +1,67 @@
+"""The exceptions that the model package raises.
+
+Every message is one plain sentence for the person in front of the window: what was found, what was expected, and what
+to do. Nothing here knows who shows it.
+"""
+
+from __future__ import annotations
+
+
+class RopewalkError(Exception):
+    """Anything Ropewalk can explain in a sentence; ``details`` may hold what is folded under it."""
+
+    def __init__(self, sentence: str, details: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.details = details
+
+
+class ConfigError(RopewalkError):
+    """A model description that contradicts itself, with both numbers in the message."""
+
+
+class ShapeError(RopewalkError):
+    """A tensor whose shape contradicts the config, with both shapes in the message."""
+
+
+class PositionError(RopewalkError):
+    """A position past the limit of the model."""
+
+
+class PromptError(RopewalkError):
+    """A prompt that cannot be run: empty, too long, or not encodable."""
+
+
+class DeviceError(RopewalkError):
+    """A device or dtype that is not there."""
+
+
+class CheckpointError(RopewalkError):
+    """A file that cannot be opened as a checkpoint."""
+
+
+class HookError(RopewalkError):
+    """A hook point that does not exist or may not be changed."""
+
+
+class AttentionError(RopewalkError):
+    """A call that the attention kernel would crash on or silently answer wrongly."""
+
+
+class TraceError(RopewalkError):
+    """A question a trace cannot answer, such as a row beyond its end."""
+
+
+class TokenizerError(RopewalkError):
+    """Text that a tokenizer cannot encode, or a tokenizer that cannot be read."""
+
+
+class TrainingError(RopewalkError):
+    """A training run that cannot start or go on."""
+
+
+class Cancelled(RopewalkError):
+    """The person cancelled; nothing is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__("Cancelled.")

@@ -1,0 +1,345 @@
+"""Answers to questions about a run: frozen records of numpy arrays and plain numbers.
+
+These are what crosses from the compute thread to the window. Arrays are read-only float32 unless a field says float64.
+No torch and no Qt here; nothing here computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.config import ModelConfig
+from model.spec import AttentionSpec
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+TokenKind = Literal["text", "special", "bytes"]
+TileKind = Literal["scores", "weights"]
+Reduction = Literal["exact", "max", "mean", "sampled"]
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """One token as a person should read it.
+
+    Attributes
+    ----------
+    text
+        Spaces as ``·``, newlines as ``⏎``, tabs as ``⇥``, raw bytes as hex such as ``<E4>``; never empty.
+    kind
+        Ordinary text, a special token such as ``<s>``, or raw bytes that are not a character on their own.
+    group, character
+        Tokens that together are the bytes of one character share a ``group`` number (else −1), and the first of them
+        carries that ``character``.
+    """
+
+    id: int
+    text: str
+    kind: TokenKind = "text"
+    group: int = -1
+    character: str = ""
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What is open: shown in the bar and in the status line."""
+
+    name: str
+    path: str
+    config: ModelConfig
+    parameters: int
+    weight_bytes: int
+    device: str
+    dtype: str
+    family: str = "ropewalk"
+    has_tokenizer: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The trace on screen, described. The tensors stay behind; ``run_id`` says which they are.
+
+    Attributes
+    ----------
+    run_id
+        Grows with every prefill; a decode step keeps it.
+    length, prefill
+        Rows now in view (S) and how many of them the prompt gave; rows from ``prefill`` on were decoded.
+    newest
+        Rows that exist; ``length`` is smaller after a step back.
+    first_logit_row
+        Logits are kept for rows from here on.
+    """
+
+    run_id: int
+    model: ModelCard
+    specs: tuple[AttentionSpec, ...]
+    prompt: str
+    tokens: tuple[TokenText, ...]
+    length: int
+    prefill: int
+    newest: int
+    first_logit_row: int
+    seconds: float = 0.0
+    trace_bytes: int = 0
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's config."""
+        return self.model.config
+
+    @property
+    def steps(self) -> int:
+        """Decode steps in view."""
+        return self.length - self.prefill
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A rectangle of one head's scores or weights, reduced to at most the pixels asked for.
+
+    Attributes
+    ----------
+    rows, columns
+        The half-open ranges of query and key rows that the picture covers.
+    values
+        [h, w]; the value where ``visible``, 0 where masked. Scores are scaled and soft-capped.
+    visible
+        [h, w]; False where every cell under the pixel is masked.
+    raw
+        [h, w] scores as they are before the mask (only for ``kind == "scores"``), else None.
+    reduction
+        ``exact`` when a pixel is one cell; else how a pixel stands for the cells it covers.
+    """
+
+    kind: TileKind
+    layer: int
+    head: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    values: Floats
+    visible: Bools
+    raw: Floats | None = None
+    reduction: Reduction = "exact"
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPicture:
+    """Everything the score panel shows of one head: scores before and after the mask, and the weights."""
+
+    layer: int
+    head: int
+    kv_head: int
+    scores: Tile
+    weights: Tile
+
+
+@dataclass(frozen=True, eq=False)
+class HeadAtlas:
+    """Small pictures of every head, and their scores.
+
+    Attributes
+    ----------
+    thumbnails
+        [L, H, n, n] weights, reduced by ``reduction``; masked cells are NaN.
+    scores
+        Name → [L, H] float64; NaN where the score is not defined for this prompt.
+    formulas
+        Name → the formula in words and symbols.
+    undefined
+        Name → why the score is not defined here, for those that are not.
+    """
+
+    thumbnails: Floats
+    reduction: Reduction
+    scores: dict[str, Doubles]
+    formulas: dict[str, str]
+    undefined: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RowReading:
+    """One query row of one head, computed in float64.
+
+    Attributes
+    ----------
+    scores
+        [S] scaled and soft-capped, as before the mask.
+    weights, visible
+        [S] after softmax; whether the key is visible to the query.
+    lse
+        log Σ exp(score) over the visible keys (and the sink, where there is one); +inf when nothing is visible.
+    entropy
+        −Σ w ln w in nats.
+    sink_weight
+        The share of the sink logit, 0 where the layer has none.
+    """
+
+    layer: int
+    head: int
+    query: int
+    scores: Doubles
+    weights: Doubles
+    visible: Bools
+    lse: float
+    entropy: float
+    sink_weight: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class CellReading:
+    """One attention cell in numbers, computed in float64 from the run's own Q', K' and lse.
+
+    ``dot`` is q'·k'; ``scaled`` is scale·dot; ``score`` is after the soft cap; ``weight`` is 0 where masked.
+    ``hidden_because`` is empty for a visible key, else the reason in words.
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    sharing: tuple[int, ...]
+    query: int
+    key: int
+    q: Doubles
+    k: Doubles
+    dot: float
+    scale: float
+    scaled: float
+    cap: float | None
+    score: float
+    hidden_because: str
+    lse: float
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneReading:
+    """The rotation planes of one head for one (query, key).
+
+    Attributes
+    ----------
+    features
+        [F, 2] which two features of the head make plane i (F = d_rot/2 planes).
+    query_frequencies, key_frequencies
+        θ_i in radians per position that rotated this query and this key (they differ only where the rule depends
+        on the length).
+    q_before, k_before, q_after, k_after
+        [F, 2] the two features of each plane before and after rotation.
+    shares
+        [F] scale · (q_after · k_after) of each plane.
+    rest
+        The share of the features that do not turn; shares and rest add up to ``scaled``, the score before soft cap
+        and mask.
+    approximate
+        Whether the vectors before rotation were undone from a half-precision trace (off by up to 0.03).
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    query: int
+    key: int
+    query_position: int
+    key_position: int
+    features: NDArray[np.int64]
+    query_frequencies: Doubles
+    key_frequencies: Doubles
+    factor: float
+    q_before: Doubles
+    k_before: Doubles
+    q_after: Doubles
+    k_after: Doubles
+    shares: Doubles
+    rest: float
+    scaled: float
+    scale: float
+    approximate: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CacheReading:
+    """The KV cache as it stands.
+
+    Attributes
+    ----------
+    keys, values
+        [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
+    bytes_measured
+        Bytes of the rows in use, counted from the tensors.
+    bytes_reserved
+        Bytes of the storage, growth room included.
+    bytes_formula
+        2 · B · S · L · Hkv · Dh · bytes per number.
+    """
+
+    keys: Floats
+    values: Floats
+    stride: int
+    length: int
+    prefill: int
+    bytes_measured: int
+    bytes_reserved: int
+    bytes_formula: int
+    bytes_per_token: int
+    bytes_full_heads: int
+    bytes_one_head: int
+    dtype: str
+    windows: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One possible next token. ``kept`` says whether top-k and top-p leave it in the draw."""
+
+    token: TokenText
+    logit: float
+    probability: float
+    drawn_probability: float
+    kept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class NextTokenReading:
+    """What the model expects after row ``query``.
+
+    ``probability`` of a candidate is softmax(logits); ``drawn_probability`` is after temperature, top-k and top-p.
+    ``actual`` is the token that really follows in the run, None at the end. ``replayed`` says that the logits were
+    recomputed for this row because the trace does not keep them.
+    """
+
+    query: int
+    candidates: tuple[Candidate, ...]
+    entropy: float
+    actual: Candidate | None
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn: temperature 0 is greedy; top_k 0 and top_p 1 leave everything in."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class CachedCheck:
+    """The proof that decoding by steps equals the full prefix: the largest difference of the last row's logits."""
+
+    rows: int
+    difference: float
+    tolerance: float
+    explained: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is within the tolerance of the dtype."""
+        return self.difference <= self.tolerance

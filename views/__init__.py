@@ -1,0 +1,1 @@
+"""What the person sees: widgets and pictures. Numpy in, pixels out; torch is never imported here."""

@@ -1,0 +1,151 @@
+"""The contract of a panel: what it depends on, what it asks, and how it draws.
+
+A panel reads the selection and the run, asks one question at a time, and draws the answer. It sends intent through
+``session.selection.update`` or the session's own verbs; it never touches another panel. A hidden panel asks nothing
+and remembers that it is stale.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.questions import Question
+from app.selection import Hover, Selection
+from app.session import Session
+from model.readings import Run
+
+
+class Panel(QWidget):
+    """Base of all panels.
+
+    A subclass sets ``name`` (unique, used by keys, snapshots and layouts), ``title`` and ``depends`` (the selection
+    fields whose change calls for a new question), builds its widgets into ``self.body``, and overrides
+    :meth:`question`, :meth:`show_answer` and, where it has cheap marks to move, :meth:`show_selection` and
+    :meth:`show_hover`.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    depends: ClassVar[frozenset[str]] = frozenset()
+    marks: ClassVar[frozenset[str]] = frozenset()
+    """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.draws = 0
+        """How often an answer was drawn; tests count it."""
+        self._stale = True
+        self.setObjectName(self.name)
+        self.heading = plain_label(self.title, "heading")
+        self.subtitle = plain_label("", "subtitle")
+        self.notice = plain_label("", "notice")
+        self.notice.setWordWrap(True)
+        self.notice.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.head_row = QHBoxLayout()
+        self.head_row.addWidget(self.heading)
+        self.head_row.addWidget(self.subtitle, 1)
+        self.body = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(16, 12, 16, 12)
+        outer.setSpacing(8)
+        outer.addLayout(self.head_row)
+        outer.addWidget(self.body, 1)
+        outer.addWidget(self.notice, 1)
+        self.explain("Nothing has been run yet: type a prompt and press Run.")
+        session.run_changed.connect(self._on_run)
+        session.selection.changed.connect(self._on_selection)
+        session.selection.hovered.connect(self._on_hover)
+
+    # What a subclass overrides ------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """What this panel needs to draw; None when the run and selection alone are enough."""
+        return None
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw. ``answer`` is None when :meth:`question` returned None."""
+
+    def show_selection(self, selection: Selection) -> None:
+        """Move marks; called for changes in ``marks`` and after every answer."""
+
+    def show_hover(self, hover: Hover) -> None:
+        """Move the hover mark."""
+
+    def theme_changed(self) -> None:
+        """Take new colours and font sizes from ``views.theme.current()`` and repaint."""
+
+    def close_down(self) -> None:
+        """Stop timers; called when the window closes."""
+
+    # What a subclass calls ----------------------------------------------------------------------------------------
+
+    def explain(self, why: str) -> None:
+        """Say in the panel why it has nothing to show; an empty string brings the body back."""
+        self.notice.setText(why)
+        self.notice.setVisible(bool(why))
+        self.body.setVisible(not why)
+
+    def describe(self, subtitle: str) -> None:
+        """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
+        self.subtitle.setText(subtitle)
+
+    def refresh(self) -> None:
+        """Ask again now if visible, else remember to."""
+        self._stale = True
+        if self.isVisible():
+            self._ask()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what was missed while hidden."""
+        super().showEvent(event)
+        if self._stale:
+            self._ask()
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self.refresh()
+
+    def _on_selection(self, before: Selection, after: Selection) -> None:
+        changed = before.differences(after)
+        if changed & self.depends:
+            self.refresh()
+        elif changed & self.marks and self.session.run is not None:
+            self.show_selection(after)
+
+    def _on_hover(self, hover: Hover) -> None:
+        if self.isVisible() and self.session.run is not None:
+            self.show_hover(hover)
+
+    def _ask(self) -> None:
+        run = self.session.run
+        if run is None:
+            return
+        self._stale = False
+        question = self.question(run, self.session.selection.now)
+        if question is None:
+            self._draw(None)
+        else:
+            self.session.ask(self.name, question, self._draw)
+
+    def _draw(self, answer: Any) -> None:
+        run = self.session.run
+        if run is None:
+            return
+        self.explain("")
+        self.draws += 1
+        self.show_answer(run, self.session.selection.now, answer)
+        self.show_selection(self.session.selection.now)
+
+
+def plain_label(text: str, role: str = "body") -> QLabel:
+    """Make a label that never takes its text for markup; ``role`` picks its place in the type scale."""
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setProperty("role", role)
+    return label
