@@ -7,16 +7,19 @@ and remembers that it is stale.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.questions import Question
 from app.selection import Hover, Selection
-from app.session import Session
 from model.readings import Run
+
+if TYPE_CHECKING:
+    from app.session import Session
 
 
 class Panel(QWidget):
@@ -34,12 +37,16 @@ class Panel(QWidget):
     marks: ClassVar[frozenset[str]] = frozenset()
     """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
 
+    drawn = Signal()
+    """An answer has been drawn; a snapshot waits for it."""
+
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
         self.draws = 0
         """How often an answer was drawn; tests count it."""
         self._stale = True
+        self._awaited: set[str] = set()
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
         self.subtitle = plain_label("", "subtitle")
@@ -100,6 +107,23 @@ class Panel(QWidget):
         if self.isVisible():
             self._ask()
 
+    def ask(self, question: Question, answer: Callable[[Any], None], part: str = "") -> None:
+        """Ask a question of this panel's own; ``part`` names a second one beside the main picture."""
+        slot = f"{self.name}.{part}" if part else self.name
+        self._awaited.add(slot)
+
+        def arrived(reading: Any) -> None:
+            self._awaited.discard(slot)
+            answer(reading)
+            self.drawn.emit()
+
+        self.session.ask(slot, question, arrived)
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for has been drawn."""
+        return not self._stale and not self._awaited
+
     # How it works -------------------------------------------------------------------------------------------------
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -131,7 +155,7 @@ class Panel(QWidget):
         if question is None:
             self._draw(None)
         else:
-            self.session.ask(self.name, question, self._draw)
+            self.ask(question, self._draw)
 
     def _draw(self, answer: Any) -> None:
         run = self.session.run
