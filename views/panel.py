@@ -154,6 +154,7 @@ class Panel(QWidget):
         question = self.question(run, self.session.selection.now)
         if question is None:
             self._draw(None)
+            self.drawn.emit()
         else:
             self.ask(question, self._draw)
 

@@ -1,0 +1,1 @@
+"""Files that travel with the program: fonts, the bundled model, lessons."""
