@@ -86,7 +86,7 @@ class RopeConfig:
             raise ConfigError(f"Explicit RoPE frequencies cannot be combined with the scaling rule {self.scaling!r}.")
         if self.scaling == "longrope" and (self.short_factor is None or self.long_factor is None):
             raise ConfigError("The longrope rule needs both short_factor and long_factor lists.")
-        if self.scaling in ("llama3", "yarn", "longrope") and self.original_max_position is None:
+        if self.scaling in ("dynamic", "llama3", "yarn", "longrope") and self.original_max_position is None:
             raise ConfigError(f"The {self.scaling} rule needs original_max_position, the length before stretching.")
         if self.scaling == "llama3" and not self.low_freq_factor < self.high_freq_factor:
             raise ConfigError(
@@ -265,7 +265,8 @@ class ModelConfig:
                 values = getattr(rope, name)
                 if values is not None and len(values) != width // 2:
                     raise ConfigError(
-                        f"RoPE's {name} has {len(values)} numbers, but a rotary width of {width} has {width // 2} planes."
+                        f"RoPE's {name} has {len(values)} numbers, but a rotary width of {width} makes {width // 2} "
+                        "planes."
                     )
 
     def _check_layer_lists(self) -> None:

@@ -1,0 +1,498 @@
+"""Grouped-query attention: projections, QK-norm, rotation, and two ways to blend the values.
+
+The **fused** branch never holds a T × S matrix and returns the log-sum-exp of every row beside its output. The
+**explicit** branch makes every intermediate matrix, for reading and for comparison. :func:`fused_kernel` is the only
+caller of PyTorch's raw CPU kernel, which crashes on or silently mis-answers several kinds of input.
+
+Letters: B batch, T queries of this call, P past, S = P + T keys, H query heads, Hkv kv heads, Dh head width,
+G = H / Hkv query heads that share a kv head. Row i of a call stands at row P + i of the run. A query sees a key when
+the key is not later (causal), not further back than the window, and not padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from model.cache import KvCache
+from model.config import Branch, ModelConfig
+from model.errors import AttentionError
+from model.norms import QkNorm
+from model.probes import HookPoint
+from model.rope import rotate
+from model.spec import AttentionSpec, RotationSegment
+
+BLOCK_ELEMENTS = 1 << 23
+"""Scores a row block may hold at once (32 MiB in float32)."""
+WINDOW_BLOCK = 256
+"""Queries per kernel call under a sliding window; a call looks at WINDOW_BLOCK + W keys."""
+KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What attention gives back.
+
+    Attributes
+    ----------
+    out
+        [B, H, T, Dh], the blended values; 0 for a row that sees nothing.
+    lse
+        [B, H, T] float32, log Σ exp(score) over visible keys and the sink; +inf for a row that sees nothing.
+    scores, weights
+        [B, H, T, S] scaled, soft-capped, masked (−inf) scores in float32 and the softmax, on the explicit branch only.
+    """
+
+    out: Tensor
+    lse: Tensor
+    scores: Tensor | None = None
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What every layer of one forward pass shares.
+
+    Attributes
+    ----------
+    past
+        P, rows already in the cache.
+    length
+        The largest position of the call plus one, which length-dependent rotary rules look at.
+    positions
+        [B, T] position ids.
+    rotations
+        For each layer, the (cos, sin) of its rotary rule, [B, T, F] each, or None.
+    padding
+        [B, S] bool, True for a real token; None when all are.
+    """
+
+    past: int
+    length: int
+    positions: Tensor
+    rotations: tuple[tuple[Tensor, Tensor] | None, ...]
+    branch: Branch = "fused"
+    padding: Tensor | None = None
+    cache: KvCache | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Masks
+
+
+def visible_keys(spec: AttentionSpec, queries: Tensor, keys: Tensor, padding: Tensor | None) -> Tensor:
+    """Which keys each query sees.
+
+    Parameters
+    ----------
+    queries, keys
+        [T], [S] rows of the run.
+    padding
+        [B, N] bool over the run's rows, or None.
+
+    Returns
+    -------
+    Tensor
+        [B or 1, 1, T, S] bool.
+    """
+    seen = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device)
+    if spec.causal:
+        seen = keys[None, :] <= queries[:, None]
+    if spec.window is not None:
+        seen = seen & (keys[None, :] > queries[:, None] - spec.window)
+    seen = seen[None, None]
+    return seen if padding is None else seen & padding[:, None, None, keys]
+
+
+def _rows_that_see(spec: AttentionSpec, past: int, tokens: int, padding: Tensor) -> Tensor:
+    """[B, 1, T] bool: whether a query has any visible key, counted without a T × S mask."""
+    counts = nn.functional.pad(padding.long().cumsum(1), (1, 0))  # [B, S + 1], real tokens before each row
+    rows = torch.arange(past, past + tokens, device=padding.device)
+    last = rows + 1 if spec.causal else torch.full_like(rows, padding.shape[1])
+    first = torch.zeros_like(rows) if spec.window is None else (rows + 1 - spec.window).clamp_min(0)
+    return (counts[:, last] > counts[:, first])[:, None]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The guarded kernel
+
+
+def fused_kernel(
+    query: Tensor, key: Tensor, value: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Call PyTorch's fused CPU attention, and refuse what it crashes on or answers wrongly.
+
+    Parameters
+    ----------
+    query
+        [B, H, T, Dh].
+    key, value
+        [B, Hkv, S, Dh]; never expanded to H heads.
+    causal
+        Row i sees keys up to i; needs T == S.
+    mask
+        Added to the scores: floats of the query's dtype that broadcast to [B, 1, T, S], or booleans (True = visible).
+
+    Returns
+    -------
+    out, lse
+        [B, H, T, Dh] and [B, H, T] float32. A fully masked row comes back with lse 0 and out 0: the caller knows
+        which rows those are.
+
+    Raises
+    ------
+    AttentionError
+        For empty inputs, a wrong device or dtype, heads that do not divide, batches or widths that differ, a causal
+        call with T ≠ S.
+    """
+    _guard(query, key, value, causal, mask)
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=query.dtype, device=query.device).masked_fill_(~mask, -math.inf)
+    query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))
+    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, 0.0, causal, attn_mask=mask, scale=scale
+    )
+    return out, lse
+
+
+def _guard(query: Tensor, key: Tensor, value: Tensor, causal: bool, mask: Tensor | None) -> None:
+    if query.device.type != "cpu" or key.device.type != "cpu" or value.device.type != "cpu":
+        raise AttentionError(f"The fused CPU kernel was given a tensor on {query.device}; it reads CPU memory only.")
+    if query.dtype not in KERNEL_DTYPES or key.dtype != query.dtype or value.dtype != query.dtype:
+        raise AttentionError(
+            f"Query, key and value have dtypes {query.dtype}, {key.dtype} and {value.dtype}, but the kernel needs one "
+            "of float32, bfloat16 and float16 for all three."
+        )
+    if query.ndim != 4 or key.ndim != 4 or value.shape != key.shape:
+        raise AttentionError(
+            f"Query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}, "
+            "but they must be [B, H, T, Dh] and twice [B, Hkv, S, Dh]."
+        )
+    if query.numel() == 0 or key.numel() == 0:
+        raise AttentionError(
+            f"There are {query.shape[2]} queries and {key.shape[2]} keys, but attention needs at least one of each."
+        )
+    if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
+        raise AttentionError(
+            f"Queries have batch {query.shape[0]} and head width {query.shape[3]}, keys {key.shape[0]} and "
+            f"{key.shape[3]}; they must agree."
+        )
+    if query.shape[1] % key.shape[1]:
+        raise AttentionError(f"{query.shape[1]} query heads cannot be shared evenly among {key.shape[1]} kv heads.")
+    if causal and query.shape[2] != key.shape[2]:
+        raise AttentionError(
+            f"A causal call has {query.shape[2]} queries and {key.shape[2]} keys, but the kernel aligns them only when "
+            "the numbers are equal."
+        )
+    if mask is not None:
+        _guard_mask(query, key, mask)
+
+
+def _guard_mask(query: Tensor, key: Tensor, mask: Tensor) -> None:
+    batch, tokens, keys = query.shape[0], query.shape[2], key.shape[2]
+    fits = mask.ndim == 4 and all(m in (1, full) for m, full in zip(mask.shape, (batch, 1, tokens, keys), strict=True))
+    if not fits or mask.shape[-1] != keys:
+        raise AttentionError(f"The mask has shape {tuple(mask.shape)}, but it must fit [{batch}, 1, {tokens}, {keys}].")
+    if mask.dtype not in (torch.bool, query.dtype):
+        raise AttentionError(f"The mask is {mask.dtype}, but it must be boolean or {query.dtype}, like the query.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The fused branch: parts merged by their log-sum-exp
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    spec: AttentionSpec,
+    *,
+    past: int = 0,
+    padding: Tensor | None = None,
+    sinks: Tensor | None = None,
+) -> Attended:
+    """Attend without ever holding a T × S matrix.
+
+    Parameters
+    ----------
+    query
+        [B, H, T, Dh], rows ``past`` … ``past + T − 1`` of the run.
+    key, value
+        [B, Hkv, S, Dh], rows 0 … S − 1.
+    padding
+        [B, S] bool, True for a real token.
+    sinks
+        [H] logits that take part in the softmax without a key.
+    """
+    if query.device.type == "cpu" and spec.cap is None and query.dtype in KERNEL_DTYPES:
+        out, lse = _by_kernel(query, key, value, spec, past, padding)
+    else:
+        out, lse = _by_row_blocks(query, key, value, spec, past, padding)
+    if padding is not None:
+        sees = _rows_that_see(spec, past, query.shape[2], padding)
+        out = out.masked_fill(~sees[..., None], 0.0)
+        lse = lse.masked_fill(~sees, -math.inf)
+    if sinks is not None:
+        total = torch.logaddexp(lse, sinks.float()[None, :, None])
+        out = (out.float() * (lse - total).exp()[..., None]).to(out.dtype)
+        lse = total
+    return Attended(out, lse.masked_fill(lse == -math.inf, math.inf))
+
+
+def _by_kernel(
+    query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, padding: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    tokens, keys = query.shape[2], key.shape[2]
+    if spec.window is not None and (not spec.causal or keys > spec.window):
+        blocks = [
+            _kernel_block(query, key, value, spec, past, start, padding) for start in range(0, tokens, WINDOW_BLOCK)
+        ]
+        return torch.cat([out for out, _ in blocks], dim=2), torch.cat([lse for _, lse in blocks], dim=2)
+    mask = None if padding is None else padding[:, None, None, :]  # [B, 1, 1, S]
+    if tokens == 1 or not spec.causal:
+        return fused_kernel(query, key, value, scale=spec.scale, mask=mask)
+    if past == 0:
+        return fused_kernel(query, key, value, scale=spec.scale, causal=True, mask=mask)
+    before = _part(query, key[:, :, :past], value[:, :, :past], spec.scale, False, _columns(mask, 0, past))
+    chunk = _part(query, key[:, :, past:], value[:, :, past:], spec.scale, True, _columns(mask, past, keys))
+    return _merge(before, chunk)
+
+
+def _kernel_block(
+    query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, start: int, padding: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """One block of queries against the keys its window reaches, under a small mask [B or 1, 1, n, n + W]."""
+    assert spec.window is not None
+    block = query[:, :, start : start + WINDOW_BLOCK]
+    first = past + start
+    last = first + block.shape[2]
+    low = max(0, first - spec.window + 1)
+    high = last if spec.causal else key.shape[2]
+    device = query.device
+    seen = visible_keys(spec, torch.arange(first, last, device=device), torch.arange(low, high, device=device), padding)
+    return fused_kernel(block, key[:, :, low:high], value[:, :, low:high], scale=spec.scale, mask=seen)
+
+
+def _columns(mask: Tensor | None, low: int, high: int) -> Tensor | None:
+    return None if mask is None else mask[..., low:high]
+
+
+def _part(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """A kernel call whose rows without a visible key have lse −inf, as merging needs."""
+    out, lse = fused_kernel(query, key, value, scale=scale, causal=causal, mask=mask)
+    if mask is None:
+        return out, lse
+    real = mask[:, :, 0]  # [B, 1, S]
+    sees = (real.cumsum(-1) > 0) if causal else real.any(-1, keepdim=True)
+    return out, lse.masked_fill(~sees, -math.inf)
+
+
+def _merge(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Join two disjoint sets of keys: lse = logaddexp, out = the parts weighted by their share."""
+    (out_a, lse_a), (out_b, lse_b) = first, second
+    lse = torch.logaddexp(lse_a, lse_b)
+    floor = lse.masked_fill(lse == -math.inf, 0.0)
+    out = out_a.float() * (lse_a - floor).exp()[..., None] + out_b.float() * (lse_b - floor).exp()[..., None]
+    return out.to(out_a.dtype), lse
+
+
+def _by_row_blocks(
+    query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, padding: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Output and lse in blocks of rows, in float32, where no kernel serves (soft cap, other devices)."""
+    outs, lses = [], []
+    for start, stop, low, high in _row_blocks(query, key, spec, past):
+        scores = _grouped_scores(query[:, :, start:stop], key[:, :, low:high], spec)
+        queries = torch.arange(past + start, past + stop, device=query.device)
+        seen = visible_keys(spec, queries, torch.arange(low, high, device=query.device), padding)
+        scores = scores.masked_fill(~seen, -math.inf)
+        lse = scores.logsumexp(-1)
+        weights = (scores - lse.masked_fill(lse == -math.inf, 0.0)[..., None]).exp()
+        outs.append(_grouped_blend(weights, value[:, :, low:high]))
+        lses.append(lse)
+    return torch.cat(outs, dim=2).to(query.dtype), torch.cat(lses, dim=2)
+
+
+def _row_blocks(query: Tensor, key: Tensor, spec: AttentionSpec, past: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut T into blocks; yields (first query, end query, first key, end key) so that a block's scores stay bounded."""
+    batch, heads, tokens, _ = query.shape
+    keys = key.shape[2]
+    rows = max(1, BLOCK_ELEMENTS // max(1, batch * heads * keys))
+    for start in range(0, tokens, rows):
+        stop = min(start + rows, tokens)
+        low = 0 if spec.window is None else max(0, past + start - spec.window + 1)
+        yield start, stop, low, (past + stop if spec.causal else keys)
+
+
+def _grouped_scores(query: Tensor, key: Tensor, spec: AttentionSpec) -> Tensor:
+    """scale · q·k and the soft cap in float32, [B, H, n, m], with K left at Hkv heads."""
+    batch, heads, rows, width = query.shape
+    kv_heads, keys = key.shape[1], key.shape[2]
+    grouped = query.float().reshape(batch, kv_heads, heads // kv_heads * rows, width)
+    scores = (grouped @ key.float().transpose(-1, -2)).mul_(spec.scale)
+    if spec.cap is not None:
+        scores = scores.div_(spec.cap).tanh_().mul_(spec.cap)
+    return scores.view(batch, heads, rows, keys)
+
+
+def _grouped_blend(weights: Tensor, value: Tensor) -> Tensor:
+    """Weights [B, H, n, m] times V [B, Hkv, m, Dh] in float32, with V left at Hkv heads."""
+    batch, heads, rows, keys = weights.shape
+    kv_heads, width = value.shape[1], value.shape[3]
+    grouped = weights.reshape(batch, kv_heads, heads // kv_heads * rows, keys)
+    return (grouped @ value.float()).view(batch, heads, rows, width)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The explicit branch
+
+
+def explicit_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    spec: AttentionSpec,
+    *,
+    past: int = 0,
+    padding: Tensor | None = None,
+    sinks: Tensor | None = None,
+) -> Attended:
+    """Attend the way it is written on a blackboard: scores, soft cap, mask, float32 softmax, blend.
+
+    Shapes are those of :func:`fused_attention`; the matrices come back in the result.
+    """
+    group = query.shape[1] // key.shape[1]
+    key = key.repeat_interleave(group, dim=1)  # [B, H, S, Dh]: consecutive query heads share
+    value = value.repeat_interleave(group, dim=1)
+    scores = (query @ key.transpose(-1, -2)).float() * spec.scale  # [B, H, T, S]
+    if spec.cap is not None:
+        scores = spec.cap * torch.tanh(scores / spec.cap)
+    device = query.device
+    queries = torch.arange(past, past + query.shape[2], device=device)
+    seen = visible_keys(spec, queries, torch.arange(key.shape[2], device=device), padding)
+    scores = scores.masked_fill(~seen, -math.inf)
+    lse = scores.logsumexp(-1)
+    if sinks is not None:
+        lse = torch.logaddexp(lse, sinks.float()[None, :, None])
+    lse = lse.masked_fill(lse == -math.inf, math.inf)
+    weights = (scores - lse[..., None]).exp()
+    out = weights.to(value.dtype) @ value
+    return Attended(out, lse, scores, weights)
+
+
+BRANCHES = {"fused": fused_attention, "explicit": explicit_attention}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The layer
+
+
+class Attention(nn.Module):
+    """One layer's attention: [B, T, D] in, [B, T, D] out.
+
+    The steps, in order: project to q, k, v; split into heads; QK-norm; rotate q and k; append k and v to the cache;
+    attend; concatenate the heads; project with W_o. Hook points are named as in the field.
+    """
+
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__()
+        c = config
+        self.config = config
+        self.layer = layer
+        self.query = nn.Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_q [H·Dh, D]
+        self.key = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_k [Hkv·Dh, D]
+        self.value = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_v [Hkv·Dh, D]
+        self.output = nn.Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_o [D, H·Dh]
+        self.sinks = nn.Parameter(torch.zeros(c.heads)) if c.sink else None
+        self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
+        if c.qk_norm != "none":
+            self.query_norm, self.key_norm = QkNorm(c, c.heads), QkNorm(c, c.kv_heads)
+            self.hook_q_normed, self.hook_k_normed = HookPoint(), HookPoint()
+        if c.rope_of(layer) is not None:
+            self.hook_rot_q, self.hook_rot_k = HookPoint(), HookPoint()
+        self.hook_attn_scores, self.hook_pattern = HookPoint(read_only=True), HookPoint(read_only=True)
+        self.hook_lse = HookPoint(read_only=True)
+        self.hook_z, self.hook_result = HookPoint(), HookPoint(read_only=True)
+        self.rule = self._rule()
+
+    @property
+    def last_points(self) -> tuple[str, str]:
+        """Names of the hook points through which Q' and K' pass last, as attention uses them."""
+        rotates, norms = self.config.rope_of(self.layer) is not None, self.config.qk_norm != "none"
+        if norms and (self.config.qk_norm_after_rope or not rotates):
+            return "hook_q_normed", "hook_k_normed"
+        return ("hook_rot_q", "hook_rot_k") if rotates else ("hook_q", "hook_k")
+
+    def spec(self, segments: tuple[RotationSegment, ...] = ()) -> AttentionSpec:
+        """What this layer does, as data that can travel with a trace."""
+        sinks = None if self.sinks is None or self.sinks.is_meta else tuple(self.sinks.detach().float().tolist())
+        return replace(self.rule, sinks=sinks, segments=segments)
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        """Read the normed stream and return what this layer adds to it, [B, T, D]."""
+        q = self.hook_q(self._split(self.query(x)))  # [B, H, T, Dh]
+        k = self.hook_k(self._split(self.key(x)))  # [B, Hkv, T, Dh]
+        v = self.hook_v(self._split(self.value(x)))
+        if self.config.qk_norm_after_rope:
+            q, k = self._normed(*self._rotated(q, k, call))
+        else:
+            q, k = self._rotated(*self._normed(q, k), call)
+        if call.cache is not None:
+            k, v = call.cache.append(self.layer, k, v)  # [B, Hkv, S, Dh]
+        attend = BRANCHES[call.branch]
+        result = attend(q, k, v, self.rule, past=call.past, padding=call.padding, sinks=self.sinks)
+        self._record(result)
+        z = self.hook_z(result.out)  # [B, H, T, Dh]
+        if self.hook_result.is_watched:
+            self.hook_result(self._per_head(z))
+        joined: Tensor = self.output(z.transpose(1, 2).flatten(-2))  # [B, T, H·Dh] → [B, T, D]
+        return joined
+
+    def _rule(self) -> AttentionSpec:
+        c, rope = self.config, self.config.rope_of(self.layer)
+        return AttentionSpec(
+            layer=self.layer,
+            heads=c.heads,
+            kv_heads=c.kv_heads,
+            head_width=c.head_width,
+            scale=c.scale,
+            cap=c.score_cap,
+            window=c.window_of(self.layer),
+            rotary_width=c.rotary_width(self.layer),
+            pairing="half" if rope is None else rope.pairing,
+        )
+
+    def _split(self, projected: Tensor) -> Tensor:
+        """[B, T, heads·Dh] → [B, heads, T, Dh]."""
+        batch, tokens, _ = projected.shape
+        return projected.view(batch, tokens, -1, self.config.head_width).transpose(1, 2)
+
+    def _normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        if self.config.qk_norm == "none":
+            return q, k
+        return self.hook_q_normed(self.query_norm(q)), self.hook_k_normed(self.key_norm(k))
+
+    def _rotated(self, q: Tensor, k: Tensor, call: Call) -> tuple[Tensor, Tensor]:
+        rotation = call.rotations[self.layer]
+        if rotation is None:
+            return q, k
+        cos, sin = rotation
+        pairing = self.rule.pairing
+        return self.hook_rot_q(rotate(q, cos, sin, pairing)), self.hook_rot_k(rotate(k, cos, sin, pairing))
+
+    def _record(self, result: Attended) -> None:
+        self.hook_lse(result.lse)
+        if result.scores is not None and result.weights is not None:
+            self.hook_attn_scores(result.scores)
+            self.hook_pattern(result.weights)
+
+    def _per_head(self, z: Tensor) -> Tensor:
+        """What each head adds to the stream, [B, T, H, D]: W_o cut into its H blocks of columns."""
+        blocks = self.output.weight.view(-1, self.config.heads, self.config.head_width)  # [D, H, Dh]
+        return torch.einsum("bhtd,mhd->bthm", z, blocks)

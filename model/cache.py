@@ -1,0 +1,169 @@
+"""Storage that grows by rows: the KV cache, and whatever a trace keeps beside it.
+
+:class:`Rows` is an immutable view of the first n rows of a shared buffer. Appending to the newest view writes into the
+room that is left; appending to an older one (after a step back) copies, so that nobody's rows change. This file knows
+nothing of attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.errors import TraceError
+
+SMALLEST_ROOM = 64
+GROWTH = 8
+"""A full buffer grows by one part in GROWTH, so that appending stays cheap and at most that part is unused."""
+
+
+class _Buffer:
+    """One tensor [B, heads, capacity, …] and how many of its rows are written."""
+
+    def __init__(self, storage: Tensor, used: int) -> None:
+        self.storage = storage
+        self.used = used
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The first ``length`` rows of a growing store; axis 2 is the row.
+
+    Attributes
+    ----------
+    length
+        Rows in view.
+    """
+
+    _buffer: _Buffer
+    length: int
+
+    @classmethod
+    def of(cls, first: Tensor, room: int = 0) -> Rows:
+        """Start with ``first`` [B, heads, n, …] and room for ``room`` rows more."""
+        n = first.shape[2]
+        if room <= 0:
+            return cls(_Buffer(first.detach(), n), n)
+        storage = first.new_empty((*first.shape[:2], n + room, *first.shape[3:]))
+        storage[:, :, :n] = first
+        return cls(_Buffer(storage, n), n)
+
+    @property
+    def tensor(self) -> Tensor:
+        """[B, heads, length, …], a view."""
+        return self._buffer.storage[:, :, : self.length]
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of the whole buffer, growth room included."""
+        return self._buffer.storage.numel() * self._buffer.storage.element_size()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the rows in view."""
+        return self.tensor.numel() * self.tensor.element_size()
+
+    def appended(self, new: Tensor) -> Rows:
+        """Return a view with ``new`` [B, heads, t, …] added; this view stays what it was."""
+        buffer, end = self._buffer, self.length + new.shape[2]
+        if buffer.used != self.length or end > buffer.storage.shape[2]:
+            room = max(SMALLEST_ROOM, end // GROWTH)
+            storage = new.new_empty((*new.shape[:2], end + room, *new.shape[3:]))
+            storage[:, :, : self.length] = self.tensor
+            buffer = _Buffer(storage, self.length)
+        buffer.storage[:, :, self.length : end] = new.detach()
+        buffer.used = end
+        return Rows(buffer, end)
+
+    def first(self, length: int) -> Rows:
+        """Return an earlier view.
+
+        Raises
+        ------
+        TraceError
+            When more rows are asked for than there are.
+        """
+        if not 0 <= length <= self.length:
+            raise TraceError(f"{length} rows were asked for, but there are {self.length}.")
+        return Rows(self._buffer, length)
+
+
+class KvCache:
+    """K and V of every layer, [B, Hkv, S, Dh] each; a forward pass appends to it layer by layer.
+
+    Parameters
+    ----------
+    layers
+        L.
+    room
+        Rows to leave free after the first append.
+    """
+
+    def __init__(self, layers: int, room: int = 0) -> None:
+        self.keys: list[Rows | None] = [None] * layers
+        self.values: list[Rows | None] = [None] * layers
+        self.room = room
+
+    @classmethod
+    def holding(cls, keys: list[Rows], values: list[Rows]) -> KvCache:
+        """A cache that goes on from rows a trace holds; appending never changes those."""
+        cache = cls(len(keys))
+        cache.keys, cache.values = list(keys), list(values)
+        return cache
+
+    @property
+    def length(self) -> int:
+        """Positions held by the last layer, which is behind the others during a forward pass."""
+        last = self.keys[-1]
+        return 0 if last is None else last.length
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add rows of one layer and return all of its K and V.
+
+        Parameters
+        ----------
+        key, value
+            [B, Hkv, T, Dh].
+
+        Returns
+        -------
+        key, value
+            [B, Hkv, S, Dh], views of the store.
+        """
+        keys, values = self.keys[layer], self.values[layer]
+        if keys is None or values is None:
+            keys, values = Rows.of(key, self.room), Rows.of(value, self.room)
+        else:
+            keys, values = keys.appended(key), values.appended(value)
+        self.keys[layer], self.values[layer] = keys, values
+        return keys.tensor, values.tensor
+
+    def first(self, length: int) -> KvCache:
+        """An independent cache of the first ``length`` positions; nothing is copied until it grows."""
+        keys, values = self.filled()
+        return KvCache.holding([rows.first(length) for rows in keys], [rows.first(length) for rows in values])
+
+    def filled(self) -> tuple[list[Rows], list[Rows]]:
+        """K and V of every layer.
+
+        Raises
+        ------
+        TraceError
+            When a layer holds nothing yet.
+        """
+        keys = [rows for rows in self.keys if rows is not None]
+        values = [rows for rows in self.values if rows is not None]
+        if len(keys) != len(self.keys) or len(values) != len(self.values):
+            raise TraceError(f"Only {len(keys)} of {len(self.keys)} layers hold keys; the forward pass did not finish.")
+        return keys, values
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the rows in use, counted from the tensors."""
+        return sum(rows.used_bytes for rows in (*self.keys, *self.values) if rows is not None)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of the storage, growth room included."""
+        return sum(rows.reserved_bytes for rows in (*self.keys, *self.values) if rows is not None)
