@@ -154,9 +154,9 @@ class Block(nn.Module):
             read = self.mlp_norm(middle)
         else:
             read = normed if self.shares_norm else self.mlp_norm(x)
-        out: Tensor = middle + self.hook_mlp_out(self.mlp_post_norm(self.mlp(read)) * self.residual_scale)
-        out = self.hook_resid_post(out)
-        return out
+        out = self.hook_mlp_out(self.mlp_post_norm(self.mlp(read)) * self.residual_scale)
+        after: Tensor = self.hook_resid_post(middle + out)
+        return after
 
 
 class Decoder(nn.Module):
