@@ -13,7 +13,7 @@ from model.readings import Sampling
 
 @dataclass(frozen=True)
 class AskHead:
-    """Scores and weights of a head → ``HeadPicture``. ``rows`` and ``columns`` None mean all; ``pixels`` bounds each side."""
+    """Scores and weights of a head → ``HeadPicture``. ``rows``, ``columns`` None: all; ``pixels`` bounds a side."""
 
     layer: int
     head: int

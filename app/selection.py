@@ -103,7 +103,15 @@ class SelectionStore(QObject):
         self._set(after)
 
     def bind(self, bounds: Bounds, **changes: int) -> None:
-        """Say how far a new run reaches, and change fields in the same announcement."""
+        """Say how far a new run reaches, and change fields in the same announcement.
+
+        Raises
+        ------
+        RuntimeError
+            When called while a change is being announced.
+        """
+        if self._emitting:
+            raise RuntimeError("The selection was bound to a run while a change was being announced.")
         self._bounds = bounds
         after = self._clamped(replace(self._now, **changes))
         if after != self._now:
@@ -124,8 +132,11 @@ class SelectionStore(QObject):
             self.hovered.emit(hover)
 
     def _walk(self, source: list[Selection], target: list[Selection]) -> None:
+        if self._emitting:
+            raise RuntimeError("The selection was written while a change was being announced.")
         while source:
-            after = self._clamped(source.pop())
+            # the length in view belongs to the session's timeline, so walking back does not bring an older one
+            after = self._clamped(replace(source.pop(), step=self._now.step))
             if after != self._now:
                 target.append(self._now)
                 self._set(after)

@@ -1,0 +1,76 @@
+"""What passes through the door between the window and torch: opaque handles, and what the engine offers.
+
+A handle is made on the compute thread, held by the session, and handed back with the next request. Nobody but the
+engine looks inside its ``Any`` fields. No torch here: :func:`load_engine` brings it in, on the compute thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from app.jobs import ProgressPoint
+from app.questions import Question
+from model.readings import ModelCard, Run, Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine."""
+
+    card: ModelCard
+    devices: tuple[str, ...]
+    checkpoint: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A run and its tensors. ``run.length`` says how much of ``trace`` is in view.
+
+    ``cell`` is (layer, head, query, key): where it is worth looking first.
+    """
+
+    run: Run
+    opened: Opened
+    trace: Any
+    cell: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class Engine(Protocol):
+    """What the session asks of ``app.engine``. Each is a job: a generator that returns its result."""
+
+    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[ProgressPoint, None, Opened]:
+        """Open a checkpoint; None is the bundled one."""
+
+    def run(
+        self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
+    ) -> Generator[ProgressPoint, None, Held]:
+        """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
+
+    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[ProgressPoint, None, Held]:
+        """Decode ``count`` tokens after the rows in view."""
+
+    def answer(self, held: Held, question: Question) -> Generator[ProgressPoint, None, Any]:
+        """Answer a panel's question about the rows in view."""
+
+
+def load_engine() -> Engine:
+    """Import the engine, and torch with it.
+
+    Torch's import would hold the interpreter's lock while its libraries load; loading the largest of them through
+    ctypes first lets the window go on drawing.
+    """
+    if "torch" not in sys.modules and sys.platform.startswith("linux"):
+        spec = importlib.util.find_spec("torch")
+        if spec is not None and spec.origin is not None:
+            with suppress(OSError):
+                ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "libtorch_python.so"))
+    from app import engine
+
+    return engine

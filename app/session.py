@@ -1,0 +1,546 @@
+"""The open model, the prompt, the run and its timeline; the only place that starts jobs.
+
+The session turns a person's intent into jobs, keeps the old run on screen until a new one has arrived, and tells
+everybody about changes by signals. It holds the tensors of a run as an opaque handle and never looks inside. No
+widgets, no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.door import Engine, Held, Opened, load_engine
+from app.jobs import Failure, Jobs, ProgressPoint, Urgency
+from app.questions import (
+    AskAtlas,
+    AskCache,
+    AskCell,
+    AskCheck,
+    AskHead,
+    AskLedger,
+    AskNextToken,
+    AskPlanes,
+    AskRow,
+    Question,
+)
+from app.selection import Bounds, SelectionStore
+from app.settings import SettingsStore, sampling_refusal
+from model.readings import CachedCheck, ModelCard, Run, Sampling
+
+DEFAULT_PROMPT = "the cat sat on the mat. the cat sat on the mat."
+"""Repeats itself, so that the induction stripe is the first thing anyone sees."""
+
+CHECK_LIMIT = 1024
+"""Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
+
+PACE_MS = 250
+"""How long a played step stays on screen before the next one begins."""
+
+URGENCIES: dict[type[Question], Urgency] = {
+    AskRow: Urgency.POINTER,
+    AskCell: Urgency.POINTER,
+    AskPlanes: Urgency.POINTER,
+    AskHead: Urgency.COARSE,
+    AskNextToken: Urgency.COARSE,
+    AskLedger: Urgency.COARSE,
+    AskCache: Urgency.COARSE,
+    AskCheck: Urgency.REFINEMENT,
+    AskAtlas: Urgency.THUMBNAILS,
+}
+
+
+class Session(QObject):
+    """What the person is doing.
+
+    Signals
+    -------
+    run_changed(before, after)
+        A prefill, a step, or another length in view; each a :class:`Run` or None.
+    model_changed(card)
+        Another model is open; a :class:`ModelCard`.
+    progress_changed(progress)
+        A ``JobProgress``, or None when nothing takes long.
+    failed(sentence, details)
+        Something could not be done; what was on screen stays.
+    sampling_changed(sampling), playing_changed(playing)
+        How tokens are drawn; whether steps follow one another.
+    check_changed(check)
+        A :class:`CachedCheck`, or None when there is none for this run.
+    settled()
+        No job is left, so everything asked for has been answered.
+    """
+
+    run_changed = Signal(object, object)
+    model_changed = Signal(object)
+    progress_changed = Signal(object)
+    failed = Signal(str, str)
+    sampling_changed = Signal(object)
+    playing_changed = Signal(bool)
+    check_changed = Signal(object)
+    settled = Signal()
+
+    def __init__(
+        self,
+        settings: SettingsStore | None = None,
+        engine: Callable[[], Engine] = load_engine,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.settings = SettingsStore() if settings is None else settings
+        self.selection = SelectionStore(self)
+        self.check: CachedCheck | None = None
+        self._engine = engine
+        self._jobs = Jobs(self)
+        self._jobs.progress_changed.connect(self.progress_changed)
+        self._jobs.settled.connect(self.settled)
+        self._opened: Opened | None = None
+        self._held: Held | None = None
+        self._runs = 0
+        self._drawn: tuple[Sampling, ...] = ()
+        self._sampling = self.settings.now.sampling
+        self._prompt = ""
+        self._fallbacks: list[str] = []
+        self._head_chosen = False
+        self._queued_steps = 0
+        self._playing = False
+        self._closed = False
+        self._pace = QTimer(self)
+        self._pace.setSingleShot(True)
+        self._pace.setInterval(PACE_MS)
+        self._pace.timeout.connect(self._play_on)
+
+    # What is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run | None:
+        """The run on screen."""
+        return None if self._held is None else self._held.run
+
+    @property
+    def model(self) -> ModelCard | None:
+        """The open model."""
+        return None if self._opened is None else self._opened.card
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of this machine; only ``cpu`` until a model is open."""
+        return ("cpu",) if self._opened is None else self._opened.devices
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the next token is drawn."""
+        return self._sampling
+
+    @property
+    def playing(self) -> bool:
+        """Whether steps follow one another."""
+        return self._playing
+
+    @property
+    def prompt(self) -> str:
+        """The newest prompt that was asked for."""
+        return self._prompt
+
+    @property
+    def busy(self) -> bool:
+        """Whether any answer is still to come."""
+        return self._jobs.busy
+
+    # Opening and running ------------------------------------------------------------------------------------------
+
+    def begin(self, path: str | None = None, prompt: str | None = None) -> None:
+        """Do what a start does: open the model (None: the bundled one) and run the last prompt, or the given one.
+
+        What was remembered is only a wish here: a device that is gone falls back to the CPU, a prompt that does not
+        fit to the default prompt.
+        """
+        remembered = self.settings.now
+        first = remembered.prompt or DEFAULT_PROMPT
+        self._prompt = first if prompt is None else prompt
+        self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
+        if self.settings.notice:
+            notice, self.settings.notice = self.settings.notice, ""
+            self.failed.emit(notice, "")
+        self._open(
+            path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
+        )
+
+    def open(self, path: str | None, device: str | None = None, dtype: str | None = None) -> None:
+        """Open a checkpoint (None: the bundled one) and run the prompt on it.
+
+        Parameters
+        ----------
+        path
+            A file or folder.
+        device, dtype
+            None keeps what is in use.
+        """
+        card = self.model
+        self._open(
+            path,
+            device or (card.device if card else self.settings.now.device),
+            dtype or (card.dtype if card else self.settings.now.dtype),
+            on_failed=self._fail,
+        )
+
+    def start(self, prompt: str) -> None:
+        """Prefill a prompt; the old run stays on screen until the new one is there."""
+        if not prompt:
+            self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
+            return
+        self._fallbacks = []
+        self._start(prompt)
+
+    def _open(self, path: str | None, device: str, dtype: str, on_failed: Callable[[Failure], None]) -> None:
+        self._stop_stepping()
+        for slot in ("run", "check"):
+            self._jobs.cancel(slot)
+        name = "the bundled model" if path is None else path
+        self._submit(
+            "open",
+            Urgency.PREFILL,
+            lambda engine: engine.open_model(path, device, dtype),
+            lambda opened: self._on_opened(opened, path),
+            on_failed,
+            what=f"Opening {name}",
+        )
+
+    def _open_plainly(self, path: str | None, failure: Failure) -> None:
+        """Open on the CPU after a remembered device has failed."""
+        self._fail(failure)
+        if (self.settings.now.device, self.settings.now.dtype) != ("cpu", "float32"):
+            self._open(path, "cpu", "float32", on_failed=self._fail)
+
+    def _on_opened(self, opened: Opened, path: str | None) -> None:
+        self._opened = opened
+        card = opened.card
+        self.settings.update(device=card.device, dtype=card.dtype)
+        if path is not None:
+            self.settings.remember_checkpoint(path)
+        self.model_changed.emit(card)
+        if self._prompt:
+            self._start(self._prompt)
+
+    def _start(self, prompt: str) -> None:
+        self._prompt = prompt
+        self._stop_stepping()
+        self._jobs.cancel("check")
+        if self._opened is None:
+            if not self._jobs.has("open"):
+                self.begin(prompt=prompt)
+            return
+        if self._jobs.has("open"):
+            return
+        opened, self._runs = self._opened, self._runs + 1
+        run_id = self._runs
+        now = self.selection.now
+        head = (now.layer, now.head) if self._head_chosen else None
+        self._submit(
+            "run",
+            Urgency.PREFILL,
+            lambda engine: engine.run(opened, prompt, run_id, head),
+            self._on_run,
+            self._on_run_failed,
+            what="Running the prompt",
+            alone=True,
+        )
+
+    def _on_run(self, held: Held) -> None:
+        self._drawn = ()
+        self._head_chosen = True
+        self._fallbacks = []
+        self.settings.update(prompt=held.run.prompt)
+        self._set_check(None)
+        layer, head, query, key = held.cell
+        self._show(held, layer=layer, head=head, query=query, key=key)
+
+    def _on_run_failed(self, failure: Failure) -> None:
+        self._fail(failure)
+        if self._fallbacks:
+            self._start(self._fallbacks.pop(0))
+
+    # The timeline -------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Go one token on: to the next row that exists, or by decoding one.
+
+        A row that exists is decoded anew (and the run branches) only when it was drawn with another sampling.
+        """
+        if self._held is None:
+            self.failed.emit("There is nothing to step through yet; run a prompt first.", "")
+        elif self._jobs.has("step"):
+            self._queued_steps += 1
+        else:
+            self._decode_or_view(self._held.run.length + 1)
+
+    def step_back(self) -> None:
+        """Look at the row before; nothing is forgotten."""
+        self._leave_play()
+        if self._held is not None:
+            self._view(self._held.run.length - 1)
+
+    def to_start(self) -> None:
+        """Look at the prompt alone."""
+        self._leave_play()
+        if self._held is not None:
+            self._view(self._held.run.prefill)
+
+    def to_end(self) -> None:
+        """Look at every row that exists."""
+        self._leave_play()
+        if self._held is not None:
+            self._view(self._held.run.newest)
+
+    def run_to(self, length: int) -> None:
+        """Go to a length: by looking back, or by decoding what is missing in one job."""
+        self._leave_play()
+        if self._held is None:
+            self.failed.emit("There is nothing to step through yet; run a prompt first.", "")
+        elif length <= self._held.run.length:
+            self._view(length)
+        else:
+            self._decode_or_view(length)
+
+    def play(self) -> None:
+        """Step on and on, each step when the one before is on screen, until the positions end or somebody pauses."""
+        if self._held is None or self._playing:
+            return
+        self._set_playing(True)
+        self._play_on()
+
+    def pause(self) -> None:
+        """Stop playing; a step that has begun still arrives."""
+        self._pace.stop()
+        self._set_playing(False)
+
+    def toggle_play(self) -> None:
+        """Play or pause."""
+        if self._playing:
+            self.pause()
+        else:
+            self.play()
+
+    def set_pace(self, milliseconds: int) -> None:
+        """How long a played step stays before the next begins."""
+        self._pace.setInterval(max(milliseconds, 0))
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """How the tokens from here on are drawn."""
+        refusal = sampling_refusal(sampling)
+        if refusal:
+            self.failed.emit(refusal, "")
+        elif sampling != self._sampling:
+            self._sampling = sampling
+            self.settings.update(sampling=sampling)
+            self.sampling_changed.emit(sampling)
+
+    def _decode_or_view(self, length: int) -> None:
+        """Go forward to ``length``, with as little decoding as gives what a fresh decode would give."""
+        held = self._held
+        if held is None:
+            return
+        limit = held.run.config.max_position
+        if length > limit:
+            self.pause()
+            self.failed.emit(
+                f"Length {length} was asked for, but this model's positions end after {limit} tokens; "
+                "step back or run a shorter prompt.",
+                "",
+            )
+            return
+        agreeing = self._agreeing_rows(held.run)
+        if length <= agreeing:
+            self._view(length)
+            self._after_step()
+            return
+        base = held if agreeing == held.run.length else _viewed(held, agreeing)
+        count, sampling = length - agreeing, self._sampling
+        self._jobs.cancel("check")
+        self._submit(
+            "step",
+            Urgency.DECODE,
+            lambda engine: engine.step(base, count, sampling),
+            lambda after: self._on_stepped(after, base.run, count, sampling),
+            self._on_step_failed,
+            what="Decoding",
+            alone=True,
+        )
+
+    def _agreeing_rows(self, run: Run) -> int:
+        """How far the rows after the ones in view were drawn with the sampling in use."""
+        length = run.length
+        while length < run.newest and self._drawn[length - run.prefill] == self._sampling:
+            length += 1
+        return length
+
+    def _on_stepped(self, held: Held, before: Run, count: int, sampling: Sampling) -> None:
+        self._drawn = (*self._drawn[: before.steps], *(sampling,) * count)
+        self._show(held, query=held.run.length - 1)
+        self._after_step()
+
+    def _after_step(self) -> None:
+        if self._queued_steps:
+            self._queued_steps -= 1
+            self.step()
+        elif self._playing:
+            self._pace.start()
+
+    def _on_step_failed(self, failure: Failure) -> None:
+        self._stop_stepping()
+        self._fail(failure)
+
+    def _play_on(self) -> None:
+        if self._playing and not self._jobs.has("step"):
+            self.step()
+
+    def _view(self, length: int) -> None:
+        """Show another length of the same run; nothing is computed."""
+        held = self._held
+        if held is None:
+            return
+        length = min(max(length, held.run.prefill), held.run.newest)
+        if length != held.run.length:
+            self._show(_viewed(held, length), query=length - 1)
+
+    def _leave_play(self) -> None:
+        self._queued_steps = 0
+        self.pause()
+        self._jobs.cancel("step")
+
+    def _stop_stepping(self) -> None:
+        self._leave_play()
+
+    def _set_playing(self, playing: bool) -> None:
+        if playing != self._playing:
+            self._playing = playing
+            self.playing_changed.emit(playing)
+
+    # Questions ----------------------------------------------------------------------------------------------------
+
+    def ask(self, slot: str, question: Question, answer: Callable[[Any], None]) -> None:
+        """Ask about the run on screen.
+
+        Parameters
+        ----------
+        slot
+            Who asks; a newer question of the same slot replaces an older one.
+        question
+            One of ``app.questions``.
+        answer
+            Called on this thread, unless the run or the length in view has changed by then.
+        """
+        held = self._held
+        if held is None or self._closed:
+            return
+
+        def arrived(reading: Any) -> None:
+            if self._held is held:
+                answer(reading)
+
+        def went_wrong(failure: Failure) -> None:
+            if self._held is held:
+                self._fail(failure)
+
+        self._submit(
+            f"ask:{slot}",
+            URGENCIES[type(question)],
+            lambda engine: engine.answer(held, question),
+            arrived,
+            went_wrong,
+            what=f"Reading {slot.replace('_', ' ')}",
+            alone=_runs_model(question, held.run),
+        )
+
+    def cancel(self) -> None:
+        """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
+        self._jobs.cancel_shown()
+        self._leave_play()
+        for slot in ("open", "run"):
+            self._jobs.cancel(slot)
+
+    def close(self) -> None:
+        """Cancel everything and wait for the compute thread; the session is of no use afterwards."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pace.stop()
+        self._playing = False
+        self._queued_steps = 0
+        self._jobs.close()
+
+    def _prove(self) -> None:
+        """Check cached against full logits when nothing else is to do."""
+        held = self._held
+        if held is None or held.run.length > CHECK_LIMIT:
+            return
+
+        def arrived(check: CachedCheck) -> None:
+            if self._held is held:
+                self._set_check(check)
+
+        self._submit(
+            "check",
+            Urgency.REFINEMENT,
+            lambda engine: engine.answer(held, AskCheck()),
+            arrived,
+            self._fail,
+            what="Checking cached against full logits",
+            alone=True,
+        )
+
+    def _set_check(self, check: CachedCheck | None) -> None:
+        if check != self.check:
+            self.check = check
+            self.check_changed.emit(check)
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _submit(
+        self,
+        slot: str,
+        urgency: Urgency,
+        call: Callable[[Engine], Generator[ProgressPoint, None, Any]],
+        on_done: Callable[[Any], None],
+        on_failed: Callable[[Failure], None],
+        *,
+        what: str,
+        alone: bool = False,
+    ) -> None:
+        load = self._engine
+
+        def work() -> Generator[ProgressPoint, None, Any]:
+            return (yield from call(load()))
+
+        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, alone=alone)
+
+    def _show(self, held: Held, **selection: int) -> None:
+        """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
+        before, self._held = self.run, held
+        run = held.run
+        self.selection.bind(_bounds(run), step=run.length, **selection)
+        self.run_changed.emit(before, run)
+        self._prove()
+
+    def _fail(self, failure: Failure) -> None:
+        self.failed.emit(failure.sentence, failure.details)
+
+
+def _runs_model(question: Question, run: Run) -> bool:
+    """Whether an answer may have to run part of the model again, under its hooks."""
+    if isinstance(question, AskNextToken):
+        return question.query < run.first_logit_row
+    return isinstance(question, (AskPlanes, AskLedger, AskCheck))
+
+
+def _viewed(held: Held, length: int) -> Held:
+    return replace(held, run=replace(held.run, length=length))
+
+
+def _bounds(run: Run) -> Bounds:
+    planes = max((spec.rotary_width // 2 for spec in run.specs), default=0)
+    config = run.config
+    return Bounds(layers=config.layers, heads=config.heads, rows=run.length, planes=max(planes, 1))

@@ -1,0 +1,182 @@
+"""What comes back at the next start: window, theme, prompt, checkpoints, device and sampling, in one JSON file.
+
+Written atomically; a file that cannot be read is kept aside and explained, never a reason not to start. Nothing here
+knows widgets: geometry and layout are bytes that only the window understands.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_config_dir
+
+from model.readings import Sampling
+
+RECENT = 10
+"""How many checkpoints are remembered."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that is remembered. ``geometry`` and ``layout`` are the window's own bytes."""
+
+    geometry: bytes = b""
+    layout: bytes = b""
+    theme: str = "dark"
+    projector: bool = False
+    prompt: str = ""
+    recent: tuple[str, ...] = ()
+    device: str = "cpu"
+    dtype: str = "float32"
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+class SettingsStore:
+    """The file and what it says.
+
+    Attributes
+    ----------
+    now
+        The settings.
+    notice
+        One sentence for the person when the file could not be read or written, else empty.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = settings_path() if path is None else path
+        self.notice = ""
+        self.now = self._read()
+
+    def update(self, **changes: Any) -> None:
+        """Change some settings and write the file, unless nothing differs."""
+        after = replace(self.now, **changes)
+        if after == self.now:
+            return
+        self.now = after
+        self._write()
+
+    def remember_checkpoint(self, path: str) -> None:
+        """Put a checkpoint first among the recent ones."""
+        others = [other for other in self.now.recent if other != path]
+        self.update(recent=(path, *others)[:RECENT])
+
+    def _read(self) -> Settings:
+        try:
+            return decoded(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return Settings()
+        except (OSError, ValueError, TypeError) as error:
+            aside = self.path.with_suffix(".broken.json")
+            kept = f"it is kept as {aside.name}"
+            try:
+                os.replace(self.path, aside)
+            except OSError:
+                kept = "it could not be moved aside"
+            self.notice = (
+                f"The settings file {self.path} could not be read ({error}), so Ropewalk starts afresh; {kept}."
+            )
+            return Settings()
+
+    def _write(self) -> None:
+        text = json.dumps(encoded(self.now), indent=1, ensure_ascii=False)
+        temporary = ""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self.path.parent, prefix=".settings-", suffix=".part", delete=False
+            ) as file:
+                temporary = file.name
+                file.write(text)
+            os.replace(temporary, self.path)
+        except OSError as error:
+            self.notice = (
+                f"The settings could not be written to {self.path} ({error}), so they last for this session only."
+            )
+            if temporary:
+                with suppress(OSError):
+                    os.unlink(temporary)
+
+
+def settings_path() -> Path:
+    """Where the settings live: ``ROPEWALK_CONFIG_DIR``, or the user's configuration folder."""
+    folder = os.environ.get("ROPEWALK_CONFIG_DIR") or user_config_dir("ropewalk", appauthor=False)
+    return Path(folder) / "settings.json"
+
+
+def encoded(settings: Settings) -> dict[str, Any]:
+    """Settings as plain JSON types; bytes in base64."""
+    data = asdict(settings)
+    for name in ("geometry", "layout"):
+        data[name] = base64.b64encode(data[name]).decode("ascii")
+    return data
+
+
+def decoded(data: Any) -> Settings:
+    """Settings from what :func:`encoded` made; fields of another version are left out.
+
+    Raises
+    ------
+    ValueError
+        When a field has another type than it should.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("it holds no JSON object")
+    known = {f.name for f in fields(Settings)}
+    values = {name: value for name, value in data.items() if name in known}
+    plain = encoded(Settings())
+    for name, value in values.items():
+        wanted = list if name == "recent" else type(plain[name])
+        if not isinstance(value, wanted):
+            raise ValueError(f"{name} is {value!r}")
+    for name in ("geometry", "layout"):
+        if name in values:
+            try:
+                values[name] = base64.b64decode(values[name], validate=True)
+            except binascii.Error as error:
+                raise ValueError(f"{name} is not base64") from error
+    if "recent" in values:
+        values["recent"] = tuple(str(path) for path in values["recent"])
+    if "sampling" in values:
+        values["sampling"] = sampling_from(values["sampling"])
+    return Settings(**values)
+
+
+def sampling_from(data: dict[str, Any]) -> Sampling:
+    """Sampling from JSON.
+
+    Raises
+    ------
+    ValueError
+        When a number is not one, or is out of range.
+    """
+    sampling = Sampling(
+        temperature=float(data.get("temperature", 0.0)),
+        top_k=int(data.get("top_k", 0)),
+        top_p=float(data.get("top_p", 1.0)),
+        seed=int(data.get("seed", 0)),
+    )
+    refusal = sampling_refusal(sampling)
+    if refusal:
+        raise ValueError(refusal)
+    return sampling
+
+
+def sampling_refusal(sampling: Sampling) -> str:
+    """Why this sampling cannot be used, in a sentence; empty when it can."""
+    if not 0 <= sampling.temperature <= 100:
+        return f"The temperature is {sampling.temperature:g}, but it must be between 0 (greedy) and 100."
+    if sampling.top_k < 0:
+        return f"Top-k is {sampling.top_k}, but it must be 0 (off) or more."
+    if not 0 < sampling.top_p <= 1:
+        return f"Top-p is {sampling.top_p:g}, but it must be above 0 and at most 1 (off)."
+    if not 0 <= sampling.seed < 2**63:
+        return f"The seed is {sampling.seed}, but it must be between 0 and 2^63 - 1."
+    return ""

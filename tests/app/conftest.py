@@ -1,0 +1,156 @@
+"""An engine without torch, so that jobs and session are tested by themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.door import Held, Opened
+from app.jobs import Jobs
+from app.questions import AskCheck, Question
+from app.session import Session
+from app.settings import SettingsStore
+from model.config import ModelConfig
+from model.errors import DeviceError, PromptError
+from model.readings import CachedCheck, ModelCard, Run, Sampling, TokenText
+from model.spec import AttentionSpec
+
+CONFIG = ModelConfig(
+    vocabulary=256, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=32, max_position=64
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A progress point."""
+
+    done: int
+    total: int
+    what: str = ""
+
+
+class Gate:
+    """Holds a job at one of its points until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+        self.open.set()
+
+    def shut(self) -> None:
+        """Let the next job that comes here wait."""
+        self.reached.clear()
+        self.open.clear()
+
+    def pass_through(self) -> None:
+        """Wait here, on the compute thread, while the gate is shut."""
+        self.reached.set()
+        assert self.open.wait(10)
+
+
+@dataclass
+class FakeEngine:
+    """Tokens are characters; a decoded token is the one after the last; answers say what they were asked."""
+
+    calls: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    gate: Gate = field(default_factory=Gate)
+    devices: tuple[str, ...] = ("cpu",)
+    check_fails: bool = False
+
+    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Point, None, Opened]:
+        self.calls.append(f"open {path} {device} {dtype}")
+        yield Point(0, 1, "Reading weights")
+        self.gate.pass_through()
+        if device not in self.devices:
+            raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
+        card = ModelCard(path or "bundled", path or "", CONFIG, 1000, 4000, device, dtype)
+        return Opened(card, self.devices, "weights")
+
+    def run(
+        self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
+    ) -> Generator[Point, None, Held]:
+        self.calls.append(f"run {prompt} {run_id} {head}")
+        try:
+            for layer in range(CONFIG.layers):
+                yield Point(layer, CONFIG.layers, "Prefill")
+                self.gate.pass_through()
+        except GeneratorExit:
+            self.closed.append(prompt)
+            raise
+        if len(prompt) > CONFIG.max_position:
+            raise PromptError(f"The prompt has {len(prompt)} tokens, but the model takes 64.", "folded")
+        tokens = tuple(TokenText(ord(letter), letter) for letter in prompt)
+        specs = tuple(
+            AttentionSpec(layer, CONFIG.heads, CONFIG.kv_heads, CONFIG.head_width, CONFIG.scale, rotary_width=4)
+            for layer in range(CONFIG.layers)
+        )
+        n = len(tokens)
+        run = Run(run_id, opened.card, specs, prompt, tokens, n, n, n, 0)
+        layer, at = head or (1, 3)
+        return Held(run, opened, list(prompt), (layer, at, n - 1, max(n - 2, 0)))
+
+    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Point, None, Held]:
+        self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
+        trace = list(held.trace[: held.run.length])
+        for done in range(count):
+            yield Point(done, count, "Decoding")
+            self.gate.pass_through()
+            trace.append(chr(ord(trace[-1]) + 1 + sampling.seed))
+        tokens = tuple(TokenText(ord(letter), letter) for letter in trace)
+        run = replace(held.run, tokens=tokens, length=len(trace), newest=len(trace))
+        return Held(run, held.opened, trace, held.cell)
+
+    def answer(self, held: Held, question: Question) -> Generator[Point, None, Any]:
+        self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
+        yield Point(0, 1)
+        if isinstance(question, AskCheck):
+            if self.check_fails:
+                raise ZeroDivisionError("broken check")
+            return CachedCheck(held.run.length, 0.0, 1e-4)
+        self.gate.pass_through()
+        return "".join(held.trace[: held.run.length]), question
+
+
+@pytest.fixture
+def jobs(qtbot: QtBot) -> Iterator[Jobs]:
+    """Jobs whose progress is shown at once."""
+    jobs = Jobs(show_after=0.0)
+    yield jobs
+    jobs.close()
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """An engine without torch."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SettingsStore:
+    """Settings in a folder of the test's own."""
+    return SettingsStore(tmp_path / "settings.json")
+
+
+@pytest.fixture
+def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[Session]:
+    """A session that has opened nothing yet."""
+    session = Session(store, engine=lambda: engine)
+    session.set_pace(0)
+    yield session
+    engine.gate.open.set()
+    session.close()
+
+
+@pytest.fixture
+def running(qtbot: QtBot, session: Session) -> Session:
+    """A session with a run of ``abc`` on screen and nothing left to do."""
+    with qtbot.waitSignal(session.settled):
+        session.begin(prompt="abc")
+    return session

@@ -1,0 +1,109 @@
+"""The settings file: what comes back, what is broken, what cannot be written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.settings import RECENT, Settings, SettingsStore, settings_path
+from model.readings import Sampling
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "settings.json"
+    wanted: dict[str, Any] = {
+        "geometry": b"\x00\xff",
+        "layout": b"dock",
+        "theme": "light",
+        "projector": True,
+        "prompt": "naïve 中",
+        "device": "cuda",
+        "dtype": "bfloat16",
+        "sampling": Sampling(0.8, 40, 0.9, 7),
+    }
+    store = SettingsStore(path)
+    store.update(**wanted)
+    store.remember_checkpoint("/a")
+    assert SettingsStore(path).now == Settings(**wanted, recent=("/a",))
+    assert [entry.name for entry in path.parent.iterdir()] == ["settings.json"]
+
+
+def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
+    store = SettingsStore(tmp_path / "settings.json")
+    store.update(theme="dark")
+    assert not store.path.exists()
+
+
+def test_recent_checkpoints_are_few_and_each_once(tmp_path: Path) -> None:
+    store = SettingsStore(tmp_path / "settings.json")
+    for number in (*range(20), 15):
+        store.remember_checkpoint(str(number))
+    assert len(store.now.recent) == RECENT
+    assert store.now.recent[:3] == ("15", "19", "18")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"theme": 3}',
+        '{"geometry": "é"}',
+        '{"sampling": {"top_p": 7}}',
+        '{"sampling": {"seed": []}}',
+        "\x00",
+    ],
+)
+def test_a_broken_file_is_kept_aside_and_explained(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(content, encoding="utf-8")
+    store = SettingsStore(path)
+    assert store.now == Settings()
+    assert "settings.broken.json" in store.notice
+    assert (tmp_path / "settings.broken.json").read_text(encoding="utf-8") == content
+    store.update(theme="light")
+    assert SettingsStore(path).now.theme == "light"
+
+
+def test_bytes_that_are_not_text_are_kept_aside(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert SettingsStore(path).notice
+
+
+def test_fields_of_another_version_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"theme": "light", "of_the_future": 1}), encoding="utf-8")
+    store = SettingsStore(path)
+    assert store.now == Settings(theme="light")
+    assert store.notice == ""
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("", encoding="utf-8")
+    store = SettingsStore(blocker / "settings.json")
+    store.update(theme="light")
+    assert store.now.theme == "light"
+    assert "could not be" in store.notice
+
+
+def test_a_failed_replace_leaves_no_half_written_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError("no")
+
+    store = SettingsStore(tmp_path / "settings.json")
+    monkeypatch.setattr("app.settings.os.replace", refuse)
+    store.update(theme="light")
+    assert list(tmp_path.iterdir()) == []
+    assert store.notice
+
+
+def test_the_environment_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROPEWALK_CONFIG_DIR", str(tmp_path))
+    assert settings_path() == tmp_path / "settings.json"
+    monkeypatch.delenv("ROPEWALK_CONFIG_DIR")
+    assert settings_path().parent.name == "ropewalk"
