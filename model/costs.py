@@ -167,9 +167,17 @@ def _qk_norm_width(config: ModelConfig, heads: int) -> int:
 
 
 def norms_per_layer(config: ModelConfig) -> int:
-    """How many norms of width D a block has: 2 before or after its sub-layers, 4 for both, 1 less when shared."""
+    """How many norms of width D a block has: 2 before or after its sub-layers, 4 for both, 1 less when shared.
+
+    Parallel sub-layers can share the norm that they read through; nothing else can be shared.
+    """
     count = 4 if config.norm_place == "both" else 2
-    return count - 1 if config.shared_norm else count
+    return count - 1 if shares_norm(config) else count
+
+
+def shares_norm(config: ModelConfig) -> bool:
+    """Whether attention and MLP read the stream through the same norm."""
+    return config.parallel_residual and config.shared_norm and config.norm_place != "post"
 
 
 def mlp_matrix_parameters(config: ModelConfig, width: int) -> tuple[int, int, int]:
@@ -188,8 +196,9 @@ def layer_parameters(config: ModelConfig, layer: int) -> LayerParameters:
     active = gate + up + down
     if moe is not None:
         router = moe.experts * d
+        shared = d if moe.shared_gate else 0
         if moe.shared_width:
-            shared = sum(mlp_matrix_parameters(config, moe.shared_width)) + (d if moe.shared_gate else 0)
+            shared += sum(mlp_matrix_parameters(config, moe.shared_width))
         active = moe.per_token * (gate + up + down) + router + shared
         gate, up, down = moe.experts * gate, moe.experts * up, moe.experts * down
     return LayerParameters(
@@ -319,7 +328,7 @@ def linear_flops(rows: int, inputs: int, outputs: int) -> int:
 
 
 def mlp_flops(config: ModelConfig, layer: int, rows: int) -> int:
-    """Product FLOPs of one layer's MLP; a mixture counts the k experts a token visits, the router and the shared one."""
+    """Product FLOPs of one layer's MLP; a mixture counts its router, the k experts a token visits, the shared one."""
     matrices = 3 if config.mlp == "gated" else 2
     if not config.is_moe(layer) or config.moe is None:
         return matrices * linear_flops(rows, config.width, config.mlp_width)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from model.config import ModelConfig, MoeConfig
 from model.costs import (
@@ -25,6 +27,7 @@ from model.costs import (
     visible_pairs,
     weight_bytes,
 )
+from model.decoder import Decoder
 from model.errors import ConfigError
 
 KIB, GIB = 2**10, 2**30
@@ -163,6 +166,61 @@ def test_weight_bytes_follow_the_dtype() -> None:
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(ConfigError, match="'int3'"):
         bytes_per_number("int3")
+
+
+VARIANTS = {
+    "plain": config(),
+    "tied": config(tied=True),
+    "gpt2-like": config(
+        position="learned",
+        max_position=9,
+        norm="layer",
+        norm_bias=True,
+        query_bias=True,
+        key_bias=True,
+        value_bias=True,
+        output_bias=True,
+        mlp="plain",
+        activation="gelu",
+        mlp_bias=True,
+        tied=True,
+    ),
+    "post": config(norm_place="post", qk_norm="full"),
+    "both": config(norm_place="both", qk_norm="head", norm_offset=1.0, score_cap=50.0, logit_cap=30.0),
+    "parallel": config(parallel_residual=True, logit_bias=True, qk_norm="heads"),
+    "parallel, shared": config(parallel_residual=True, shared_norm=True, norm_place="both"),
+    "parallel, post": config(parallel_residual=True, shared_norm=True, norm_place="post"),
+    "shared without parallel": config(shared_norm=True),
+    "no gains": config(norm_gain=False, final_norm=False, position="none"),
+    "sinks": config(sink=True, window=3, window_layers=(True, False)),
+    "mixture": config(moe=MoeConfig(experts=4, per_token=2, width=8, layers=(False, True))),
+    "shared expert": config(moe=MoeConfig(experts=4, per_token=1, width=8, shared_width=6, shared_gate=True)),
+    "plain experts": config(mlp="plain", mlp_bias=True, moe=MoeConfig(experts=3, per_token=2, width=8, shared_width=6)),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_count_is_that_of_the_real_decoder(name: str) -> None:
+    with torch.device("meta"):
+        model = Decoder(VARIANTS[name])
+    assert parameters(VARIANTS[name]).total == sum(weight.numel() for weight in model.parameters())
+    for layer, block in enumerate(model.blocks):
+        assert layer_parameters(VARIANTS[name], layer).total == sum(weight.numel() for weight in block.parameters())
+
+
+@pytest.mark.parametrize("known", [LLAMA_3_8B, QWEN_3_06B, SMOLLM2_135M, MINIMIND_3])
+def test_known_models_are_built_with_that_count(known: ModelConfig) -> None:
+    with torch.device("meta"):
+        model = Decoder(known)
+    assert parameters(known).total == sum(weight.numel() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_flops_are_those_that_a_counter_meets(name: str) -> None:
+    model = Decoder(VARIANTS[name])
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]]), branch="explicit")
+    assert forward_flops(VARIANTS[name], 5, batch=2).full == counter.get_total_flops()
 
 
 # The cache --------------------------------------------------------------------------------------------------------
