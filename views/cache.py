@@ -1,0 +1,467 @@
+"""The KV cache: one slab per layer, a column per position, and what it costs beside other head counts.
+
+It owns the picture and the byte lines. It reads the cache's contents; it must not know where they are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
+
+from app.questions import AskCache, Question
+from app.selection import Hover, Selection
+from model.readings import Bools, CacheReading, Floats, Run
+from views import ink, theme, wording
+from views.panel import Panel
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+Side = Literal["K", "V"]
+SIDES: tuple[Side, ...] = ("K", "V")
+SPLIT = 3
+"""Pixels between the columns of the prompt and those that were decoded."""
+
+
+def magnitudes(contents: Floats) -> Floats:
+    """Return |contents| [L, Hkv · Dh, S] in units of each layer's 99th percentile, so that layers compare inside."""
+    layers, heads, columns, width = contents.shape
+    size = np.abs(contents).transpose(0, 1, 3, 2).reshape(layers, heads * width, columns)
+    if size.size == 0:
+        return size
+    full = np.nanpercentile(size, 99, axis=(1, 2), keepdims=True)
+    result: Floats = (size / np.where(full > 0, full, 1)).astype(np.float32)
+    return result
+
+
+def capacity(columns: int) -> int:
+    """Return for how many columns room is kept: 16, 24, 32, 48, 64 …, so that most steps append without squeezing."""
+    room = 16
+    while room < columns:
+        room = room * 3 // 2 if room & (room - 1) == 0 else room // 3 * 4
+    return room
+
+
+class SlabsView(QWidget):
+    """K and V side by side; each layer a slab, each position a column."""
+
+    column_pointed = Signal(int, int)
+    """Layer and position, −1 and −1 where there is none."""
+    column_clicked = Signal(int, int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.reading: CacheReading | None = None
+        self.layer = 0
+        self.key = 0
+        self.pointed = -1
+        self._strength: dict[Side, Floats] = {}
+        self._images: dict[Side, QImage] = {}
+        self.setMouseTracking(True)
+        self.setAccessibleName("Contents of the KV cache by layer and position")
+
+    def show_cache(self, reading: CacheReading) -> None:
+        """Take new contents."""
+        self.reading = reading
+        self._strength = {"K": magnitudes(reading.keys), "V": magnitudes(reading.values)}
+        self.compose()
+
+    def mark(self, layer: int, key: int) -> None:
+        """Mark the selected layer and key."""
+        self.layer, self.key = layer, key
+        self.update()
+
+    def point(self, position: int) -> None:
+        """Mark the position under the pointer."""
+        if position != self.pointed:
+            self.pointed = position
+            self.update()
+
+    # Where things are ---------------------------------------------------------------------------------------------
+
+    @property
+    def layers(self) -> int:
+        """How many slabs there are."""
+        return 0 if self.reading is None else int(self.reading.keys.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """How many columns are drawn; each stands for ``stride`` positions."""
+        return 0 if self.reading is None else int(self.reading.keys.shape[2])
+
+    @property
+    def first_decoded(self) -> int:
+        """The first column that a decode step appended."""
+        return 0 if self.reading is None else min(-(-self.reading.prefill // self.reading.stride), self.columns)
+
+    def column_of(self, position: int) -> int:
+        """Return the column that stands for a position."""
+        return 0 if self.reading is None else position // self.reading.stride
+
+    def block(self, side: Side) -> QRect:
+        """Return the rectangle of all slabs of K or of V."""
+        look = theme.current()
+        caption = round(ink.line_height(look.font("label"))) + 4
+        gutter = round(ink.text_width(look.font("label"), f"L{max(self.layers - 1, 0)}")) + 8
+        between = look.grid(1)
+        width = (self.width() - gutter - between) // 2
+        left = gutter + (0 if side == "K" else width + between)
+        return QRect(left, caption, max(width - 2, 1), max(self.height() - caption - 2, 1))
+
+    def slab(self, side: Side, layer: int) -> QRect:
+        """Return the rectangle of one layer's slab."""
+        block = self.block(side)
+        gap = 3 if block.height() >= 12 * self.layers else 1 if block.height() >= 3 * self.layers else 0
+        edges = [block.top() + round(i * (block.height() + gap) / max(self.layers, 1)) for i in (layer, layer + 1)]
+        return QRect(block.left(), edges[0], block.width(), max(edges[1] - gap - edges[0], 1))
+
+    def edges(self, side: Side) -> NDArray[np.float64]:
+        """Return where columns start, in pixels from the left of the block, and where the last one ends."""
+        split = SPLIT if 0 < self.first_decoded < self.columns else 0
+        width = (self.block(side).width() - split) / capacity(self.columns)
+        edges: NDArray[np.float64] = np.arange(self.columns + 1, dtype=np.float64) * width
+        edges[self.first_decoded + 1 :] += split
+        return edges
+
+    def column_box(self, side: Side, layer: int, column: int) -> QRectF:
+        """Return the rectangle of one column of a slab."""
+        slab, edges = self.slab(side, layer), self.edges(side)
+        start = edges[column] + (SPLIT if column == self.first_decoded and 0 < column < self.columns else 0)
+        return QRectF(slab.left() + start, slab.top(), edges[column + 1] - start, slab.height())
+
+    def at(self, point: QPointF) -> tuple[int, int]:
+        """Return the layer and position under a point, −1 and −1 where there is none."""
+        for side in SIDES:
+            layer = next((i for i in range(self.layers) if self.slab(side, i).contains(point.toPoint())), -1)
+            if layer < 0 or self.reading is None:
+                continue
+            x = point.x() - self.block(side).left()
+            column = int(np.searchsorted(self.edges(side), x, side="right")) - 1
+            if 0 <= column < self.columns:
+                return layer, column * self.reading.stride
+        return -1, -1
+
+    def visible(self, layer: int) -> Bools:
+        """Say for each column whether the newest query may look at it in a layer, given its window."""
+        if self.reading is None:
+            return np.zeros(0, dtype=np.bool_)
+        window = self.reading.windows[layer] if layer < len(self.reading.windows) else None
+        if window is None:
+            return np.ones(self.columns, dtype=np.bool_)
+        positions = np.arange(self.columns) * self.reading.stride
+        return positions >= self.reading.length - window
+
+    # Painting -----------------------------------------------------------------------------------------------------
+
+    def compose(self) -> None:
+        """Colour the contents: bright where the magnitude is large, in the colour of keys or of values."""
+        if self.reading is None:
+            return
+        look = theme.current()
+        for side, colour in (("K", look.key), ("V", look.value)):
+            self._images["K" if side == "K" else "V"] = self._picture("K" if side == "K" else "V", colour)
+        self.update()
+
+    def _picture(self, side: Side, colour: QColor) -> QImage:
+        look, ratio = theme.current(), self.devicePixelRatioF()
+        block = self.block(side)
+        width, height = round(block.width() * ratio), round(block.height() * ratio)
+        canvas = np.empty((height, width, 4), dtype=np.uint8)
+        canvas[:] = _rgba(look.panel)
+        centres = (np.arange(width) + 0.5) / ratio
+        column = np.searchsorted(self.edges(side), centres, side="right") - 1
+        inside = (column >= 0) & (column < self.columns)
+        if 0 < self.first_decoded < self.columns:
+            start = self.edges(side)[self.first_decoded]
+            inside &= ~((centres >= start) & (centres < start + SPLIT))
+        low = ink.mixed(look.panel, colour, 0.12)
+        tables = ink.ramp(low, colour), ink.ramp(look.masked_ground, look.masked)
+        for layer in range(self.layers):
+            slab = self.slab(side, layer)
+            top, bottom = (round((y - block.top()) * ratio) for y in (slab.top(), slab.top() + slab.height()))
+            rows = ink.resampled(self._strength[side][layer], bottom - top, self.columns)
+            shown = self.visible(layer)
+            pixels = np.where(
+                shown[None, :, None],
+                ink.coloured(rows, tables[0], look.undefined),
+                ink.coloured(rows, tables[1], look.undefined),
+            )
+            canvas[top:bottom, inside] = pixels[:, column[inside]]
+            canvas[top:bottom, ~inside & (centres > self.edges(side)[-1])] = _rgba(look.field)
+        image = ink.to_image(canvas)
+        image.setDevicePixelRatio(ratio)
+        return image
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the two pictures, their captions and the marks."""
+        if self.reading is None:
+            return
+        painter = QPainter(self)
+        for side in SIDES:
+            self._paint_captions(painter, side)
+            painter.drawImage(QPointF(self.block(side).topLeft()), self._images[side])
+            self._paint_marks(painter, side)
+        self._paint_layers(painter)
+        painter.end()
+
+    def _paint_captions(self, painter: QPainter, side: Side) -> None:
+        look = theme.current()
+        font = look.font("label")
+        line = ink.line_height(font)
+        block, edges = self.block(side), self.edges(side)
+        colour = look.key if side == "K" else look.value
+        ink.draw_text(painter, QRectF(block.left(), 0, block.width(), line), side, font, colour)
+        if self.first_decoded >= self.columns:
+            return
+        start = block.left() + edges[self.first_decoded] + SPLIT
+        end = block.left() + edges[-1]
+        painter.fillRect(QRectF(start, block.top() - 3, end - start, 2), look.text)
+        text = (
+            f"{self.columns - self.first_decoded} decoded" if self.reading and self.reading.stride == 1 else "decoded"
+        )
+        width = ink.text_width(font, text)
+        left = min(max(start, block.left() + ink.text_width(font, "K") + 8), block.right() - width)
+        ink.draw_text(painter, QRectF(left, 0, width, line - 1), text, font, look.text)
+
+    def _paint_layers(self, painter: QPainter) -> None:
+        look = theme.current()
+        font = look.font("label")
+        line = ink.line_height(font)
+        step = max(1, int(np.ceil(line * 0.9 / max(self.slab("K", 0).height(), 1))))
+        for layer in range(self.layers):
+            if layer % step and layer != self.layer:
+                continue
+            if step > 1 and layer != self.layer and abs(layer - self.layer) < step:
+                continue
+            slab = self.slab("K", layer)
+            box = QRectF(0, slab.center().y() - line / 2 + 0.5, slab.left() - 5, line)
+            colour = look.accent if layer == self.layer else look.faint
+            ink.draw_text(painter, box, f"L{layer}", font, colour, ink.RIGHT)
+
+    def _paint_marks(self, painter: QPainter, side: Side) -> None:
+        look = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        slab = self.slab(side, self.layer) if self.layer < self.layers else QRect()
+        painter.fillRect(QRect(slab.left() - 4, slab.top(), 2, slab.height()), look.accent)
+        block = self.block(side)
+        for position, colour in ((self.pointed, look.faint), (self.key, look.text)):
+            column = self.column_of(position)
+            if position >= 0 and column < self.columns:
+                box = self.column_box(side, 0, column)
+                painter.setPen(QPen(colour, 1))
+                painter.drawRect(QRectF(round(box.left()), block.top() - 1, max(round(box.width()), 2), block.height()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Colour anew in the new size."""
+        super().resizeEvent(event)
+        self.compose()
+
+    # Hands --------------------------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Announce the column under a left click."""
+        layer, position = self.at(event.position())
+        if layer >= 0 and event.button() == Qt.MouseButton.LeftButton:
+            self.column_clicked.emit(layer, position)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Announce the column under the pointer."""
+        self.column_pointed.emit(*self.at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Announce that the pointer is gone."""
+        self.column_pointed.emit(-1, -1)
+
+    def told(self, layer: int, position: int) -> str:
+        """Say what a column holds."""
+        if self.reading is None or layer < 0:
+            return ""
+        heads, width = int(self.reading.keys.shape[1]), int(self.reading.keys.shape[3])
+        origin = "decoded" if position >= self.reading.prefill else "from the prompt"
+        text = f"layer {layer}, position {position}, {origin}: {heads} kv heads × {width} numbers in each of K and V"
+        if not self.visible(layer)[self.column_of(position)]:
+            text += f"; outside the window of {self.reading.windows[layer]} for the newest query"
+        return text
+
+    def event(self, event: QEvent) -> bool:
+        """Answer for tooltips."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            text = self.told(*self.at(QPointF(event.pos())))
+            QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
+            return True
+        return super().event(event)
+
+
+def _rgba(colour: QColor) -> tuple[int, int, int, int]:
+    return colour.red(), colour.green(), colour.blue(), 255
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One bar: how many kv heads, what that is called, and what the cache would take."""
+
+    name: str
+    bytes: int
+    own: bool
+
+
+def costs(reading: CacheReading, heads: int, kv_heads: int) -> tuple[Cost, ...]:
+    """Return the bytes with one K/V head per query head, as the model has it, and with a single one."""
+    kind = {heads: "MHA", 1: "MQA"}.get(kv_heads, "GQA")
+    rows = [Cost(f"{kind}, {kv_heads} kv head{'s' if kv_heads > 1 else ''} (here)", reading.bytes_measured, True)]
+    if kv_heads != heads:
+        rows.insert(0, Cost(f"MHA, {heads} kv heads", reading.bytes_full_heads, False))
+    if kv_heads != 1:
+        rows.append(Cost("MQA, 1 kv head", reading.bytes_one_head, False))
+    return tuple(rows)
+
+
+class CostsView(QWidget):
+    """Bars of what the cache takes, and the sum it comes from."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.rows: tuple[Cost, ...] = ()
+        self.lines: tuple[str, ...] = ()
+        self.setAccessibleName("Bytes of the cache")
+
+    def show_costs(self, rows: tuple[Cost, ...], lines: tuple[str, ...]) -> None:
+        """Draw bars for ``rows`` and write ``lines`` under them."""
+        self.rows, self.lines = rows, lines
+        self.setAccessibleDescription("; ".join([*(f"{c.name}: {c.bytes:,} bytes" for c in rows), *lines]))
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return the width of the longest line and the height of all."""
+        look = theme.current()
+        label, digits = look.font("label"), look.font("number")
+        names = [ink.text_width(label, c.name) + ink.text_width(digits, f"   {_bytes(c)}") for c in self.rows]
+        lines = [ink.text_width(label, text) for text in self.lines]
+        width = max([*names, *lines, 120])
+        return QSize(round(width) + 2, round(len(self.rows) * self._pitch() + len(self.lines) * self._line()))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the size hint: text is never cut."""
+        return QSize(self.sizeHint().width(), 0)
+
+    def _line(self) -> float:
+        return ink.line_height(theme.current().font("label"))
+
+    def _pitch(self) -> float:
+        return self._line() + theme.current().grid(1.25)
+
+    def bar_of(self, row: int) -> QRectF:
+        """Return the bar of a row; the widest is as wide as the widget."""
+        largest = max(c.bytes for c in self.rows) or 1
+        look = theme.current()
+        top = row * self._pitch() + self._line()
+        return QRectF(0, top, max(self.width() * self.rows[row].bytes / largest, 2), look.grid(0.75))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint names, bytes, bars and lines; lines that do not fit are left out from the end."""
+        look = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        label = look.font("label")
+        for i, cost in enumerate(self.rows):
+            box = QRectF(0, i * self._pitch(), self.width(), self._line())
+            colour = look.text if cost.own else look.faint
+            ink.draw_text(painter, box, cost.name, label, colour)
+            ink.draw_text(painter, box, _bytes(cost), look.font("number"), colour, ink.RIGHT)
+            ink.draw_bar(painter, self.bar_of(i), look.accent if cost.own else look.masked)
+        top = len(self.rows) * self._pitch()
+        for text in self.lines:
+            box = QRectF(0, top, self.width(), self._line())
+            if box.bottom() > self.height() + 1:
+                break
+            ink.draw_text(painter, box, text, label, look.faint)
+            top += self._line()
+        painter.end()
+
+
+def _bytes(cost: Cost) -> str:
+    return wording.byte_size(cost.bytes)
+
+
+class CachePanel(Panel):
+    """Shows what the KV cache holds and what it costs."""
+
+    name: ClassVar[str] = "cache"
+    title: ClassVar[str] = "KV cache"
+    marks: ClassVar[frozenset[str]] = frozenset({"layer", "key"})
+
+    POSITIONS = 512
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.slabs = SlabsView()
+        self.slabs.column_clicked.connect(self._select)
+        self.slabs.column_pointed.connect(self._point)
+        self.costs = CostsView()
+        self._layout = QHBoxLayout(self.body)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(theme.current().grid(3))
+        self._layout.addWidget(self.slabs, 1)
+        self._layout.addWidget(self.costs)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the contents of the cache."""
+        return AskCache(self.POSITIONS)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the slabs and the bytes."""
+        reading: CacheReading = answer
+        config = run.config
+        self.slabs.show_cache(reading)
+        self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
+        each = "" if reading.stride == 1 else f" · every {reading.stride}th column"
+        steps = "" if run.steps <= 0 else f" = {reading.prefill} prompt + {reading.length - reading.prefill} decoded"
+        self.describe(
+            f"{reading.length} positions{steps} · {reading.bytes_measured:,} bytes"
+            f" · {reading.bytes_per_token:,} a token{each}"
+        )
+        self.slabs.setToolTip("")
+
+    def show_selection(self, selection: Selection) -> None:
+        """Mark the selected layer and key."""
+        self.slabs.mark(selection.layer, selection.key)
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark the key that is pointed at here or elsewhere."""
+        self.slabs.point(-1 if hover.key is None else hover.key)
+
+    def theme_changed(self) -> None:
+        """Colour anew."""
+        self._layout.setSpacing(theme.current().grid(3))
+        self.slabs.compose()
+        self.costs.updateGeometry()
+        self.costs.update()
+
+    def _select(self, layer: int, position: int) -> None:
+        self.session.selection.update(layer=layer, key=position)
+
+    def _point(self, layer: int, position: int) -> None:
+        self.session.selection.point_at(Hover() if layer < 0 else Hover(key=position))
+
+
+def byte_lines(run: Run, reading: CacheReading) -> tuple[str, ...]:
+    """Write the formula out with this run's numbers, and compare it with what was measured."""
+    config = run.config
+    each = reading.bytes_per_token // max(2 * config.layers * config.kv_heads * config.head_width, 1)
+    product = (
+        f"2·B·S·L·Hkv·Dh·bytes = 2·1·{reading.length}·{config.layers}·{config.kv_heads}·{config.head_width}·{each}"
+    )
+    same = reading.bytes_measured == reading.bytes_formula
+    verdict = "= measured" if same else f"but measured {reading.bytes_measured:,}"
+    return (
+        product,
+        f"= {reading.bytes_formula:,} {verdict}",
+        f"{reading.dtype}, {wording.byte_size(reading.bytes_reserved)} reserved",
+    )

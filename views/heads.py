@@ -1,0 +1,568 @@
+"""Every head at a glance: one painted atlas of thumbnails, grouped by kv head or sorted by a score.
+
+It owns where each thumbnail lies and what is written under it. It computes no score: they come with the atlas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QScrollArea, QToolTip, QVBoxLayout, QWidget
+
+from app.questions import AskAtlas, Question
+from app.selection import Hover, Selection
+from model.readings import HeadAtlas, Run
+from views import ink, theme, wording
+from views.panel import Panel, plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+LAYER_ORDER = "layer order"
+ASCENDING = frozenset({"entropy"})
+"""Scores of which the small values are the interesting ones, and come first."""
+PREFERRED = ("induction", "previous-token")
+"""Which score is written under the heads before anybody chose one."""
+
+Arrangement = Literal["heads down", "heads across", "sorted"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one head is drawn: its cell in the grid and its square in pixels."""
+
+    layer: int
+    head: int
+    row: int
+    column: int
+    square: QRect
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where everything lies in a given width and height.
+
+    ``labelled`` says whether there is room for the score in digits under a thumbnail; else a bar stands for it.
+    """
+
+    arrangement: Arrangement = "heads across"
+    side: int = 0
+    labelled: bool = True
+    size: QSize = field(default_factory=QSize)
+    places: tuple[Place, ...] = ()
+
+    def at(self, point: QPoint) -> Place | None:
+        """Return the place under a point, its label included."""
+        for place in self.places:
+            if place.square.adjusted(-1, -1, 1, self.side // 8 + 2).contains(point):
+                return place
+        return None
+
+    def of(self, layer: int, head: int) -> Place | None:
+        """Return where a head is drawn."""
+        return next((p for p in self.places if p.layer == layer and p.head == head), None)
+
+    def beside(self, place: Place, right: int, down: int) -> Place | None:
+        """Return the place so many cells to the right and down, None past the edge."""
+        return next((p for p in self.places if (p.row, p.column) == (place.row + down, place.column + right)), None)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Sizes that a plan is made with, all in pixels."""
+
+    gap: int
+    group_gap: int
+    label: int
+    label_width: int
+    gutter: int
+    header: int
+    smallest: int = 14
+    largest: int = 168
+
+
+class Planner:
+    """Finds the arrangement in which thumbnails are largest.
+
+    Parameters
+    ----------
+    layers, heads, group
+        L, H and how many query heads share a kv head.
+    room
+        The width and height there is; a plan may be taller when thumbnails would become too small.
+    """
+
+    def __init__(self, layers: int, heads: int, group: int, room: QSize, metrics: Metrics) -> None:
+        self.layers, self.heads, self.group = layers, heads, group
+        self.room = room
+        self.metrics = metrics
+
+    def in_layers(self) -> Plan:
+        """Arrange by layer and head, whichever way round and labelled where that costs nothing."""
+        plans = [self._grid(way, labelled) for labelled in (True, False) for way in ("heads across", "heads down")]
+        readable = [p for p in plans if p.labelled and p.side >= self.metrics.label_width]
+        return max(readable or [p for p in plans if not p.labelled], key=lambda plan: plan.side)
+
+    def _grid(self, way: Literal["heads across", "heads down"], labelled: bool) -> Plan:
+        m = self.metrics
+        gaps = (self.heads // self.group - 1) * m.group_gap
+        under = m.label if labelled else 4
+        across, down = (self.heads, self.layers) if way == "heads across" else (self.layers, self.heads)
+        wide = self.room.width() - m.gutter - (gaps if way == "heads across" else 0)
+        high = self.room.height() - m.header - (gaps if way == "heads down" else 0)
+        side = min(wide // across - m.gap, high // down - m.gap - under, m.largest)
+        side = max(side, m.smallest)
+        places = []
+        for layer in range(self.layers):
+            for head in range(self.heads):
+                shift = head // self.group * m.group_gap
+                column, row = (head, layer) if way == "heads across" else (layer, head)
+                x = m.gutter + column * (side + m.gap) + (shift if way == "heads across" else 0)
+                y = m.header + row * (side + m.gap + under) + (shift if way == "heads down" else 0)
+                places.append(Place(layer, head, row, column, QRect(x, y, side, side)))
+        return Plan(way, side, labelled, _extent(places, under), tuple(places))
+
+    def in_order(self, order: list[tuple[int, int]], label_width: int) -> Plan:
+        """Arrange as running text, best first, every head with its name and score."""
+        m = self.metrics
+        side = m.largest
+        while side > label_width and not self._flows(len(order), side):
+            side -= 2
+        side = max(side, label_width)
+        columns = max(self.room.width() // (side + m.gap), 1)
+        places = []
+        for i, (layer, head) in enumerate(order):
+            row, column = divmod(i, columns)
+            square = QRect(column * (side + m.gap), row * (side + m.gap + m.label), side, side)
+            places.append(Place(layer, head, row, column, square))
+        return Plan("sorted", side, True, _extent(places, m.label), tuple(places))
+
+    def _flows(self, number: int, side: int) -> bool:
+        m = self.metrics
+        columns = self.room.width() // (side + m.gap)
+        return columns > 0 and -(-number // columns) * (side + m.gap + m.label) <= self.room.height()
+
+
+def _extent(places: list[Place], under: int) -> QSize:
+    return QSize(
+        max((p.square.right() + 2 for p in places), default=0),
+        max((p.square.bottom() + under + 2 for p in places), default=0),
+    )
+
+
+def sorted_heads(values: np.ndarray[Any, np.dtype[np.float64]], ascending: bool) -> list[tuple[int, int]]:
+    """Return (layer, head) pairs, best score first and undefined ones last."""
+    flat = values.ravel() if ascending else -values.ravel()
+    order = np.argsort(flat, kind="stable")  # NaN sorts last
+    return [(int(i) // values.shape[1], int(i) % values.shape[1]) for i in order]
+
+
+class AtlasView(QWidget):
+    """The painted atlas. It knows the picture and which head is marked, nothing of the session."""
+
+    head_clicked = Signal(int, int)
+    head_pointed = Signal(int, int)
+    """Layer and head under the pointer, −1 and −1 where there is none."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.plan = Plan()
+        self.atlas: HeadAtlas | None = None
+        self.group = 1
+        self.score = ""
+        self.sorted_by = LAYER_ORDER
+        self.selected = (0, 0)
+        self.pointed = (-1, -1)
+        self.room = QSize(1, 1)
+        self._picture = QPixmap()
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Thumbnails of all heads; arrow keys select")
+
+    # Content ------------------------------------------------------------------------------------------------------
+
+    def show_atlas(self, atlas: HeadAtlas, group: int) -> None:
+        """Take new thumbnails and scores; ``group`` query heads share a kv head."""
+        self.atlas, self.group = atlas, group
+        self.lay_out()
+
+    def choose(self, score: str, sorted_by: str) -> None:
+        """Write one score under the heads, and sort by one or by layer."""
+        self.score, self.sorted_by = score, sorted_by
+        self.lay_out()
+
+    def fit(self, room: QSize) -> None:
+        """Arrange anew in a width and height."""
+        if room != self.room:
+            self.room = room
+            self.lay_out()
+
+    def mark(self, layer: int, head: int) -> None:
+        """Outline the selected head; only the two squares that change are painted."""
+        self._repaint_square(*self.selected)
+        self.selected = (layer, head)
+        self._repaint_square(layer, head)
+        self.setAccessibleDescription(self.told(layer, head))
+
+    def point(self, layer: int, head: int) -> None:
+        """Outline the head under the pointer, wherever the pointer is."""
+        if (layer, head) != self.pointed:
+            self._repaint_square(*self.pointed)
+            self.pointed = (layer, head)
+            self._repaint_square(layer, head)
+
+    def score_of(self, layer: int, head: int) -> float:
+        """Return the chosen score of a head, NaN where it is not defined."""
+        if self.atlas is None or self.score not in self.atlas.scores:
+            return float("nan")
+        values = self.atlas.scores[self.score]
+        inside = 0 <= layer < values.shape[0] and 0 <= head < values.shape[1]
+        return float(values[layer, head]) if inside else float("nan")
+
+    def told(self, layer: int, head: int) -> str:
+        """Name a head, its kv head and its score."""
+        value = self.score_of(layer, head)
+        text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
+        return text if not self.score or np.isnan(value) else f"{text} · {self.score} {wording.number(value)}"
+
+    # Arrangement --------------------------------------------------------------------------------------------------
+
+    def lay_out(self) -> None:
+        """Decide where each thumbnail goes, and paint them all into one picture."""
+        if self.atlas is None:
+            return
+        layers, heads = self.atlas.thumbnails.shape[:2]
+        planner = Planner(layers, heads, self.group, self.room, self._metrics(layers, heads))
+        values = self.atlas.scores.get(self.sorted_by)
+        if values is None or bool(np.isnan(values).all()):
+            self.plan = planner.in_layers()
+        else:
+            width = round(ink.text_width(theme.current().font("label"), f"{wording.head_name(layers, heads)}  0.00"))
+            self.plan = planner.in_order(sorted_heads(values, self.sorted_by in ASCENDING), width)
+        self.setFixedSize(self.plan.size.expandedTo(self.room))
+        self._compose()
+        self.update()
+
+    def _metrics(self, layers: int, heads: int) -> Metrics:
+        look = theme.current()
+        line = round(ink.line_height(look.font("label")))
+        names = (f"kv{heads // self.group - 1}", f"L{layers - 1}")
+        gutter = round(max(ink.text_width(look.font("label"), name) for name in names)) + look.grid(1.5)
+        return Metrics(
+            gap=look.grid(0.375),
+            group_gap=look.grid(1),
+            label=line + 1,
+            label_width=round(ink.text_width(look.font("label"), "0.00")) + 2,
+            gutter=gutter + round(ink.text_width(look.font("label"), "00")),
+            header=2 * line + 4,
+        )
+
+    def _compose(self) -> None:
+        """Paint all thumbnails into the one picture that later repaints copy from."""
+        if self.atlas is None:
+            return
+        look = theme.current()
+        ratio = self.devicePixelRatioF()
+        side = max(round(self.plan.side * ratio), 1)
+        pixels = ink.coloured(
+            ink.resampled(self.atlas.thumbnails, side, side), look.sequential, look.masked_ground
+        )  # [L, H, side, side, 4]
+        canvas = np.empty((round(self.height() * ratio), round(self.width() * ratio), 4), dtype=np.uint8)
+        canvas[:] = (look.panel.red(), look.panel.green(), look.panel.blue(), 255)
+        for place in self.plan.places:
+            x, y = round(place.square.x() * ratio), round(place.square.y() * ratio)
+            target = canvas[y : y + side, x : x + side]
+            target[:] = pixels[place.layer, place.head, : target.shape[0], : target.shape[1]]
+        self._picture = QPixmap.fromImage(ink.to_image(canvas))
+        self._picture.setDevicePixelRatio(ratio)
+
+    # Painting -----------------------------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Copy the part of the picture that is dirty, then the labels and marks that touch it."""
+        if self.atlas is None:
+            return
+        painter = QPainter(self)
+        dirty = event.rect()
+        ratio = self._picture.devicePixelRatio()
+        source = QRectF(dirty.x() * ratio, dirty.y() * ratio, dirty.width() * ratio, dirty.height() * ratio)
+        painter.drawPixmap(QRectF(dirty), self._picture, source)
+        for place in self.plan.places:
+            if self._with_label(place).intersects(dirty):
+                self._paint_score(painter, place)
+        if self.plan.arrangement != "sorted":
+            self._paint_groups(painter)
+            self._paint_layers(painter)
+        self._paint_marks(painter)
+        painter.end()
+
+    def _paint_score(self, painter: QPainter, place: Place) -> None:
+        look = theme.current()
+        value = self.score_of(place.layer, place.head)
+        square = place.square
+        if not self.plan.labelled:
+            if not np.isnan(value):
+                width = square.width() * min(max(value, 0.0), 1.0)
+                ink.draw_bar(painter, QRectF(square.left(), square.bottom() + 2, width, 2), look.faint)
+            return
+        text = "–" if np.isnan(value) else f"{value:.2f}"
+        box = QRectF(square.left() - 4, square.bottom() + 1, square.width() + 8, ink.line_height(look.font("label")))
+        chosen = (place.layer, place.head) == self.selected
+        colour = look.text if chosen else look.faint
+        if self.plan.arrangement == "sorted":
+            inner = box.adjusted(4, 0, -4, 0)
+            name = wording.head_name(place.layer, place.head)
+            ink.draw_text(painter, inner, name, look.font("label"), look.text)
+            ink.draw_text(painter, inner, text, look.font("label"), colour, ink.RIGHT)
+        else:
+            ink.draw_text(painter, box, text, look.font("label"), colour, ink.CENTRE)
+
+    def _paint_groups(self, painter: QPainter) -> None:
+        """Bracket the query heads that read the same kv head."""
+        look = theme.current()
+        font = look.font("label")
+        line = ink.line_height(font)
+        assert self.atlas is not None
+        heads = self.atlas.thumbnails.shape[1]
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        for kv in range(heads // self.group):
+            first, last = self.plan.of(0, kv * self.group), self.plan.of(0, (kv + 1) * self.group - 1)
+            if first is None or last is None:
+                continue
+            a, b = first.square, last.square
+            painter.setPen(QPen(look.key, 2))
+            if self.plan.arrangement == "heads across":
+                painter.drawLine(a.left(), round(line) + 1, b.right(), round(line) + 1)
+                box = QRectF(a.left(), 0, b.right() - a.left() + 1, line)
+                ink.draw_text(painter, box, f"kv{kv}", font, look.key, ink.CENTRE)
+            else:
+                x = round(ink.text_width(font, f"kv{heads // self.group - 1}")) + 5
+                painter.drawLine(x, a.top(), x, b.bottom())
+                box = QRectF(0, a.top(), x - 4, b.bottom() - a.top() + 1)
+                ink.draw_text(painter, box, f"kv{kv}", font, look.key)
+
+    def _paint_layers(self, painter: QPainter) -> None:
+        """Number the layers and, where there is room, the heads."""
+        look = theme.current()
+        font = look.font("label")
+        line = ink.line_height(font)
+        step = max(1, -(-round(ink.text_width(font, "00") + 4) // (self.plan.side + 1)))
+        across = self.plan.arrangement == "heads across"
+        for place in self.plan.places:
+            square = place.square
+            if place.row == 0 and place.column % step == 0:
+                name = (
+                    str(place.column) if step > 1 or self.plan.side < 24 else f"{'H' if across else 'L'}{place.column}"
+                )
+                box = QRectF(square.center().x() - 20, square.top() - line - 1, 40, line)
+                ink.draw_text(painter, box, name, font, look.faint, ink.CENTRE)
+            if place.column == 0 and (place.row == 0 or self.plan.side >= line * 0.8):
+                name = f"L{place.row}" if across else str(place.row)
+                box = QRectF(0, square.center().y() - line / 2, square.left() - 5, line)
+                ink.draw_text(painter, box, name, font, look.faint, ink.RIGHT)
+
+    def _paint_marks(self, painter: QPainter) -> None:
+        look = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
+            place = self.plan.of(layer, head)
+            if place is not None:
+                painter.setPen(QPen(colour, width))
+                painter.drawRect(place.square.adjusted(-1, -1, width - 1, width - 1))
+        if self.hasFocus():
+            place = self.plan.of(*self.selected)
+            if place is not None:
+                painter.setPen(QPen(look.accent, 1, Qt.PenStyle.DotLine))
+                painter.drawRect(place.square.adjusted(-3, -3, 3, 3))
+
+    def _with_label(self, place: Place) -> QRect:
+        return place.square.adjusted(-5, -5, 5, 8 + round(ink.line_height(theme.current().font("label"))))
+
+    def _repaint_square(self, layer: int, head: int) -> None:
+        place = self.plan.of(layer, head)
+        if place is not None:
+            self.update(self._with_label(place))
+
+    # Hands --------------------------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Announce the head under a left click."""
+        place = self.plan.at(event.position().toPoint())
+        if place is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.head_clicked.emit(place.layer, place.head)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Announce the head under the pointer."""
+        place = self.plan.at(event.position().toPoint())
+        self.head_pointed.emit(*((-1, -1) if place is None else (place.layer, place.head)))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Announce that the pointer is gone."""
+        self.head_pointed.emit(-1, -1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Move to the neighbour that an arrow names."""
+        place = self.plan.of(*self.selected)
+        step = ARROWS.get(event.key())
+        if step is None or place is None:
+            super().keyPressEvent(event)
+            return
+        target = self.plan.beside(place, *step)
+        if target is not None:
+            self.head_clicked.emit(target.layer, target.head)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep arrows from the window's shortcuts while focused, and answer for tooltips."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in ARROWS:
+            event.accept()
+            return True
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            place = self.plan.at(event.pos())
+            text = "" if place is None else self.told(place.layer, place.head)
+            QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
+            return True
+        return super().event(event)
+
+
+ARROWS: dict[int, tuple[int, int]] = {
+    int(Qt.Key.Key_Left): (-1, 0),
+    int(Qt.Key.Key_Right): (1, 0),
+    int(Qt.Key.Key_Up): (0, -1),
+    int(Qt.Key.Key_Down): (0, 1),
+}
+
+
+class AtlasScroll(QScrollArea):
+    """A scroll area that tells its content how much room there is."""
+
+    def __init__(self, view: AtlasView) -> None:
+        super().__init__()
+        self.view = view
+        self.setWidget(view)
+        self.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setFocusProxy(view)
+        self.viewport().setAutoFillBackground(False)
+        view.setAutoFillBackground(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Pass the new room on; a bar's width is kept free so that it never makes the content move."""
+        super().resizeEvent(event)
+        self.view.fit(self.viewport().size())
+
+
+class HeadsPanel(Panel):
+    """Thumbnails of every head: click or arrows select one."""
+
+    name: ClassVar[str] = "heads"
+    title: ClassVar[str] = "Heads"
+    marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+
+    PIXELS = 64
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.view = AtlasView()
+        self.view.head_clicked.connect(self._select)
+        self.view.head_pointed.connect(self._point)
+        self.scroller = AtlasScroll(self.view)
+        self.reading = plain_label("", "label")
+        self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.sort_box = QComboBox()
+        self.sort_box.setAccessibleName("Sort heads by")
+        self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.sort_box.currentTextChanged.connect(self._sort)
+        self.head_row.addWidget(self.sort_box)
+        self.why_undefined = plain_label("", "label")
+        foot = QHBoxLayout()
+        foot.addWidget(self.why_undefined, 1)
+        foot.addWidget(self.reading)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self.scroller, 1)
+        layout.addLayout(foot)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the thumbnails and scores of all heads."""
+        return AskAtlas(self.PIXELS)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Paint the thumbnails; the score chosen before stays chosen."""
+        atlas: HeadAtlas = answer
+        self._offer(atlas)
+        self.view.show_atlas(atlas, run.config.group)
+        self._sort(self.sort_box.currentText())
+
+    def show_selection(self, selection: Selection) -> None:
+        """Move the outline, and scroll to it when it is out of sight."""
+        self.view.mark(selection.layer, selection.head)
+        place = self.view.plan.of(selection.layer, selection.head)
+        if place is not None:
+            centre = place.square.center()
+            self.scroller.ensureVisible(centre.x(), centre.y(), place.square.width(), place.square.height())
+        self._tell()
+
+    def show_hover(self, hover: Hover) -> None:
+        """Outline the head that is pointed at here or elsewhere."""
+        here = hover.layer is not None and hover.head is not None
+        self.view.point(
+            hover.layer if here and hover.layer is not None else -1,
+            hover.head if here and hover.head is not None else -1,
+        )
+        self._tell()
+
+    def theme_changed(self) -> None:
+        """Arrange anew with the new sizes and colours."""
+        self.view.lay_out()
+
+    def _offer(self, atlas: HeadAtlas) -> None:
+        names = [LAYER_ORDER, *atlas.scores]
+        if [self.sort_box.itemText(i) for i in range(self.sort_box.count())] != names:
+            chosen = self.sort_box.currentText()
+            self.sort_box.blockSignals(True)
+            self.sort_box.clear()
+            self.sort_box.addItems(names)
+            self.sort_box.setCurrentText(chosen if chosen in names else LAYER_ORDER)
+            self.sort_box.blockSignals(False)
+        for i, name in enumerate(names):
+            formula = atlas.formulas.get(name, "By layer and head, grouped by kv head")
+            why = f"\nNot defined here: {atlas.undefined[name]}" if name in atlas.undefined else ""
+            self.sort_box.setItemData(i, wording.tooltip(formula + why), Qt.ItemDataRole.ToolTipRole)
+
+    def _sort(self, name: str) -> None:
+        atlas = self.view.atlas
+        if atlas is None or not name:
+            return
+        score = name if name in atlas.scores else self._default_score(atlas)
+        self.view.choose(score, name)
+        formula = atlas.formulas.get(score, "")
+        self.sort_box.setToolTip(wording.tooltip(f"{score}: {formula}"))
+        why = atlas.undefined.get(name, "")
+        self.why_undefined.setText(f"{name} is not defined here: {why}" if why else "")
+        layers, heads = atlas.thumbnails.shape[:2]
+        order = "by layer" if name == LAYER_ORDER else f"by {name}"
+        pixel = "" if atlas.reduction == "exact" else f" · a pixel is the {atlas.reduction} of its cells"
+        self.describe(f"{layers} layers × {heads} heads · {order} · label: {score} · weights 0 to 1{pixel}")
+        self._tell()
+
+    def _default_score(self, atlas: HeadAtlas) -> str:
+        if self.view.score in atlas.scores and self.view.score not in atlas.undefined:
+            return self.view.score
+        defined = [name for name in atlas.scores if name not in atlas.undefined]
+        return next((name for name in PREFERRED if name in defined), defined[0] if defined else "")
+
+    def _tell(self) -> None:
+        layer, head = self.view.pointed if self.view.pointed != (-1, -1) else self.view.selected
+        self.reading.setText(self.view.told(layer, head))
+
+    def _select(self, layer: int, head: int) -> None:
+        self.session.selection.update(layer=layer, head=head)
+
+    def _point(self, layer: int, head: int) -> None:
+        self.session.selection.point_at(Hover() if layer < 0 else Hover(layer=layer, head=head))

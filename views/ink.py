@@ -1,0 +1,130 @@
+"""Small strokes that several panels paint alike: text that never overflows, bars, ticks, colour ramps.
+
+It owns painting of single marks with the theme's colours. It must not know runs, selections or sessions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen
+
+from views.theme import Theme
+
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+CENTRE = Qt.AlignmentFlag.AlignCenter
+
+Bytes = NDArray[np.uint8]
+
+
+def text_width(font: QFont, text: str) -> float:
+    """Return how wide a text is in a font, in pixels, rounded up."""
+    return float(np.ceil(QFontMetricsF(font).horizontalAdvance(text)))
+
+
+def line_height(font: QFont) -> float:
+    """Return the height of one line of a font, in pixels, rounded up."""
+    return float(np.ceil(QFontMetricsF(font).height()))
+
+
+def draw_text(
+    painter: QPainter, box: QRectF, text: str, font: QFont, colour: QColor, align: Qt.AlignmentFlag = LEFT
+) -> None:
+    """Write one line inside a box; what does not fit ends in an ellipsis."""
+    painter.setFont(font)
+    painter.setPen(colour)
+    fitting = QFontMetricsF(font).elidedText(text, Qt.TextElideMode.ElideRight, box.width() + 0.5)
+    painter.drawText(box, int(align | Qt.TextFlag.TextSingleLine), fitting)
+
+
+def draw_bar(painter: QPainter, box: QRectF, colour: QColor) -> None:
+    """Fill a bar with slightly round corners."""
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colour)
+    radius = min(2.0, box.width() / 2, box.height() / 2)
+    painter.drawRoundedRect(box, radius, radius)
+
+
+def draw_tick(painter: QPainter, box: QRectF, passed: bool, theme: Theme) -> None:
+    """Draw a check mark or a cross, as strokes, so that no font has to have the glyph."""
+    side = min(box.width(), box.height()) * 0.45
+    centre = box.center()
+    path = QPainterPath()
+    if passed:
+        path.moveTo(centre + QPointF(-side / 2, 0.05 * side))
+        path.lineTo(centre + QPointF(-side / 8, side / 2.4))
+        path.lineTo(centre + QPointF(side / 2, -side / 2.4))
+    else:
+        half = side / 2.4
+        path.moveTo(centre + QPointF(-half, -half))
+        path.lineTo(centre + QPointF(half, half))
+        path.moveTo(centre + QPointF(half, -half))
+        path.lineTo(centre + QPointF(-half, half))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(theme.good if passed else theme.bad, max(1.5, side / 6)))
+    painter.drawPath(path)
+
+
+def kind_colour(kind: str, theme: Theme) -> QColor:
+    """Return the one colour that a kind of tensor has everywhere."""
+    colours = {"query": theme.query, "key": theme.key, "value": theme.value, "mask": theme.masked, "score": theme.text}
+    return colours.get(kind, theme.text)
+
+
+def faded(colour: QColor, alpha: float) -> QColor:
+    """Return a colour with an opacity between 0 and 1."""
+    result = QColor(colour)
+    result.setAlphaF(alpha)
+    return result
+
+
+def mixed(low: QColor, high: QColor, share: float) -> QColor:
+    """Return the colour at ``share`` of the way from ``low`` to ``high``."""
+    ends = [(colour.red(), colour.green(), colour.blue()) for colour in (low, high)]
+    return QColor(*(round(a + (b - a) * share) for a, b in zip(*ends, strict=True)))
+
+
+def ramp(low: QColor, high: QColor) -> Bytes:
+    """Return a 256-entry RGBA table [256, 4] that goes straight from one colour to another."""
+    ends = [np.array([c.red(), c.green(), c.blue(), 255], dtype=np.float64) for c in (low, high)]
+    share = np.linspace(0, 1, 256)[:, None]
+    table: Bytes = np.rint(ends[0] + (ends[1] - ends[0]) * share).astype(np.uint8)
+    return table
+
+
+def coloured(values: NDArray[np.float32], table: Bytes, empty: QColor) -> Bytes:
+    """Look values in [0, 1] up in a table → [..., 4]; NaN becomes the colour ``empty``."""
+    missing = np.isnan(values)
+    index = np.rint(np.clip(np.where(missing, 0, values), 0, 1) * 255).astype(np.uint8)
+    pixels: Bytes = table[index]
+    pixels[missing] = (empty.red(), empty.green(), empty.blue(), 255)
+    return pixels
+
+
+def to_image(pixels: Bytes) -> QImage:
+    """Copy [h, w, 4] RGBA bytes into an image of its own."""
+    height, width, _ = pixels.shape
+    contiguous = np.ascontiguousarray(pixels)
+    return QImage(contiguous.data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
+
+
+def resampled(values: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
+    """Fit the last two axes to a number of pixels: cells are repeated, or the largest of those under a pixel is kept.
+
+    NaN (masked) cells count only where a pixel covers nothing else.
+    """
+    return _fitted(_fitted(values, height, -2), width, -1)
+
+
+def _fitted(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float32]:
+    cells = values.shape[axis]
+    if size >= cells:
+        repeated: NDArray[np.float32] = np.take(values, np.arange(size) * cells // size, axis=axis)
+        return repeated
+    starts = np.arange(size) * cells // size
+    with np.errstate(invalid="ignore"):
+        fitted: NDArray[np.float32] = np.fmax.reduceat(values, starts, axis=axis)
+    return fitted

@@ -1,0 +1,419 @@
+"""The shape ledger: every operation of a layer with its symbol, shape, bytes, parameters, FLOPs and check.
+
+It owns how ledger entries are laid out in a table. It computes no shape: the entries come from ``model.ledger``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.questions import AskLedger, Question
+from app.selection import Selection
+from model.readings import Run
+from views import ink, theme, wording
+from views.panel import Panel, plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+    from model.ledger import LedgerEntry, ShapeLedger
+
+Index = QModelIndex | QPersistentModelIndex
+ENTRY_ROLE = Qt.ItemDataRole.UserRole
+"""Asks the model for the :class:`LedgerRow` of an index."""
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One operation, as the prefill did it and as a decode step does it."""
+
+    prefill: LedgerEntry | None
+    decode: LedgerEntry | None = None
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The prefill's entry, or the decode step's where the prefill has none."""
+        entry = self.prefill or self.decode
+        if entry is None:
+            raise LookupError("A ledger row needs an entry of the prefill or of the decode step.")
+        return entry
+
+    @property
+    def failed(self) -> bool:
+        """Whether a check of either entry failed."""
+        return any(
+            e is not None and e.check is not None and e.check.passed is False for e in (self.prefill, self.decode)
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is a check, and every check made has passed."""
+        checks = [e.check for e in (self.prefill, self.decode) if e is not None and e.check is not None]
+        return any(check.passed for check in checks) and not self.failed
+
+
+def paired(prefill: ShapeLedger, decode: ShapeLedger | None) -> tuple[LedgerRow, ...]:
+    """Put the entries of a prefill and of a decode step that are the same operation into one row."""
+    if decode is None:
+        return tuple(LedgerRow(entry) for entry in prefill.entries)
+    later = {entry.key: entry for entry in decode.entries}
+    rows = [LedgerRow(entry, later.pop(entry.key, None)) for entry in prefill.entries]
+    return (*rows, *(LedgerRow(None, entry) for entry in later.values()))
+
+
+def memory_text(entry: LedgerEntry | None) -> str:
+    """Say what an entry takes in memory, or would have taken."""
+    if entry is None:
+        return ""
+    if entry.stored == "view":
+        return "view"
+    if entry.stored == "not stored":
+        return f"not stored · would be {wording.byte_size(entry.would_cost_bytes)}"
+    return wording.byte_size(entry.bytes)
+
+
+def check_text(entry: LedgerEntry | None) -> str:
+    """Say what was checked and what came of it."""
+    if entry is None or entry.check is None:
+        return ""
+    check = entry.check
+    outcome = {True: "holds", False: "does not hold", None: "not yet checked"}[check.passed]
+    return f"{check.statement}: {outcome}" + (f" ({check.found})" if check.found else "")
+
+
+def _of(entry: LedgerEntry | None, text: Callable[[LedgerEntry], str]) -> str:
+    return "" if entry is None else text(entry)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, what it writes, and whether it lines up on the right."""
+
+    key: str
+    heading: str
+    text: Callable[[LedgerRow], str]
+    right: bool = False
+    explained: str = ""
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("operation", "Operation", lambda r: r.entry.name),
+    Column("symbol", "Symbol", lambda r: r.entry.symbol),
+    Column("shape", "Prefill", lambda r: _of(r.prefill, lambda e: wording.shape(e.shape))),
+    Column("decode", "Decode", lambda r: _of(r.decode, lambda e: wording.shape(e.shape)), explained="One decode step"),
+    Column("memory", "Memory", lambda r: memory_text(r.entry), True),
+    Column("parameters", "Params", lambda r: wording.count(r.entry.parameters), True),
+    Column("flops", "FLOPs", lambda r: wording.count(r.entry.flops_full), True, "A multiply-add is 2; full T × S"),
+    Column("causal", "causal", lambda r: wording.count(r.entry.flops_causal), True, "FLOPs of the causal part only"),
+    Column("decode_flops", "step FLOPs", lambda r: _of(r.decode, lambda e: wording.count(e.flops_full)), True),
+    Column("decode_memory", "step memory", lambda r: memory_text(r.decode), True),
+    Column("dtype", "dtype", lambda r: r.entry.dtype),
+    Column("check", "", lambda r: "✗" if r.failed else "✓" if r.passed else "", explained="Checks"),
+)
+ESSENTIAL = ("operation", "check", "shape", "symbol", "memory", "decode")
+"""Columns in order of importance; the rest follow when there is room."""
+EXTRA = ("flops", "parameters", "causal", "decode_flops", "decode_memory", "dtype")
+
+
+class LedgerModel(QAbstractTableModel):
+    """The rows of a ledger for a table view."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.rows: tuple[LedgerRow, ...] = ()
+
+    def show(self, rows: tuple[LedgerRow, ...]) -> None:
+        """Replace all rows."""
+        self.beginResetModel()
+        self.rows = rows
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
+        """Return how many operations there are."""
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
+        """Return how many columns there are, shown or not."""
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Return a column's heading, its alignment, or what it means."""
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        column = COLUMNS[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.heading
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return column.explained or None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return ink.RIGHT if column.right else ink.LEFT
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Return the text of a cell, its tooltip, what a screen reader says, or its row."""
+        row = self.rows[index.row()]
+        if role == ENTRY_ROLE:
+            return row
+        if role == Qt.ItemDataRole.DisplayRole:
+            return COLUMNS[index.column()].text(row)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return wording.tooltip(told(row))
+        if role == Qt.ItemDataRole.AccessibleTextRole and COLUMNS[index.column()].key == "check":
+            return check_text(row.entry)
+        return None
+
+
+def told(row: LedgerRow) -> str:
+    """Everything about a row, one fact a line, as plain text."""
+    entry = row.entry
+    lines = [check_text(entry), entry.formula, f"{entry.symbol} = {wording.shape(entry.shape)} {entry.dtype}"]
+    lines.append(memory_text(entry))
+    if entry.parameters:
+        lines.append(f"{entry.parameters:,} parameters")
+    if entry.flops_full:
+        lines.append(f"{entry.flops_full:,} FLOPs, of which causal {entry.flops_causal:,}")
+    if row.decode is not None and row.prefill is not None:
+        step = row.decode
+        lines.append(f"decode step: {wording.shape(step.shape)}, {memory_text(step)}, {step.flops_full:,} FLOPs")
+        lines.append(check_text(step) if step.check != entry.check else "")
+    return "\n".join(line for line in lines if line)
+
+
+class LedgerDelegate(QStyledItemDelegate):
+    """Paints a cell: a colour chip before the name, quiet symbols, a drawn tick or cross."""
+
+    PAD = 8
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """Return the height of one line and some air."""
+        look = theme.current()
+        return QSize(24, round(ink.line_height(look.font("body")) + look.grid(0.75)))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one cell with the theme's fonts and colours."""
+        look = theme.current()
+        row: LedgerRow = index.data(ENTRY_ROLE)
+        box = QRectF(option.rect)
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        if state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(box, look.chosen)
+        column = COLUMNS[index.column()]
+        inner = box.adjusted(self.PAD / 2, 0, -self.PAD / 2, 0)
+        if column.key == "check":
+            if row.failed or row.passed:
+                ink.draw_tick(painter, box, row.passed, look)
+        elif column.key == "operation":
+            self._paint_name(painter, inner, row)
+        else:
+            text = str(index.data())
+            align = ink.RIGHT if column.right else ink.LEFT
+            ink.draw_text(painter, inner, text, look.font("number"), self._colour(column, row), align)
+        painter.restore()
+
+    def _paint_name(self, painter: QPainter, box: QRectF, row: LedgerRow) -> None:
+        look = theme.current()
+        chip = QRectF(box.left(), box.top() + box.height() * 0.25, 4, box.height() * 0.5)
+        painter.fillRect(chip, ink.kind_colour(row.entry.kind, look))
+        ink.draw_text(painter, box.adjusted(12, 0, 0, 0), row.entry.name, look.font("body"), look.text)
+
+    def _colour(self, column: Column, row: LedgerRow) -> QColor:
+        look = theme.current()
+        quiet = column.key in ("symbol", "dtype")
+        absent = column.key == "memory" and row.entry.stored != "stored"
+        return look.faint if quiet or absent else look.text
+
+
+class LedgerTable(QTableView):
+    """A table that says which row was clicked or entered, and asks to be fitted when its width changes."""
+
+    row_chosen = Signal(int)
+    resized = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Take Return for a click on the current row."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self.row_chosen.emit(self.currentIndex().row())
+            return
+        super().keyPressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Announce the row under a left click."""
+        super().mouseReleaseEvent(event)
+        index = self.indexAt(event.position().toPoint())
+        if event.button() == Qt.MouseButton.LeftButton and index.isValid():
+            self.row_chosen.emit(index.row())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Announce the new width."""
+        super().resizeEvent(event)
+        self.resized.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Keep ↑ and ↓ from the window's own shortcuts while the table has the focus."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in OWN_KEYS:
+            event.accept()
+            return True
+        return super().event(event)
+
+
+OWN_KEYS = frozenset({int(key) for key in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)})
+"""What the table takes while it has the focus."""
+
+
+class LedgerPanel(Panel):
+    """Shows the shape ledger of the selected layer, prefill beside decode step."""
+
+    name: ClassVar[str] = "ledger"
+    title: ClassVar[str] = "Shape ledger"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer"})
+
+    panel_requested = Signal(str)
+    """A row was clicked whose operation another panel shows; carries that panel's name."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.model = LedgerModel(self)
+        self.table = self._make_table()
+        self.totals = plain_label("", "label")
+        self.totals.setWordWrap(True)
+        self.all_columns = QPushButton("All columns")
+        self.all_columns.setCheckable(True)
+        self.all_columns.setToolTip("Show every column and scroll sideways; otherwise what fits is shown.")
+        self.all_columns.toggled.connect(self.fit_columns)
+        self.head_row.addWidget(self.all_columns)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self.table, 1)
+        layout.addWidget(self.totals)
+        self.theme_changed()
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the ledger of the selected layer."""
+        return AskLedger(selection.layer)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Fill the table; the current row stays where it was."""
+        prefill: ShapeLedger
+        decode: ShapeLedger | None
+        prefill, decode = answer
+        current = self.table.currentIndex().row()
+        self.model.show(paired(prefill, decode))
+        if 0 <= current < self.model.rowCount():
+            self.table.selectRow(current)
+        self.describe(_subtitle(prefill, decode))
+        self.totals.setText("\n".join(totals_text(ledger) for ledger in (prefill, decode) if ledger is not None))
+        self.fit_columns()
+
+    def theme_changed(self) -> None:
+        """Take new fonts, row heights and columns."""
+        look = theme.current()
+        rows = self.table.verticalHeader()
+        rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.75)))
+        self.table.horizontalHeader().setFont(look.font("label"))
+        self.fit_columns()
+        self.table.viewport().update()
+
+    def shown_columns(self) -> tuple[str, ...]:
+        """Return the keys of the columns on screen, from left to right."""
+        return tuple(c.key for i, c in enumerate(COLUMNS) if not self.table.isColumnHidden(i))
+
+    def fit_columns(self) -> None:
+        """Show the columns that fit, the more important first, or all of them when asked."""
+        widths = {column.key: self._width(column) for column in COLUMNS}
+        wanted = set(widths) if self.all_columns.isChecked() else self._fitting(widths)
+        header = self.table.horizontalHeader()
+        for i, column in enumerate(COLUMNS):
+            self.table.setColumnHidden(i, column.key not in wanted)
+            header.resizeSection(i, widths[column.key])
+        spare = self.table.viewport().width() - sum(widths[key] for key in wanted)
+        if spare > 0:
+            header.resizeSection(0, widths["operation"] + spare)
+        elif not self.all_columns.isChecked():
+            header.resizeSection(0, max(widths["operation"] + spare, 40))
+
+    def _fitting(self, widths: dict[str, int]) -> set[str]:
+        has_decode = any(row.decode is not None for row in self.model.rows)
+        keys = ESSENTIAL if theme.current().projector else (*ESSENTIAL, *EXTRA)
+        room = self.table.viewport().width()
+        wanted: set[str] = set()
+        for key in keys:
+            if key.startswith("decode") and not has_decode:
+                continue
+            if key in ("operation", "check", "shape") or widths[key] <= room:
+                wanted.add(key)
+                room -= widths[key]
+        return wanted
+
+    def _width(self, column: Column) -> int:
+        look = theme.current()
+        font = look.font("body") if column.key == "operation" else look.font("number")
+        texts = [column.text(row) for row in self.model.rows]
+        widest = max((ink.text_width(font, text) for text in texts), default=0)
+        chip = 12 if column.key == "operation" else 0
+        heading = ink.text_width(look.font("label"), column.heading) + 8
+        return round(max(widest + chip, heading, 12)) + LedgerDelegate.PAD + 4
+
+    def _make_table(self) -> LedgerTable:
+        table = LedgerTable(self)
+        table.setModel(self.model)
+        table.setItemDelegate(LedgerDelegate(table))
+        table.setShowGrid(False)
+        table.setFrameShape(LedgerTable.Shape.NoFrame)
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setTabKeyNavigation(False)
+        table.setWordWrap(False)
+        table.verticalHeader().hide()
+        table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        table.horizontalHeader().setHighlightSections(False)
+        table.horizontalHeader().setMinimumSectionSize(16)
+        table.setAccessibleName("Shape ledger: one row per operation")
+        table.row_chosen.connect(self._request_panel)
+        table.resized.connect(self.fit_columns)
+        return table
+
+    def _request_panel(self, row: int) -> None:
+        panel = self.model.rows[row].entry.panel
+        if panel:
+            self.panel_requested.emit(panel)
+
+
+def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:
+    text = f"layer {prefill.layer} · prefill T = {prefill.tokens}"
+    return text if decode is None else f"{text} · decode P = {decode.past}"
+
+
+def totals_text(ledger: ShapeLedger) -> str:
+    """Add up the rows of one ledger in a line."""
+    stored = sum(e.bytes for e in ledger.entries if e.stored == "stored")
+    spared = sum(e.would_cost_bytes for e in ledger.entries if e.stored == "not stored")
+    full = sum(e.flops_full for e in ledger.entries)
+    causal = sum(e.flops_causal for e in ledger.entries)
+    parameters = sum(e.parameters for e in ledger.entries)
+    parts = [f"{wording.byte_size(stored)} written"]
+    if spared:
+        parts.append(f"{wording.byte_size(spared)} not stored")
+    parts.append(f"{wording.count(full) or '0'}FLOPs full, {wording.count(causal) or '0'}FLOPs causal")
+    if ledger.mode == "prefill":
+        parts.append(f"{wording.count(parameters) or '0'} params")
+    return f"{ledger.mode}: " + " · ".join(parts)

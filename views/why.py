@@ -1,0 +1,224 @@
+"""Why this number: the selected cell's arithmetic, line by line, every number selectable.
+
+It owns the wording of the arithmetic. The numbers come from the reading; it adds and multiplies nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
+
+from app.questions import AskCell, Question
+from app.selection import Selection
+from model.readings import CellReading, Doubles, Run
+from views import theme, wording
+from views.panel import Panel
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+Tone = Literal["text", "faint", "query", "key", "good", "bad", "accent"]
+NBSP = "\N{NO-BREAK SPACE}"
+BETWEEN = f"{NBSP * 5} "
+"""What stands between two lines of the arithmetic: the text may break only after it."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a line in one colour."""
+
+    text: str
+    tone: Tone = "text"
+
+
+Line = tuple[Piece, ...]
+
+
+def arithmetic(cell: CellReading) -> tuple[Line, ...]:
+    """Return the way from q·k to the weight as lines of coloured pieces."""
+    n = wording.number
+    lines: list[Line] = [
+        (Piece("q", "query"), Piece("·"), Piece("k", "key"), Piece(f" = {n(cell.dot)}")),
+        (Piece(f"score = {n(cell.dot)} × {scale_text(cell)} = {n(cell.scaled)}"),),
+    ]
+    if cell.cap is not None:
+        c = n(cell.cap)
+        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score)}"),))
+    lines.append(_mask_line(cell))
+    lines.append((Piece(f"row log-sum-exp = {n(cell.lse)}"),))
+    if cell.hidden_because:
+        lines.append((Piece("weight = 0"), Piece(" (masked before the softmax)", "faint")))
+    else:
+        lines.append(
+            (Piece(f"weight = exp({n(cell.score)} − {_bracketed(cell.lse)}) = "), Piece(n(cell.weight, 4), "accent"))
+        )
+    return tuple(lines)
+
+
+def _bracketed(value: float) -> str:
+    text = wording.number(value)
+    return f"({text})" if text.startswith(wording.MINUS) else text
+
+
+def scale_text(cell: CellReading) -> str:
+    """Write the scale as 1/√Dh where it is that, else as a number."""
+    width = len(cell.q)
+    if width and math.isclose(cell.scale, 1 / math.sqrt(width), rel_tol=1e-6):
+        return f"1/√{width}"
+    return wording.number(cell.scale, 5)
+
+
+def _mask_line(cell: CellReading) -> Line:
+    sign = "≤" if cell.key <= cell.query else ">"
+    head = (Piece(f"key {cell.key}", "key"), Piece(f" {sign} "), Piece(f"query {cell.query}", "query"))
+    if cell.hidden_because:
+        return (*head, Piece(f": hidden, {cell.hidden_because}", "bad"))
+    return (*head, Piece(": visible", "good"))
+
+
+def vector_text(name: str, vector: Doubles) -> str:
+    """Write a vector out."""
+    return f"{name} = [{', '.join(wording.number(float(v)) for v in vector)}]"
+
+
+def exact_text(cell: CellReading) -> str:
+    """Write every number in full, as Python would read it, for the clipboard."""
+    fields = {
+        "layer": cell.layer,
+        "head": cell.head,
+        "kv_head": cell.kv_head,
+        "query": cell.query,
+        "key": cell.key,
+        "dot": cell.dot,
+        "scale": cell.scale,
+        "scaled": cell.scaled,
+        "cap": cell.cap,
+        "score": cell.score,
+        "lse": cell.lse,
+        "weight": cell.weight,
+        "q": np.asarray(cell.q).tolist(),
+        "k": np.asarray(cell.k).tolist(),
+    }
+    return "\n".join(f"{name} = {value!r}" for name, value in fields.items())
+
+
+class FormulaText(QTextEdit):
+    """Read-only coloured text that can be selected and copied, and is never taken for markup."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setReadOnly(True)
+        self.setAcceptRichText(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_lines(self, lines: tuple[Line, ...], paragraphs: tuple[Line, ...]) -> None:
+        """Write ``lines`` one after another, each kept whole where the width allows, then each paragraph on its own."""
+        self.clear()
+        cursor = QTextCursor(self.document())
+        for i, line in enumerate(lines):
+            if i:
+                cursor.insertText(BETWEEN, self._format("text"))
+            for piece in line:
+                cursor.insertText(piece.text.replace(" ", NBSP), self._format(piece.tone))
+        for line in paragraphs:
+            cursor.insertBlock()
+            for piece in line:
+                cursor.insertText(piece.text, self._format(piece.tone))
+        self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy plain text with ordinary spaces."""
+        data = QMimeData()
+        data.setText(self.textCursor().selectedText().replace(NBSP, " ").replace("\u2029", "\n"))
+        return data
+
+    def _format(self, tone: Tone) -> QTextCharFormat:
+        look = theme.current()
+        form = QTextCharFormat()
+        form.setFont(look.font("formula"))
+        form.setForeground(getattr(look, tone))
+        return form
+
+
+class WhyPanel(Panel):
+    """Shows how the selected cell's weight comes about."""
+
+    name: ClassVar[str] = "why"
+    title: ClassVar[str] = "Why this number"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.cell: CellReading | None = None
+        self.text = FormulaText()
+        self.text.setAccessibleName("The arithmetic of the selected cell")
+        self.fold_q = self._fold("q")
+        self.fold_k = self._fold("k")
+        self.copy_button = QPushButton("Copy numbers")
+        self.copy_button.setToolTip("Copy every number of this cell in full precision.")
+        self.copy_button.clicked.connect(self._copy)
+        for button in (self.fold_q, self.fold_k, self.copy_button):
+            self.head_row.addWidget(button)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.text, 1)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the selected cell."""
+        return AskCell(selection.layer, selection.head, selection.query, selection.key)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Write the cell's arithmetic."""
+        cell: CellReading = answer
+        self.cell = cell
+        self.describe(_subtitle(run, cell))
+        self._write()
+
+    def theme_changed(self) -> None:
+        """Write anew in the new colours."""
+        self._write()
+
+    def _write(self) -> None:
+        if self.cell is None:
+            return
+        paragraphs: list[Line] = []
+        if self.fold_q.isChecked():
+            paragraphs.append((Piece(vector_text("q", self.cell.q), "query"),))
+        if self.fold_k.isChecked():
+            paragraphs.append((Piece(vector_text("k", self.cell.k), "key"),))
+        self.fold_q.setText(f"{'▾' if self.fold_q.isChecked() else '▸'} q, {len(self.cell.q)} numbers")
+        self.fold_k.setText(f"{'▾' if self.fold_k.isChecked() else '▸'} k, {len(self.cell.k)} numbers")
+        self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
+
+    def _fold(self, name: str) -> QPushButton:
+        button = QPushButton(f"▸ {name}")
+        button.setCheckable(True)
+        button.setAccessibleName(f"Show the vector {name}")
+        button.toggled.connect(self._write)
+        return button
+
+    def _copy(self) -> None:
+        if self.cell is not None:
+            QApplication.clipboard().setText(exact_text(self.cell))
+
+
+def _subtitle(run: Run, cell: CellReading) -> str:
+    def named(row: int) -> str:
+        return f"{row} {run.tokens[row].text}" if row < len(run.tokens) else str(row)
+
+    text = f"{wording.head_name(cell.layer, cell.head)} · query {named(cell.query)} → key {named(cell.key)}"
+    text += f" · reads kv head {cell.kv_head}"
+    others = [f"H{head}" for head in cell.sharing if head != cell.head]
+    return f"{text}, shared with {', '.join(others)}" if others else f"{text}, its own"

@@ -1,0 +1,69 @@
+"""How numbers, sizes and places are written, the same in every panel.
+
+It owns the wording of values. It must not know widgets, runs or colours.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+
+MINUS = "\N{MINUS SIGN}"
+UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))
+
+
+def head_name(layer: int, head: int) -> str:
+    """Write a head as ``L2H5``."""
+    return f"L{layer}H{head}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a value for reading: ``digits`` decimals below 10, fewer above, powers of ten for the very small."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    size = abs(value)
+    if size and (size < 0.5 * 10**-digits or size >= 1e7):
+        mantissa, exponent = f"{size:.2e}".split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    else:
+        text = f"{size:.{_decimals(size, digits)}f}"
+    return (f"-{text}" if value < 0 else text).replace("-", MINUS)
+
+
+def _decimals(size: float, digits: int) -> int:
+    whole = 0 if size < 10 else int(math.log10(size))
+    return max(digits - whole, 0)
+
+
+def byte_size(count: int) -> str:
+    """Write a number of bytes with a decimal unit, as ``25.3 KB``; exact below 1,000."""
+    return f"{count} B" if count < 1000 else f"{_scaled(count)}B"
+
+
+def count(value: int) -> str:
+    """Write a large count with a decimal unit, as ``14.2 M``; exact below 10,000, empty for none."""
+    if value == 0:
+        return ""
+    return f"{value:,}" if value < 10_000 else _scaled(value)
+
+
+def _scaled(value: int) -> str:
+    for size, unit in UNITS:
+        if value >= size * 0.9995:
+            part = value / size
+            return f"{part:.{2 if part < 10 else 1 if part < 100 else 0}f} {unit}"
+    return str(value)
+
+
+def shape(sizes: tuple[int, ...]) -> str:
+    """Write a shape as ``1×8×12×12``."""
+    return "×".join(str(size) for size in sizes)
+
+
+def tooltip(text: str) -> str:
+    """Keep Qt from taking a tooltip for markup: text such as ``<s>`` is shown as it is."""
+    if "<" not in text and "&" not in text:
+        return text
+    return f"<p style='white-space:pre-wrap'>{html.escape(text)}</p>"
