@@ -15,7 +15,7 @@ import numpy as np
 import pyqtgraph
 from numpy.typing import NDArray
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
 from PySide6.QtWidgets import QApplication
 
 ThemeName = Literal["dark", "light"]
@@ -201,12 +201,12 @@ def themed(name: ThemeName, projector: bool = False) -> Theme:
     return Theme(name=name, projector=projector, sequential=_sequential(), diverging=diverging, **colours)
 
 
-_now = themed("dark")
+_in_use: list[Theme] = [themed("dark")]
 
 
 def current() -> Theme:
     """The theme in use."""
-    return _now
+    return _in_use[0]
 
 
 @lru_cache(maxsize=1)
@@ -221,6 +221,20 @@ def register_fonts() -> tuple[str, ...]:
     return tuple(dict.fromkeys(families))
 
 
+def drawable(text: str, role: Role = "number") -> str:
+    """Return a text in which every character that no font can draw is its code point, such as ``U+4E2D``."""
+    if text.isascii():
+        return text
+    metrics = _metrics(role)
+    return "".join(c if metrics.inFontUcs4(ord(c)) else f"U+{ord(c):04X}" for c in text)
+
+
+@lru_cache(maxsize=16)
+def _metrics(role: Role) -> QFontMetrics:
+    register_fonts()
+    return QFontMetrics(themed("dark").font(role))
+
+
 def apply(name: ThemeName, projector: bool = False) -> Theme:
     """Put a theme on the whole application and return it. Widgets that paint themselves must then repaint.
 
@@ -229,20 +243,19 @@ def apply(name: ThemeName, projector: bool = False) -> Theme:
     KeyError
         When there is no theme of that name.
     """
-    global _now
     app = QApplication.instance()
-    _now = themed(name, projector)
+    now = _in_use[0] = themed(name, projector)
     if isinstance(app, QApplication):
         register_fonts()
         if app.property("ropewalk_style") is None:
             app.setStyle("fusion")
             app.setProperty("ropewalk_style", "fusion")
-        app.setPalette(_palette(_now))
-        app.setFont(_now.font("body"))
-        app.setStyleSheet(_stylesheet(_now))
+        app.setPalette(_palette(now))
+        app.setFont(now.font("body"))
+        app.setStyleSheet(_stylesheet(now))
         scheme = Qt.ColorScheme.Dark if name == "dark" else Qt.ColorScheme.Light
         app.styleHints().setColorScheme(scheme)
-    return _now
+    return now
 
 
 def _palette(theme: Theme) -> QPalette:
@@ -292,7 +305,8 @@ QMainWindow, QDialog {{ background: {t.window.name()}; }}
 QMainWindow::separator {{ background: {t.window.name()}; width: {GRID}px; height: {GRID}px; }}
 QMainWindow::separator:hover {{ background: {t.line.name()}; }}
 QDockWidget {{ background: {t.panel.name()}; }}
-QToolTip {{ background: {t.panel.name()}; color: {t.text.name()}; border: 1px solid {t.line.name()}; padding: {pad}px; }}
+QToolTip {{ background: {t.panel.name()}; color: {t.text.name()}; border: 1px solid {t.line.name()};
+  padding: {pad}px; }}
 QToolBar {{ background: {t.window.name()}; border: none; padding: {pad}px {GRID}px; spacing: {GRID}px; }}
 QStatusBar {{ background: {t.window.name()}; }}
 QStatusBar::item {{ border: none; }}

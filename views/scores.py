@@ -1,0 +1,264 @@
+"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars.
+
+This panel owns what the three pictures mean: their levels and titles. It must not know how they are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+
+from app.questions import AskHead, AskRow, Question
+from app.selection import Hover, Selection
+from model.readings import Bools, Floats, HeadPicture, RowReading, Run
+from views import theme, wording
+from views.heatmap import Heatmap, Levels
+from views.panel import Panel
+from views.row_bars import RowBars
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+LOG_FLOOR = 1e-4
+"""The smallest weight that the log scale tells apart from zero."""
+
+_SIDES = (96, 128, 192, 256, 384, 512)
+
+
+class Triptych(QWidget):
+    """Three maps whose cells have the same size; the row labels stand left of the first."""
+
+    def __init__(self, maps: tuple[Heatmap, Heatmap, Heatmap], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.maps = maps
+        for index, heatmap in enumerate(maps):
+            heatmap.setParent(self)
+            heatmap.row_labels = index == 0
+        least = maps[0].minimumSizeHint()
+        self.setMinimumSize(3 * least.width(), least.height())
+
+    @property
+    def side(self) -> float:
+        """Width that one map has for its cells."""
+        gap = theme.current().grid(2)
+        return max((self.width() - self.maps[0].label_width() - 2 * gap) / 3, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Place the maps."""
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Give each map the same room for its cells."""
+        gutter, gap, side = self.maps[0].label_width(), theme.current().grid(2), self.side
+        self.maps[0].gutter = gutter
+        left = 0.0
+        for index, heatmap in enumerate(self.maps):
+            width = side + gutter if index == 0 else side
+            heatmap.setGeometry(round(left), 0, round(width), self.height())
+            left += width + gap
+
+
+class ScoresPanel(Panel):
+    """The selected head from scores to weights."""
+
+    name: ClassVar[str] = "scores"
+    title: ClassVar[str] = "Scores"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+    marks: ClassVar[frozenset[str]] = frozenset({"query", "key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.raw, self.masked, self.weights = Heatmap("scaled scores"), Heatmap("masked"), Heatmap("weights (softmax)")
+        self.maps = (self.raw, self.masked, self.weights)
+        self.triptych = Triptych(self.maps)
+        self.row = RowBars()
+        self.log_scale = self._toggle("log", "Spread the weights over powers of ten")
+        self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
+        self._picture: HeadPicture | None = None
+        self._detail: HeadPicture | None = None
+        self._reading: RowReading | None = None
+        self._labels: tuple[str, ...] = ()
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
+        layout.addWidget(self.triptych, 3)
+        layout.addWidget(self.row, 1)
+        for heatmap in self.maps:
+            heatmap.picked.connect(self._pick)
+            heatmap.pointed.connect(self._point)
+            heatmap.viewed.connect(self._look)
+        self.row.picked.connect(lambda key: self.session.selection.update(key=key))
+        self.row.pointed.connect(lambda key: self._point(self.session.selection.now.query if key >= 0 else -1, key))
+
+    def _toggle(self, text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.setCheckable(True)
+        button.toggled.connect(self._relevel)
+        self.head_row.addWidget(button)
+        return button
+
+    # The panel contract -------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question:
+        """Ask for the head, in no more pixels than can be told apart here."""
+        return AskHead(selection.layer, selection.head, pixels=self._pixels())
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the three pictures."""
+        if not isinstance(answer, HeadPicture):
+            return
+        self._picture, self._detail = answer, None
+        self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
+        name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
+        self.describe(f"{name} · scaled scores → masked → weights · {size} · kv head {answer.kv_head}")
+        for heatmap in self.maps:
+            heatmap.set_labels(self._labels)
+        self._show_picture(answer)
+        self._relevel()
+        self.triptych.arrange()
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline the row and the column, and ask for the row in full precision."""
+        if not self.isVisible():
+            self.refresh()
+            return
+        for heatmap in self.maps:
+            heatmap.set_selection(selection.query, selection.key)
+        self.row.set_key(selection.key)
+        wanted = (selection.layer, selection.head, selection.query)
+        shown = self._reading
+        run = self.session.run
+        stale = shown is None or (shown.layer, shown.head, shown.query) != wanted
+        if run is not None and (stale or (shown is not None and len(shown.weights) != run.length)):
+            self.ask(AskRow(*wanted), self._show_row, "row")
+
+    def show_hover(self, hover: Hover) -> None:
+        """Draw the crosshair of whatever is pointed at, here or elsewhere."""
+        query = -1 if hover.query is None else hover.query
+        key = -1 if hover.key is None else hover.key
+        for heatmap in self.maps:
+            heatmap.set_hover(query, key)
+        self.row.set_hover(key)
+        self.row.set_readout(self._readout(query, key))
+
+    def theme_changed(self) -> None:
+        """Repaint in the theme in use."""
+        for heatmap in self.maps:
+            heatmap.theme_changed()
+        least = self.raw.minimumSizeHint()
+        self.triptych.setMinimumSize(3 * least.width(), least.height())
+        self.triptych.arrange()
+        self.row.theme_changed()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Ask for a finer picture when there is room for one."""
+        super().resizeEvent(event)
+        shown = self._picture
+        if shown is not None and shown.weights.reduction != "exact" and self._pixels() != self._asked_pixels(shown):
+            self.refresh()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _pixels(self) -> int:
+        """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""
+        room = min(self.triptych.side, self.triptych.height())
+        return max((side for side in _SIDES if side <= room), default=_SIDES[0])
+
+    def _asked_pixels(self, picture: HeadPicture) -> int:
+        """The bound that gave this picture: the smallest that allows its size."""
+        return next((side for side in _SIDES if side >= max(picture.weights.values.shape)), _SIDES[-1])
+
+    def _show_picture(self, picture: HeadPicture) -> None:
+        run = self.session.run
+        if run is None:
+            return
+        scores, weights, whole = picture.scores, picture.weights, (run.length, run.length)
+        raw = scores.raw if scores.raw is not None else scores.values
+        everything: Bools = np.ones(raw.shape, np.bool_)
+        for heatmap, tile, values, visible in (
+            (self.raw, scores, raw, everything),
+            (self.masked, scores, scores.values, scores.visible),
+            (self.weights, weights, weights.values, weights.visible),
+        ):
+            heatmap.set_data(values, visible, tile.rows, tile.columns, reduction=tile.reduction, whole=whole)
+
+    def _relevel(self) -> None:
+        """Set the levels. Both score maps share theirs, so that one colour is one number.
+
+        A softmax does not change when all scores of a row grow alike, so zero means nothing special here and the
+        scores use the sequential map.
+        """
+        picture = self._picture
+        if picture is None:
+            return
+        start = 1 if self.skip_first.isChecked() and picture.weights.columns[0] == 0 else 0
+        raw = picture.scores.raw if picture.scores.raw is not None else picture.scores.values
+        low, high = _range(raw[:, start:])
+        self.raw.set_levels(Levels(low, high))
+        self.masked.set_levels(Levels(low, high))
+        top = 1.0
+        if start:
+            shown = picture.weights.visible[:, start:]
+            top = max(_range(picture.weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
+        levels = Levels(LOG_FLOOR, top, "log") if self.log_scale.isChecked() else Levels(0.0, top)
+        self.weights.set_levels(levels)
+        self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
+
+    def _show_row(self, reading: RowReading) -> None:
+        self._reading = reading
+        self.row.set_row(reading, self._labels)
+
+    def _pick(self, query: int, key: int) -> None:
+        self.session.selection.update(query=query, key=key)
+
+    def _point(self, query: int, key: int) -> None:
+        now = self.session.selection.now
+        if query < 0 or key < 0:
+            self.session.selection.point_at(Hover())
+        else:
+            self.session.selection.point_at(Hover(query=query, key=key, layer=now.layer, head=now.head))
+
+    def _look(self, view: QRectF) -> None:
+        """Show all three maps at the same place, and ask for single cells where the picture is a reduced one."""
+        for heatmap in self.maps:
+            heatmap.set_view(view)
+        picture, run = self._picture, self.session.run
+        if picture is None or run is None or picture.weights.reduction == "exact":
+            return
+        if view.width() >= run.length:
+            self._show_picture(picture)
+            return
+        rows = max(math.floor(view.top() + 0.5), 0), min(math.ceil(view.bottom() + 0.5), run.length)
+        columns = max(math.floor(view.left() + 0.5), 0), min(math.ceil(view.right() + 0.5), run.length)
+        question = AskHead(picture.layer, picture.head, rows, columns, self._pixels())
+        self.ask(question, self._show_picture, "zoom")
+
+    def _readout(self, query: int, key: int) -> str:
+        """The cell under the pointer in words, where the picture holds that very cell."""
+        if query < 0 or key < 0 or max(query, key) >= len(self._labels):
+            return ""
+        where = f"query {query} {self._labels[query]} → key {key} {self._labels[key]}"
+        index = self.weights.pixel_of(query, key)
+        if index is None or self.weights.block != (1, 1):
+            return where
+        if self.weights.is_masked(query, key):
+            return f"{where} · masked"
+        score, weight = self.masked.value(query, key), self.weights.value(query, key)
+        return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
+
+
+def _range(values: Floats) -> tuple[float, float]:
+    """Smallest and largest finite value; (0, 1) where there is none."""
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    return (low, high) if high > low else (low, low + 1.0)

@@ -1,0 +1,354 @@
+"""The tokens of the run as one painted strip: every token as itself, tinted by the selected row's weights.
+
+The strip owns where tokens stand and how they look; the panel asks for the weights. Neither knows how text became
+tokens. A click picks the query, a shift-click the key.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
+
+from app.questions import AskRow, Question
+from app.selection import Hover, Selection
+from model.readings import Bools, Doubles, RowReading, Run, TokenText
+from views import ink, theme, wording
+from views.panel import Panel
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where one token stands and what is written on it."""
+
+    box: QRectF
+    text: str
+
+
+class TokenStrip(QWidget):
+    """The painted tokens, wrapped into lines.
+
+    Signals
+    -------
+    query_picked(position), key_picked(position), pointed(position)
+        A click, a shift-click, and the pointer over a token (-1 when it left).
+    """
+
+    query_picked = Signal(int)
+    key_picked = Signal(int)
+    pointed = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._tokens: tuple[TokenText, ...] = ()
+        self._prefill = 0
+        self._weights: Doubles = np.zeros(0)
+        self._visible: Bools = np.zeros(0, np.bool_)
+        self._query = -1
+        self._key = -1
+        self._hover = (-1, -1)
+        self._looks: list[Look] = []
+        self.setMouseTracking(True)
+        self.setAccessibleName("tokens of the run")
+
+    # What is shown ------------------------------------------------------------------------------------------------
+
+    def set_tokens(self, tokens: tuple[TokenText, ...], prefill: int) -> None:
+        """Show these tokens; those from ``prefill`` on were decoded and stand apart."""
+        if (tokens, prefill) != (self._tokens, self._prefill):
+            self._tokens, self._prefill = tokens, prefill
+            self.arrange()
+
+    def set_weights(self, weights: Doubles, visible: Bools) -> None:
+        """Tint the tokens by the weights [S] of the selected query; hidden keys are not tinted."""
+        self._weights, self._visible = weights, visible
+        self.update()
+
+    def set_selection(self, query: int, key: int) -> None:
+        """Outline the query in amber and the key in blue."""
+        self._query, self._key = query, key
+        self.setAccessibleDescription(f"{self.describe(query, 'query')}; {self.describe(key, 'key')}")
+        self.update()
+
+    def set_hover(self, query: int, key: int) -> None:
+        """Mark what is pointed at; -1 for none."""
+        if (query, key) != self._hover:
+            self._hover = (query, key)
+            self.update()
+
+    def describe(self, position: int, role: str) -> str:
+        """Say a token in words, as ``query 8 ·was``."""
+        if not 0 <= position < len(self._tokens):
+            return f"no {role}"
+        return f"{role} {position} {self._tokens[position].text}"
+
+    def weight_of(self, position: int) -> float | None:
+        """The weight that tints a token; None where it is hidden from the query."""
+        if position < len(self._weights) and self._visible[position]:
+            return float(self._weights[position])
+        return None
+
+    def tint(self, position: int) -> QColor:
+        """The ground of a token."""
+        now = theme.current()
+        weight = self.weight_of(position)
+        if weight is None:
+            return now.panel
+        share = 0.08 + 0.92 * min(max(weight, 0.0), 1.0) ** 0.6
+        return ink.mixed(now.panel, now.key, share * 0.75)
+
+    # Layout -------------------------------------------------------------------------------------------------------
+
+    def arrange(self) -> None:
+        """Place the tokens in the width there is."""
+        now = theme.current()
+        metrics, small = QFontMetricsF(now.font("formula")), QFontMetricsF(now.font("label"))
+        pad, gap, line = now.grid(1), now.grid(0.75), metrics.height() + now.grid(0.75)
+        left, top = 1.0, 1.0
+        self._looks = []
+        for position, token in enumerate(self._tokens):
+            text = theme.drawable(token.text, "formula")
+            width = max(metrics.horizontalAdvance(text) + 2 * pad, small.horizontalAdvance(str(position)) + 4)
+            width = min(width, max(self.width() - 2.0, 1.0))
+            joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
+            if position == self._prefill and position > 0:
+                left += now.grid(2)
+            elif joined:
+                left -= gap - 1
+            if left > 1 and left + width > self.width() - 1:
+                left, top = 1.0, top + line + small.height() + now.grid(0.75)
+            self._looks.append(Look(QRectF(left, top, width, line), text))
+            left += width + gap
+        height = math.ceil(top + line + small.height() + 2) if self._tokens else 0
+        self.setMinimumHeight(height)
+        self.update()
+
+    def line_height(self) -> int:
+        """Height of one line of tokens with their positions."""
+        now = theme.current()
+        tall = QFontMetricsF(now.font("formula")).height() + now.grid(0.75)
+        return math.ceil(tall + QFontMetricsF(now.font("label")).height() + 3)
+
+    def box_of(self, position: int) -> QRectF:
+        """The rectangle of a token."""
+        return QRectF(self._looks[position].box)
+
+    def token_at(self, point: QPointF) -> int:
+        """Return the position of the token under a point, -1 where there is none."""
+        below = QFontMetricsF(theme.current().font("label")).height()
+        for position, look in enumerate(self._looks):
+            if look.box.adjusted(0, 0, 0, below).contains(point):
+                return position
+        return -1
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Wrap anew."""
+        if event.oldSize().width() != event.size().width():
+            self.arrange()
+
+    # Painting -----------------------------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the tokens that need it."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        clip = QRectF(event.rect())
+        below = QFontMetricsF(theme.current().font("label")).height()
+        for position, look in enumerate(self._looks):
+            if clip.intersects(look.box.adjusted(-4, -4, 4, below)):
+                self._paint_token(painter, position, look)
+        if 0 < self._prefill < len(self._looks):
+            self._paint_seam(painter)
+        painter.end()
+
+    def _paint_token(self, painter: QPainter, position: int, look: Look) -> None:
+        now = theme.current()
+        token, ground = self._tokens[position], self.tint(position)
+        radius = now.grid(0.5)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ground)
+        painter.drawRoundedRect(look.box, radius, radius)
+        pen = self._outline(position, token)
+        if pen is not None:
+            painter.setPen(pen)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            inset = pen.widthF() / 2
+            painter.drawRoundedRect(look.box.adjusted(inset, inset, -inset, -inset), radius, radius)
+        font = now.font("formula")
+        font.setItalic(token.kind == "special")
+        painter.setFont(font)
+        hidden = self._weights.size and self.weight_of(position) is None
+        painter.setPen(now.faint if hidden else now.ink_on(ground))
+        text = QFontMetricsF(font).elidedText(look.text, Qt.TextElideMode.ElideMiddle, look.box.width() - 4)
+        painter.drawText(look.box, Qt.AlignmentFlag.AlignCenter, text)
+        self._paint_position(painter, position, look)
+
+    def _outline(self, position: int, token: TokenText) -> QPen | None:
+        now = theme.current()
+        wide = now.grid(0.25)
+        if position == self._query:
+            return QPen(now.query, wide)
+        if position == self._key:
+            return QPen(now.key, wide)
+        if position in self._hover:
+            return QPen(now.text, 1, Qt.PenStyle.DotLine)
+        if token.kind == "bytes":
+            return QPen(now.faint, 1, Qt.PenStyle.DashLine)
+        if token.kind == "special":
+            return QPen(now.faint, 1)
+        return None
+
+    def _paint_position(self, painter: QPainter, position: int, look: Look) -> None:
+        """The position under the token, and the character that a group of byte tokens spells."""
+        now = theme.current()
+        painter.setFont(now.font("label"))
+        tone = now.query if position == self._query else now.key if position == self._key else now.faint
+        painter.setPen(tone)
+        character = self._tokens[position].character
+        text = f"{position} {theme.drawable(character, 'label')}" if character else str(position)
+        height = QFontMetricsF(painter.font()).height()
+        painter.drawText(
+            QRectF(look.box.left() - 8, look.box.bottom(), look.box.width() + 16, height),
+            Qt.AlignmentFlag.AlignCenter,
+            text,
+        )
+
+    def _paint_seam(self, painter: QPainter) -> None:
+        """A dotted line between the prompt and what was decoded."""
+        now = theme.current()
+        box = self._looks[self._prefill].box
+        x = max(box.left() - now.grid(1.4), 1.0)
+        painter.setPen(QPen(now.faint, 2, Qt.PenStyle.DotLine))
+        painter.drawLine(QPointF(x, box.top()), QPointF(x, box.bottom()))
+
+    # Input --------------------------------------------------------------------------------------------------------
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Pick the query, or with shift the key."""
+        position = self.token_at(event.position())
+        if position < 0 or event.button() != Qt.MouseButton.LeftButton:
+            return
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.key_picked.emit(position)
+        else:
+            self.query_picked.emit(position)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Point at a token."""
+        self.pointed.emit(self.token_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Point at nothing."""
+        self.pointed.emit(-1)
+
+    def event(self, event: QEvent) -> bool:
+        """Say the token in a tooltip of plain text."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            position = self.token_at(QPointF(event.pos()))
+            if position < 0:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), wording.tooltip(self.tip(position)), self)
+            return True
+        return super().event(event)
+
+    def tip(self, position: int) -> str:
+        """Everything about one token, in words."""
+        token = self._tokens[position]
+        origin = "prompt" if position < self._prefill else "decoded"
+        kind = {"text": "", "special": " · special token", "bytes": " · raw bytes"}[token.kind]
+        part = f" of {token.character}" if token.character else ""
+        weight = self.weight_of(position)
+        share = "hidden from the query" if weight is None else f"weight {wording.number(weight)}"
+        return f"{token.text}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
+
+
+class TokensPanel(Panel):
+    """The tokens of the run."""
+
+    name: ClassVar[str] = "tokens"
+    title: ClassVar[str] = "Tokens"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
+    marks: ClassVar[frozenset[str]] = frozenset({"key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.strip = TokenStrip()
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setWidget(self.strip)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.viewport().setAutoFillBackground(False)
+        self.strip.setAutoFillBackground(False)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.area)
+        self.strip.query_picked.connect(lambda position: self.session.selection.update(query=position))
+        self.strip.key_picked.connect(lambda position: self.session.selection.update(key=position))
+        self.strip.pointed.connect(self._point)
+        self.theme_changed()
+
+    def question(self, run: Run, selection: Selection) -> Question:
+        """Show the text at once, and ask for the weights that tint it."""
+        self.strip.set_tokens(run.tokens[: run.length], run.prefill)
+        self.explain("")
+        return AskRow(selection.layer, selection.head, selection.query)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Tint the tokens."""
+        if isinstance(answer, RowReading):
+            self.strip.set_weights(answer.weights, answer.visible)
+            head = wording.head_name(answer.layer, answer.head)
+            decoded = f" · {run.steps} decoded" if run.steps else ""
+            self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline query and key, and keep the query in sight."""
+        self.strip.set_selection(selection.query, selection.key)
+        run = self.session.run
+        if run is not None and selection.query < min(len(run.tokens), run.length):
+            box = self.strip.box_of(selection.query)
+            self.area.ensureVisible(round(box.center().x()), round(box.center().y()), 0, round(box.height()) + 8)
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark what is pointed at anywhere."""
+        self.strip.set_hover(
+            -1 if hover.query is None else hover.query,
+            -1 if hover.key is None else hover.key,
+        )
+
+    def theme_changed(self) -> None:
+        """Take the sizes of the theme in use."""
+        self.strip.arrange()
+        self.area.setMinimumHeight(self.strip.line_height())
+        self.updateGeometry()
+        self.strip.update()
+
+    def sizeHint(self) -> QSize:
+        """One line of tokens and the heading."""
+        return QSize(800, self.minimumSizeHint().height())
+
+    def _point(self, position: int) -> None:
+        now = self.session.selection.now
+        if position < 0:
+            self.session.selection.point_at(Hover())
+        else:
+            self.session.selection.point_at(Hover(query=now.query, key=position, layer=now.layer, head=now.head))
