@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.jobs import ProgressPoint
 from app.questions import Question
+from model.progress import Progress
 from model.readings import ModelCard, Run, Sampling
 
 
@@ -45,18 +45,18 @@ class Held:
 class Engine(Protocol):
     """What the session asks of ``app.engine``. Each is a job: a generator that returns its result."""
 
-    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[ProgressPoint, None, Opened]:
+    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Progress, None, Opened]:
         """Open a checkpoint; None is the bundled one."""
 
     def run(
         self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
-    ) -> Generator[ProgressPoint, None, Held]:
+    ) -> Generator[Progress, None, Held]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 
-    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[ProgressPoint, None, Held]:
+    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         """Decode ``count`` tokens after the rows in view."""
 
-    def answer(self, held: Held, question: Question) -> Generator[ProgressPoint, None, Any]:
+    def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         """Answer a panel's question about the rows in view."""
 
 

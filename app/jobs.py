@@ -15,11 +15,12 @@ import traceback
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from model.errors import Cancelled, RopewalkError
+from model.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -35,23 +36,7 @@ class Urgency(IntEnum):
     THUMBNAILS = 5
 
 
-class ProgressPoint(Protocol):
-    """What a job yields: ``done`` of ``total`` parts (0 where it cannot be known) of ``what``."""
-
-    @property
-    def done(self) -> int:
-        """Parts that are finished."""
-
-    @property
-    def total(self) -> int:
-        """Parts in all."""
-
-    @property
-    def what(self) -> str:
-        """What is being done, as a person would say it."""
-
-
-Work: TypeAlias = Generator[ProgressPoint, None, Any]
+Work: TypeAlias = Generator[Progress, None, Any]
 
 
 @dataclass(frozen=True)
@@ -74,7 +59,7 @@ class Failure:
 
 @dataclass(eq=False)
 class Job:
-    """One request. ``alone`` jobs use the model's hooks, so two of them never take turns."""
+    """One request, and how far it is."""
 
     slot: str
     urgency: Urgency
@@ -82,13 +67,12 @@ class Job:
     on_done: Callable[[Any], None]
     on_failed: Callable[[Failure], None]
     what: str
-    alone: bool
     cancellable: bool
     number: int
     cancelled: bool = False
     started: float = 0.0
     told: float = 0.0
-    point: ProgressPoint | None = None
+    point: Progress | None = None
 
     def progress(self) -> JobProgress:
         """Where the job stands."""
@@ -153,7 +137,6 @@ class Jobs(QObject):
         on_failed: Callable[[Failure], None],
         *,
         what: str = "",
-        alone: bool = False,
         cancellable: bool = True,
     ) -> None:
         """Queue a job; an older one of the same slot is dropped.
@@ -168,15 +151,13 @@ class Jobs(QObject):
             Called on this object's thread, unless the job is replaced or cancelled before.
         what
             What the progress says until the job says better.
-        alone
-            Whether the job must not take turns with another such job.
         cancellable
             Whether the person is offered to cancel it.
         """
         if self._closing:
             return
         self._drop(slot)
-        job = Job(slot, urgency, work, on_done, on_failed, what, alone, cancellable, next(self._numbers))
+        job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, next(self._numbers))
         self._alive[slot] = job
         with self._condition:
             self._queue.append(job)
@@ -288,22 +269,8 @@ class Jobs(QObject):
             del job  # a finished job may hold large results; do not keep it while waiting
 
     def _most_urgent(self) -> Job:
-        """The next job to advance: a cancelled one first (to end it), then by urgency, then by age.
-
-        While one ``alone`` job has begun, other such jobs wait, and it inherits the urgency of the ones that wait.
-        """
-        for job in self._queue:
-            if job.cancelled:
-                return job
-        holder = next((job for job in self._queue if job.alone and job.started), None)
-        waiting = [job for job in self._queue if holder is not None and job.alone and job is not holder]
-        inherited = min((job.urgency for job in waiting), default=Urgency.THUMBNAILS)
-
-        def rank(job: Job) -> tuple[int, bool, int]:
-            borrows = job is holder and inherited < job.urgency
-            return (inherited if borrows else job.urgency, borrows, job.number)
-
-        return min((job for job in self._queue if job not in waiting), key=rank)
+        """The next job to advance: a cancelled one first (to end it), then by urgency, then by age."""
+        return min(self._queue, key=lambda job: (not job.cancelled, job.urgency, job.number))
 
     def _advance(self, job: Job) -> None:
         job.started = job.started or time.monotonic()

@@ -14,7 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.door import Engine, Held, Opened, load_engine
-from app.jobs import Failure, Jobs, ProgressPoint, Urgency
+from app.jobs import Failure, Jobs, Urgency
 from app.questions import (
     AskAtlas,
     AskCache,
@@ -29,6 +29,7 @@ from app.questions import (
 )
 from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore, sampling_refusal
+from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling
 
 DEFAULT_PROMPT = "the cat sat on the mat. the cat sat on the mat."
@@ -246,7 +247,6 @@ class Session(QObject):
             self._on_run,
             self._on_run_failed,
             what="Running the prompt",
-            alone=True,
         )
 
     def _on_run(self, held: Held) -> None:
@@ -367,7 +367,6 @@ class Session(QObject):
             lambda after: self._on_stepped(after, base.run, count, sampling),
             self._on_step_failed,
             what="Decoding",
-            alone=True,
         )
 
     def _agreeing_rows(self, run: Run) -> int:
@@ -452,7 +451,6 @@ class Session(QObject):
             arrived,
             went_wrong,
             what=f"Reading {slot.replace('_', ' ')}",
-            alone=_runs_model(question, held.run),
         )
 
     def cancel(self) -> None:
@@ -489,7 +487,6 @@ class Session(QObject):
             arrived,
             self._fail,
             what="Checking cached against full logits",
-            alone=True,
         )
 
     def _set_check(self, check: CachedCheck | None) -> None:
@@ -503,19 +500,18 @@ class Session(QObject):
         self,
         slot: str,
         urgency: Urgency,
-        call: Callable[[Engine], Generator[ProgressPoint, None, Any]],
+        call: Callable[[Engine], Generator[Progress, None, Any]],
         on_done: Callable[[Any], None],
         on_failed: Callable[[Failure], None],
         *,
         what: str,
-        alone: bool = False,
     ) -> None:
         load = self._engine
 
-        def work() -> Generator[ProgressPoint, None, Any]:
+        def work() -> Generator[Progress, None, Any]:
             return (yield from call(load()))
 
-        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, alone=alone)
+        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what)
 
     def _show(self, held: Held, **selection: int) -> None:
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
@@ -527,13 +523,6 @@ class Session(QObject):
 
     def _fail(self, failure: Failure) -> None:
         self.failed.emit(failure.sentence, failure.details)
-
-
-def _runs_model(question: Question, run: Run) -> bool:
-    """Whether an answer may have to run part of the model again, under its hooks."""
-    if isinstance(question, AskNextToken):
-        return question.query < run.first_logit_row
-    return isinstance(question, (AskPlanes, AskLedger, AskCheck))
 
 
 def _viewed(held: Held, length: int) -> Held:

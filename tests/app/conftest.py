@@ -18,21 +18,13 @@ from app.session import Session
 from app.settings import SettingsStore
 from model.config import ModelConfig
 from model.errors import DeviceError, PromptError
+from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling, TokenText
 from model.spec import AttentionSpec
 
 CONFIG = ModelConfig(
     vocabulary=256, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=32, max_position=64
 )
-
-
-@dataclass(frozen=True)
-class Point:
-    """A progress point."""
-
-    done: int
-    total: int
-    what: str = ""
 
 
 class Gate:
@@ -64,9 +56,9 @@ class FakeEngine:
     devices: tuple[str, ...] = ("cpu",)
     check_fails: bool = False
 
-    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Point, None, Opened]:
+    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Progress, None, Opened]:
         self.calls.append(f"open {path} {device} {dtype}")
-        yield Point(0, 1, "Reading weights")
+        yield Progress(0, 1, "Reading weights")
         self.gate.pass_through()
         if device not in self.devices:
             raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
@@ -75,11 +67,11 @@ class FakeEngine:
 
     def run(
         self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
-    ) -> Generator[Point, None, Held]:
+    ) -> Generator[Progress, None, Held]:
         self.calls.append(f"run {prompt} {run_id} {head}")
         try:
             for layer in range(CONFIG.layers):
-                yield Point(layer, CONFIG.layers, "Prefill")
+                yield Progress(layer, CONFIG.layers, "Prefill")
                 self.gate.pass_through()
         except GeneratorExit:
             self.closed.append(prompt)
@@ -96,20 +88,20 @@ class FakeEngine:
         layer, at = head or (1, 3)
         return Held(run, opened, list(prompt), (layer, at, n - 1, max(n - 2, 0)))
 
-    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Point, None, Held]:
+    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
         trace = list(held.trace[: held.run.length])
         for done in range(count):
-            yield Point(done, count, "Decoding")
+            yield Progress(done, count, "Decoding")
             self.gate.pass_through()
             trace.append(chr(ord(trace[-1]) + 1 + sampling.seed))
         tokens = tuple(TokenText(ord(letter), letter) for letter in trace)
         run = replace(held.run, tokens=tokens, length=len(trace), newest=len(trace))
         return Held(run, held.opened, trace, held.cell)
 
-    def answer(self, held: Held, question: Question) -> Generator[Point, None, Any]:
+    def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
-        yield Point(0, 1)
+        yield Progress(0, 1, "Working")
         if isinstance(question, AskCheck):
             if self.check_fails:
                 raise ZeroDivisionError("broken check")

@@ -12,8 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from app.jobs import Failure, JobProgress, Jobs, Urgency
 from model.errors import Cancelled, PromptError
+from model.progress import Progress
 
-from .conftest import Gate, Point
+from .conftest import Gate
 
 
 class Log:
@@ -25,12 +26,12 @@ class Log:
         self.failures: list[Failure] = []
         self.threads: set[int] = set()
 
-    def work(self, name: str, slices: int, gate: Gate | None = None) -> Generator[Point, None, str]:
+    def work(self, name: str, slices: int, gate: Gate | None = None) -> Generator[Progress, None, str]:
         """Write a line for each slice and one for the end."""
         try:
             for number in range(slices):
                 self.lines.append(f"{name}{number}")
-                yield Point(number, slices, name)
+                yield Progress(number, slices, name)
                 if gate is not None:
                     gate.pass_through()
         except GeneratorExit:
@@ -83,31 +84,6 @@ def test_jobs_of_one_urgency_keep_their_order(qtbot: QtBot, jobs: Jobs) -> None:
     assert log.results == ["a", "b"]
 
 
-def test_two_jobs_that_use_the_model_do_not_take_turns(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "prefill", Urgency.PREFILL, log.work("prefill", 2, gate), alone=True)
-    assert gate.reached.wait(10)
-    submit(jobs, log, "decode", Urgency.DECODE, log.work("decode", 1), alone=True)
-    submit(jobs, log, "row", Urgency.POINTER, log.work("row", 1))
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
-    assert log.results == ["row", "prefill", "decode"]
-
-
-def test_the_job_that_holds_the_model_borrows_the_urgency_of_those_who_wait(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "check", Urgency.REFINEMENT, log.work("check", 2, gate), alone=True)
-    assert gate.reached.wait(10)
-    submit(jobs, log, "prefill", Urgency.PREFILL, log.work("prefill", 1))
-    submit(jobs, log, "decode", Urgency.DECODE, log.work("decode", 1), alone=True)
-    submit(jobs, log, "other", Urgency.DECODE, log.work("other", 1))
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
-    assert log.results == ["other", "check", "decode", "prefill"]
-
-
 def test_a_newer_request_replaces_the_older(qtbot: QtBot, jobs: Jobs) -> None:
     log, gate = Log(), Gate()
     gate.shut()
@@ -126,12 +102,12 @@ def test_a_finished_result_that_was_replaced_before_it_arrived_is_dropped(qtbot:
     log = Log()
     ended = threading.Event()
 
-    def work() -> Generator[Point, None, str]:
-        yield Point(0, 1)
+    def work() -> Generator[Progress, None, str]:
+        yield Progress(0, 1, "Working")
         return "old"
 
-    def last() -> Generator[Point, None, None]:
-        yield Point(0, 1)
+    def last() -> Generator[Progress, None, None]:
+        yield Progress(0, 1, "Working")
         ended.set()
 
     submit(jobs, log, "head", Urgency.COARSE, work())
@@ -163,11 +139,11 @@ def test_a_job_that_resists_its_end_does_not_stop_the_thread(
 ) -> None:
     log, gate = Log(), Gate()
 
-    def stubborn() -> Generator[Point, None, None]:
+    def stubborn() -> Generator[Progress, None, None]:
         try:
-            yield Point(0, 1)
+            yield Progress(0, 1, "Working")
             gate.pass_through()
-            yield Point(1, 2)
+            yield Progress(1, 2, "Working")
         except GeneratorExit:
             raise RuntimeError("no") from None
 
@@ -182,9 +158,9 @@ def test_a_job_that_resists_its_end_does_not_stop_the_thread(
     assert "did not end cleanly" in caplog.text
 
 
-def failing(error: Exception) -> Generator[Point, None, None]:
+def failing(error: Exception) -> Generator[Progress, None, None]:
     """Fail after one point."""
-    yield Point(0, 1)
+    yield Progress(0, 1, "Working")
     raise error
 
 
@@ -238,9 +214,9 @@ def test_a_job_that_says_nothing_is_shown_all_the_same(qtbot: QtBot, jobs: Jobs)
     seen: list[JobProgress | None] = []
     gate.shut()
 
-    def silent() -> Generator[Point, None, None]:
+    def silent() -> Generator[Progress, None, None]:
         gate.pass_through()
-        yield Point(0, 1)
+        yield Progress(0, 1, "Working")
 
     jobs.progress_changed.connect(seen.append)
     submit(jobs, log, "open", Urgency.PREFILL, silent(), what="Opening")
@@ -265,7 +241,7 @@ def test_short_jobs_show_no_progress(qtbot: QtBot) -> None:
 def test_close_while_running_waits_for_the_thread_and_delivers_nothing(qtbot: QtBot) -> None:
     jobs, log, gate = Jobs(), Log(), Gate()
     gate.shut()
-    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 100, gate))
+    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 10**9, gate))
     submit(jobs, log, "next", Urgency.PREFILL, log.work("next", 1))
     assert gate.reached.wait(10)
     threading.Timer(0, gate.open.set).start()

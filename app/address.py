@@ -1,0 +1,63 @@
+"""How a head and a cell are written: ``L2H5``, and what else a person may type for them.
+
+Counts from zero, as everywhere. It checks the form only; whether the model has such a head is for the selection.
+"""
+
+from __future__ import annotations
+
+import re
+
+from model.errors import RopewalkError
+
+HEAD = re.compile(
+    r"L\s*(?P<l1>\d+)\s*H\s*(?P<h1>\d+)"
+    r"|(?:blocks?|layers?)[\s.]*(?P<l2>\d+)[\s.,]*(?:attn\.)?(?:heads?)[\s.]*(?P<h2>\d+)"
+    r"|(?<![\d.=])(?P<l3>\d+)\s*[./]\s*(?P<h3>\d+)(?![\d.])",
+    re.IGNORECASE,
+)
+FIELD = re.compile(r"\b(?P<name>query|key|plane|q|k|p)\s*=\s*(?P<value>\d+)", re.IGNORECASE)
+FIELDS = {"q": "query", "k": "key", "p": "plane", "query": "query", "key": "key", "plane": "plane"}
+
+
+class AddressError(RopewalkError):
+    """Text that names no head and no cell."""
+
+
+def head_name(layer: int, head: int) -> str:
+    """How a head is written everywhere: ``L2H5``."""
+    return f"L{layer}H{head}"
+
+
+def read_address(text: str) -> dict[str, int]:
+    """Read what a person typed into fields of the selection.
+
+    Parameters
+    ----------
+    text
+        Such as ``L1H3 q=4 k=2``, ``2.5``, ``2/5``, ``blocks.2 head 5`` or ``q=4``.
+
+    Returns
+    -------
+    dict
+        Some of layer, head, query, key, plane.
+
+    Raises
+    ------
+    AddressError
+        When something in it is not understood.
+    """
+    fields: dict[str, int] = {}
+    rest = text
+    head = HEAD.search(rest)
+    if head is not None:
+        fields["layer"], fields["head"] = (int(group) for group in head.groups() if group is not None)
+        rest = rest[: head.start()] + " " + rest[head.end() :]
+    for match in FIELD.finditer(rest):
+        fields[FIELDS[match["name"].lower()]] = int(match["value"])
+    left = FIELD.sub(" ", rest).strip(" \t\n,;")
+    if left or not fields:
+        raise AddressError(
+            f"{(left or text)!r} names no head and no cell; "
+            "write it like L1H3, 1.3, 'blocks.1 head 3' or 'L1H3 q=4 k=2'."
+        )
+    return fields
