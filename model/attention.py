@@ -228,7 +228,7 @@ def fused_attention(
     sinks
         [H] logits that take part in the softmax without a key.
     """
-    if query.device.type == "cpu" and spec.cap is None and query.dtype in KERNEL_DTYPES:
+    if _kernel_serves(query, key, value, spec, past, sinks):
         out, lse = _by_kernel(query, key, value, spec, past, padding)
     else:
         out, lse = _by_row_blocks(query, key, value, spec, past, padding)
@@ -237,10 +237,26 @@ def fused_attention(
         out = out.masked_fill(~sees[..., None], 0.0)
         lse = lse.masked_fill(~sees, -math.inf)
     if sinks is not None:
-        total = torch.logaddexp(lse, sinks.float()[None, :, None])
+        total = _with_sinks(lse, sinks)
         out = (out.float() * (lse - total).exp()[..., None]).to(out.dtype)
         lse = total
     return Attended(out, lse.masked_fill(lse == -math.inf, math.inf))
+
+
+def _kernel_serves(
+    query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, sinks: Tensor | None
+) -> bool:
+    """Whether the CPU kernel can answer; its lse carries no gradient, so training may not build on it."""
+    if query.device.type != "cpu" or spec.cap is not None or query.dtype not in KERNEL_DTYPES:
+        return False
+    trains = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    uses_lse = sinks is not None or (past > 0 and query.shape[2] > 1)  # the sink's share, or a merge of two parts
+    return not (trains and uses_lse)
+
+
+def _with_sinks(lse: Tensor, sinks: Tensor) -> Tensor:
+    """Let one logit per head take part in a row's sum; +inf still marks a row without a visible key."""
+    return torch.logaddexp(lse, sinks.float()[None, :, None]).masked_fill(lse == -math.inf, math.inf)
 
 
 def _by_kernel(
@@ -337,7 +353,7 @@ def _grouped_scores(query: Tensor, key: Tensor, spec: AttentionSpec) -> Tensor:
     grouped = query.float().reshape(batch, kv_heads, heads // kv_heads * rows, width)
     scores = (grouped @ key.float().transpose(-1, -2)).mul_(spec.scale)
     if spec.cap is not None:
-        scores = scores.div_(spec.cap).tanh_().mul_(spec.cap)
+        scores = scores.div_(spec.cap).tanh_() * spec.cap  # not in place: the gradient of tanh is made from its result
     return scores.view(batch, heads, rows, keys)
 
 
@@ -370,7 +386,7 @@ def explicit_attention(
     group = query.shape[1] // key.shape[1]
     key = key.repeat_interleave(group, dim=1)  # [B, H, S, Dh]: consecutive query heads share
     value = value.repeat_interleave(group, dim=1)
-    scores = (query @ key.transpose(-1, -2)).float() * spec.scale  # [B, H, T, S]
+    scores = (query.float() @ key.float().transpose(-1, -2)) * spec.scale  # [B, H, T, S]; q·k can overflow float16
     if spec.cap is not None:
         scores = spec.cap * torch.tanh(scores / spec.cap)
     device = query.device
@@ -379,7 +395,7 @@ def explicit_attention(
     scores = scores.masked_fill(~seen, -math.inf)
     lse = scores.logsumexp(-1)
     if sinks is not None:
-        lse = torch.logaddexp(lse, sinks.float()[None, :, None])
+        lse = _with_sinks(lse, sinks)
     lse = lse.masked_fill(lse == -math.inf, math.inf)
     weights = (scores - lse[..., None]).exp()
     out = weights.to(value.dtype) @ value
@@ -391,6 +407,14 @@ BRANCHES = {"fused": fused_attention, "explicit": explicit_attention}
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The layer
+
+
+def last_points(config: ModelConfig, layer: int) -> tuple[str, str]:
+    """Names of the hook points through which Q' and K' pass last, as attention uses them."""
+    rotates, norms = config.rope_of(layer) is not None, config.qk_norm != "none"
+    if norms and (config.qk_norm_after_rope or not rotates):
+        return "hook_q_normed", "hook_k_normed"
+    return ("hook_rot_q", "hook_rot_k") if rotates else ("hook_q", "hook_k")
 
 
 class Attention(nn.Module):
@@ -420,14 +444,6 @@ class Attention(nn.Module):
         self.hook_lse = HookPoint(read_only=True)
         self.hook_z, self.hook_result = HookPoint(), HookPoint(read_only=True)
         self.rule = self._rule()
-
-    @property
-    def last_points(self) -> tuple[str, str]:
-        """Names of the hook points through which Q' and K' pass last, as attention uses them."""
-        rotates, norms = self.config.rope_of(self.layer) is not None, self.config.qk_norm != "none"
-        if norms and (self.config.qk_norm_after_rope or not rotates):
-            return "hook_q_normed", "hook_k_normed"
-        return ("hook_rot_q", "hook_rot_k") if rotates else ("hook_q", "hook_k")
 
     def spec(self, segments: tuple[RotationSegment, ...] = ()) -> AttentionSpec:
         """What this layer does, as data that can travel with a trace."""

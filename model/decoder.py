@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch.nn import functional
 from model.attention import Attention, Call
 from model.cache import KvCache
 from model.config import Activation, Branch, ModelConfig, MoeConfig, RopeConfig
-from model.errors import PromptError, ShapeError
+from model.errors import PositionError, PromptError, ShapeError
 from model.norms import stream_norm
 from model.probes import HookPoint
 from model.rope import Rotary
@@ -184,8 +185,8 @@ class Decoder(nn.Module):
         self.norm = stream_norm(c) if c.final_norm else nn.Identity()
         self.hook_final = HookPoint()
         self.head = nn.Linear(c.width, c.vocabulary, bias=c.logit_bias)
-        if c.tied:
-            self.head.weight = self.embed.weight
+        self._tie()
+        self.register_load_state_dict_post_hook(_tie_again)  # type: ignore[no-untyped-call]
         if not self.embed.weight.is_meta:
             self._randomise(seed)
 
@@ -241,17 +242,28 @@ class Decoder(nn.Module):
         positions: Tensor | None = None,
         padding: Tensor | None = None,
         branch: Branch = "fused",
+        reach: int = 0,
     ) -> tuple[Tensor, Call]:
-        """Embed, and gather what every layer of this call shares; then come ``blocks`` and :meth:`finish`."""
+        """Embed, and gather what every layer of this call shares; then come ``blocks`` and :meth:`finish`.
+
+        Parameters are those of :meth:`forward`; ``reach`` is the length that length-dependent rotary rules are to
+        assume when it is larger than this call's own, as for one chunk of a longer prompt.
+        """
         past = 0 if cache is None else cache.length
-        batch, tokens = inputs.shape[0], inputs.shape[1] if inputs.ndim > 1 else 0
+        if inputs.ndim != (3 if inputs.is_floating_point() else 2):
+            raise ShapeError(
+                f"The input has shape {tuple(inputs.shape)}, but it must be ids [B, T] or vectors "
+                f"[B, T, {self.config.width}]."
+            )
+        batch, tokens = inputs.shape[:2]
         if batch == 0 or tokens == 0:
             raise PromptError("The prompt is empty; a forward pass needs at least one token.")
         if positions is None:
             positions = torch.arange(past, past + tokens, device=inputs.device).expand(batch, tokens)
             length = past + tokens
         else:
-            length = past + tokens if positions.is_meta else int(positions.max()) + 1
+            length = past + tokens if positions.is_meta else self._length_of(positions, batch, tokens)
+        length = max(length, reach)
         self.config.check_position(length - 1)
         if padding is not None and padding.shape != (batch, past + tokens):
             raise ShapeError(
@@ -281,13 +293,14 @@ class Decoder(nn.Module):
     def _embedded(self, inputs: Tensor, positions: Tensor) -> Tensor:
         c = self.config
         if inputs.is_floating_point():
-            if inputs.ndim != 3 or inputs.shape[-1] != c.width:
+            if inputs.shape[-1] != c.width:
                 raise ShapeError(f"Vectors have shape {tuple(inputs.shape)}, but they must be [B, T, {c.width}].")
             x = inputs.to(self.embed.weight.dtype)
         else:
-            if not inputs.is_meta and (int(inputs.min()) < 0 or int(inputs.max()) >= c.vocabulary):
+            outside = [] if inputs.is_meta else inputs[(inputs < 0) | (inputs >= c.vocabulary)].tolist()
+            if outside:
                 raise PromptError(
-                    f"Token id {int(inputs.max())} was given, but the vocabulary has {c.vocabulary} ids, from 0 to "
+                    f"Token id {outside[0]} was given, but the vocabulary has {c.vocabulary} ids, from 0 to "
                     f"{c.vocabulary - 1}."
                 )
             x = self.embed(inputs)
@@ -298,6 +311,28 @@ class Decoder(nn.Module):
         if c.position == "sinusoidal":
             x = x + sinusoids(positions, c.width).to(x.dtype)
         return x
+
+    @staticmethod
+    def _length_of(positions: Tensor, batch: int, tokens: int) -> int:
+        """The largest position id plus one."""
+        if positions.shape not in ((batch, tokens), (1, tokens)):
+            raise ShapeError(
+                f"The position ids have shape {tuple(positions.shape)}, but batch and tokens are ({batch}, {tokens})."
+            )
+        if int(positions.min()) < 0:
+            raise PositionError(f"Position {int(positions.min())} was asked for, but positions start at 0.")
+        return int(positions.max()) + 1
+
+    def _tie(self) -> None:
+        """Make the last matrix the embedding itself, where the model is tied."""
+        if self.config.tied:
+            self.head.weight = self.embed.weight
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Decoder:
+        """Move or cast; memory that was meta is made anew for each module, so that tied ones have to be tied again."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._tie()
+        return self
 
     def segments(self, layer: int, start: int, stop: int, length: int) -> tuple[RotationSegment, ...]:
         """What rows ``start`` to ``stop`` of a layer were rotated with in a call that reached ``length``."""
@@ -332,6 +367,13 @@ class Decoder(nn.Module):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=spread, generator=generator)
+
+
+def _tie_again(model: nn.Module, keys: Any) -> None:
+    """After a state dict was loaded: a tied model needs no ``head.weight`` in it, and assigned weights come untied."""
+    if isinstance(model, Decoder) and model.config.tied:
+        model._tie()
+        keys.missing_keys[:] = [key for key in keys.missing_keys if key != "head.weight"]
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

@@ -1,0 +1,351 @@
+"""Reading a trace: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
+
+Everything is computed from Q', K' and lse when somebody looks, for just what they look at:
+
+    score[q, k]  = scale · (Q'[q] · K'[k]), then the soft cap where the layer has one
+    weight[q, k] = 0 where masked, else exp(score[q, k] − lse[q])
+
+Results are read-only numpy. Nothing here changes a trace or runs a model.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.attention import visible_keys
+from model.errors import TraceError
+from model.readings import (
+    CacheReading,
+    CellReading,
+    Doubles,
+    Floats,
+    HeadPicture,
+    PlaneReading,
+    Reduction,
+    RowReading,
+    Tile,
+)
+from model.rope import plane_features, unrotate
+from model.spec import AttentionSpec, RotationSegment
+from model.trace import Trace
+
+Span = tuple[int, int]
+STRIP_ELEMENTS = 1 << 21
+"""Scores computed at once while a large rectangle is reduced (8 MiB in float32)."""
+
+
+def _frozen(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    array.setflags(write=False)
+    return array
+
+
+def _span(wanted: Span | None, length: int, what: str) -> Span:
+    if wanted is None:
+        return 0, length
+    start, stop = wanted
+    if not 0 <= start < stop <= length:
+        raise TraceError(f"{what} {start} to {stop} were asked for, but this run has {length} rows.")
+    return start, stop
+
+
+def _check_head(trace: Trace, layer: int, head: int) -> AttentionSpec:
+    if not 0 <= layer < trace.config.layers or not 0 <= head < trace.config.heads:
+        raise TraceError(
+            f"L{layer}H{head} was asked for, but the model has {trace.config.layers} layers of {trace.config.heads} "
+            "heads."
+        )
+    return trace.specs[layer]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Rectangles
+
+
+def _raw_scores(trace: Trace, layer: int, head: int, rows: Span, columns: Span, batch: int) -> Tensor:
+    """Scaled, soft-capped scores [n, m] float32, as they are before the mask."""
+    spec = trace.specs[layer]
+    q = trace.queries[layer].tensor[batch, head, rows[0] : rows[1]].float()
+    k = trace.keys[layer].tensor[batch, spec.kv_head_of(head), columns[0] : columns[1]].float()
+    scores = (q @ k.T) * spec.scale
+    return scores if spec.cap is None else spec.cap * torch.tanh(scores / spec.cap)
+
+
+def _visible(trace: Trace, layer: int, rows: Span, columns: Span, batch: int) -> Tensor:
+    """[n, m] bool under the run's own mask."""
+    device = trace.positions.device
+    padding = None if trace.padding is None else trace.padding[batch : batch + 1]
+    queries, keys = torch.arange(*rows, device=device), torch.arange(*columns, device=device)
+    return visible_keys(trace.specs[layer], queries, keys, padding)[0, 0]
+
+
+def _weights(trace: Trace, layer: int, head: int, rows: Span, batch: int, raw: Tensor, seen: Tensor) -> Tensor:
+    lse = trace.lse[layer].tensor[batch, head, rows[0] : rows[1]]
+    return (raw - lse[:, None]).exp().masked_fill(~seen, 0.0)
+
+
+def scores(
+    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+) -> Floats:
+    """Scaled and soft-capped scores of a rectangle [n, m], −inf where masked.
+
+    Parameters
+    ----------
+    rows, columns
+        Half-open ranges of query and key rows; all when not given.
+
+    Raises
+    ------
+    TraceError
+        For a head or a range that is not there.
+    """
+    _check_head(trace, layer, head)
+    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
+    raw = _raw_scores(trace, layer, head, rows, columns, batch)
+    return _frozen(raw.masked_fill(~_visible(trace, layer, rows, columns, batch), -math.inf))
+
+
+def weights(
+    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+) -> Floats:
+    """Softmax weights of a rectangle [n, m], 0 where masked; no other column is needed, since lse is known."""
+    _check_head(trace, layer, head)
+    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
+    raw = _raw_scores(trace, layer, head, rows, columns, batch)
+    seen = _visible(trace, layer, rows, columns, batch)
+    return _frozen(_weights(trace, layer, head, rows, batch, raw, seen))
+
+
+def read_head(
+    trace: Trace,
+    layer: int,
+    head: int,
+    rows: Span | None = None,
+    columns: Span | None = None,
+    pixels: int = 512,
+    *,
+    batch: int = 0,
+) -> HeadPicture:
+    """Scores before and after the mask, and weights, of a rectangle, in at most ``pixels`` × ``pixels`` cells.
+
+    When the rectangle is larger, a pixel shows the maximum over the cells it covers.
+    """
+    spec = _check_head(trace, layer, head)
+    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
+    high, wide = -(-(rows[1] - rows[0]) // pixels), -(-(columns[1] - columns[0]) // pixels)
+    strips = [
+        _strip(trace, layer, head, (start, stop), columns, (high, wide), batch)
+        for start, stop in _strip_spans(rows, columns, high)
+    ]
+    raw, score, weight, seen = (torch.cat(parts) for parts in zip(*strips, strict=True))
+    reduction: Reduction = "exact" if high == wide == 1 else "max"
+
+    def tile(kind: str, values: Tensor, before_mask: Tensor | None) -> Tile:
+        return Tile(
+            "scores" if kind == "scores" else "weights",
+            layer,
+            head,
+            rows,
+            columns,
+            _frozen(values),
+            _frozen(seen),
+            None if before_mask is None else _frozen(before_mask),
+            reduction,
+        )
+
+    return HeadPicture(layer, head, spec.kv_head_of(head), tile("scores", score, raw), tile("weights", weight, None))
+
+
+def _strip_spans(rows: Span, columns: Span, high: int) -> list[Span]:
+    """Cut the rows into strips of whole pixels whose scores stay small."""
+    width = columns[1] - columns[0]
+    step = max(high, STRIP_ELEMENTS // max(1, width) // high * high)
+    return [(start, min(start + step, rows[1])) for start in range(rows[0], rows[1], step)]
+
+
+def _strip(
+    trace: Trace, layer: int, head: int, rows: Span, columns: Span, cell: tuple[int, int], batch: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Raw scores, masked scores, weights and visibility of some rows, reduced to pixels of ``cell`` cells."""
+    raw = _raw_scores(trace, layer, head, rows, columns, batch)
+    seen = _visible(trace, layer, rows, columns, batch)
+    weight = _weights(trace, layer, head, rows, batch, raw, seen)
+    shown = raw.masked_fill(~seen, -math.inf)
+    any_seen = _largest(seen.float(), cell) > 0
+    score = _largest(shown, cell).masked_fill(~any_seen, 0.0)
+    return _largest(raw, cell), score, _largest(weight, cell), any_seen
+
+
+def _largest(values: Tensor, cell: tuple[int, int]) -> Tensor:
+    """Maximum over blocks of ``cell`` rows and columns; the last blocks may be smaller."""
+    if cell == (1, 1):
+        return values
+    high, wide = cell
+    rows, columns = values.shape
+    fill = (0, -columns % wide, 0, -rows % high)
+    padded = torch.nn.functional.pad(values, fill, value=-math.inf)
+    return padded.view(padded.shape[0] // high, high, padded.shape[1] // wide, wide).amax(dim=(1, 3))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A row, a cell
+
+
+def read_row(trace: Trace, layer: int, head: int, query: int, *, batch: int = 0) -> RowReading:
+    """One query row in float64: scores before the mask, weights, visibility, log-sum-exp and entropy.
+
+    The log-sum-exp is the run's own; the entropy, in nats, counts the sink's share where the layer has a sink.
+    """
+    spec = _check_head(trace, layer, head)
+    trace.check_row(query)
+    q = trace.queries[layer].tensor[batch, head, query].double()
+    k = trace.keys[layer].tensor[batch, spec.kv_head_of(head)].double()  # [S, Dh]
+    score = (k @ q) * spec.scale
+    if spec.cap is not None:
+        score = spec.cap * torch.tanh(score / spec.cap)
+    seen = _visible(trace, layer, (query, query + 1), (0, trace.length), batch)[0]
+    lse = float(trace.lse[layer].tensor[batch, head, query])
+    weight = (score - lse).exp().masked_fill(~seen, 0.0)
+    sink = 0.0 if spec.sinks is None or math.isinf(lse) else math.exp(spec.sinks[head] - lse)
+    entropy = float(torch.special.entr(weight).sum()) + (-sink * math.log(sink) if sink > 0 else 0.0)
+    return RowReading(layer, head, query, _frozen(score), _frozen(weight), _frozen(seen), lse, entropy, sink)
+
+
+def read_cell(trace: Trace, layer: int, head: int, query: int, key: int, *, batch: int = 0) -> CellReading:
+    """One cell in float64, from q'·k' to the weight."""
+    spec = _check_head(trace, layer, head)
+    trace.check_row(query)
+    trace.check_row(key)
+    kv_head = spec.kv_head_of(head)
+    q = trace.queries[layer].tensor[batch, head, query].double()
+    k = trace.keys[layer].tensor[batch, kv_head, key].double()
+    dot = float(q @ k)
+    scaled = dot * spec.scale
+    score = scaled if spec.cap is None else spec.cap * math.tanh(scaled / spec.cap)
+    hidden = _hidden_because(trace, spec, query, key, batch)
+    lse = float(trace.lse[layer].tensor[batch, head, query])
+    group = spec.heads // spec.kv_heads
+    return CellReading(
+        layer=layer,
+        head=head,
+        kv_head=kv_head,
+        sharing=tuple(range(kv_head * group, (kv_head + 1) * group)),
+        query=query,
+        key=key,
+        q=_frozen(q),
+        k=_frozen(k),
+        dot=dot,
+        scale=spec.scale,
+        scaled=scaled,
+        cap=spec.cap,
+        score=score,
+        hidden_because=hidden,
+        lse=lse,
+        weight=0.0 if hidden else math.exp(score - lse),
+    )
+
+
+def _hidden_because(trace: Trace, spec: AttentionSpec, query: int, key: int, batch: int) -> str:
+    if spec.causal and key > query:
+        return f"key {key} comes after query {query}"
+    if spec.window is not None and key <= query - spec.window:
+        return f"key {key} is further back than the window of {spec.window}"
+    if trace.padding is not None and not bool(trace.padding[batch, key]):
+        return f"key {key} is padding"
+    return ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Rotation planes
+
+
+def read_planes(trace: Trace, layer: int, head: int, query: int, key: int, *, batch: int = 0) -> PlaneReading | None:
+    """The rotation planes of one cell in float64, None where the layer does not rotate.
+
+    The vectors before rotation are undone exactly from float32 data; from half precision they are approximate.
+    """
+    spec = _check_head(trace, layer, head)
+    trace.check_row(query)
+    trace.check_row(key)
+    at_query, at_key = spec.segment_of(query), spec.segment_of(key)
+    if at_query is None or at_key is None:
+        return None
+    kv_head = spec.kv_head_of(head)
+    q = trace.queries[layer].tensor[batch, head, query].double().cpu()
+    k = trace.keys[layer].tensor[batch, kv_head, key].double().cpu()
+    m, n = int(trace.positions[batch, query]), int(trace.positions[batch, key])
+    features = torch.tensor(plane_features(spec.rotary_width, spec.pairing))  # [F, 2]
+    q_after, k_after = q[features], k[features]  # [F, 2]
+    shares = spec.scale * (q_after * k_after).sum(-1)
+    scaled = spec.scale * float(q @ k)
+    return PlaneReading(
+        layer=layer,
+        head=head,
+        kv_head=kv_head,
+        query=query,
+        key=key,
+        query_position=m,
+        key_position=n,
+        features=_frozen(features),
+        query_frequencies=_doubles(at_query),
+        key_frequencies=_doubles(at_key),
+        factor=at_query.factor,
+        q_before=_frozen(_turned_back(q, at_query, m, spec)[features]),
+        k_before=_frozen(_turned_back(k, at_key, n, spec)[features]),
+        q_after=_frozen(q_after),
+        k_after=_frozen(k_after),
+        shares=_frozen(shares),
+        rest=spec.scale * float(q[spec.rotary_width :] @ k[spec.rotary_width :]),
+        scaled=scaled,
+        scale=spec.scale,
+        approximate=trace.dtype != torch.float32,
+    )
+
+
+def _doubles(segment: RotationSegment) -> Doubles:
+    return np.array(segment.frequencies, dtype=np.float64)
+
+
+def _turned_back(x: Tensor, segment: RotationSegment, position: int, spec: AttentionSpec) -> Tensor:
+    """A head vector [Dh] before its rotation; angles are rounded to float32 as the run rounded them."""
+    theta = torch.tensor(segment.frequencies, dtype=torch.float32)
+    angles = (position * theta).double()
+    cos, sin = angles.cos()[None, None] * segment.factor, angles.sin()[None, None] * segment.factor  # [1, 1, F]
+    return unrotate(x[None, None, None], cos, sin, spec.pairing, segment.factor)[0, 0, 0]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The cache
+
+
+def read_cache(trace: Trace, positions: int = 512, *, batch: int = 0) -> CacheReading:
+    """K' and V of every layer, at most ``positions`` of their rows, and what they cost.
+
+    Bytes are those of the whole batch.
+    """
+    c = trace.config
+    stride = max(1, -(-trace.length // positions))
+    rows = [*trace.keys, *trace.values]
+    size = trace.keys[0].tensor.element_size()
+    per_head = 2 * trace.batch * c.layers * c.head_width * size  # bytes a token, for one kv head
+    return CacheReading(
+        keys=_frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.keys])),
+        values=_frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.values])),
+        stride=stride,
+        length=trace.length,
+        prefill=trace.prefill,
+        bytes_measured=sum(kept.used_bytes for kept in rows),
+        bytes_reserved=sum(kept.reserved_bytes for kept in rows),
+        bytes_formula=per_head * c.kv_heads * trace.length,
+        bytes_per_token=per_head * c.kv_heads,
+        bytes_full_heads=per_head * c.heads * trace.length,
+        bytes_one_head=per_head * trace.length,
+        dtype=str(trace.dtype).removeprefix("torch."),
+        windows=tuple(spec.window for spec in trace.specs),
+    )

@@ -1,0 +1,422 @@
+"""A run that can be looked at: Q', K', V and the log-sum-exp of every layer, and the ways to make and extend one.
+
+Attention is kept as a function, not as a matrix: nothing here is T × T. ``model.lens`` reads a trace; this file makes
+traces and knows how to replay one row of them. Letters as in ``model.config``; S rows in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from model.attention import Attention, Call, last_points
+from model.cache import KvCache, Rows
+from model.config import Branch, ModelConfig
+from model.decoder import Block, Decoder
+from model.errors import PromptError, TraceError
+from model.probes import capture as recording
+from model.probes import hook_points
+from model.progress import Progress, Steps, finished
+from model.spec import AttentionSpec, RotationSegment
+
+Logits = Literal["all", "last", "none"]
+ALL_LOGITS_UP_TO = 1024
+"""Prompts up to this many tokens keep the logits of every row unless asked otherwise."""
+ROOM = 64
+"""Rows left free for decode steps after a prefill."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One run, immutable. A decode step makes a new trace that shares the storage of the old one.
+
+    Attributes
+    ----------
+    run_id
+        Which run this is; a decode step keeps it.
+    specs
+        What each layer's attention did.
+    queries, keys, values, lse
+        For each layer: Q' [B, H, S, Dh], K' and V [B, Hkv, S, Dh] and the log-sum-exp [B, H, S], in the model's
+        dtype (lse float32) and on its device.
+    ids
+        [B, S] token ids, None where vectors were given.
+    positions, padding
+        [B, S] position ids; [B, S] bool, True for a real token, or None.
+    prefill
+        Rows the prompt gave; later rows were decoded one at a time.
+    logits
+        [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
+    """
+
+    run_id: int
+    config: ModelConfig
+    specs: tuple[AttentionSpec, ...]
+    queries: tuple[Rows, ...]
+    keys: tuple[Rows, ...]
+    values: tuple[Rows, ...]
+    lse: tuple[Rows, ...]
+    ids: Tensor | None
+    positions: Tensor
+    padding: Tensor | None
+    prefill: int
+    logits: Rows | None
+    first_logit_row: int
+    branch: Branch = "fused"
+
+    @property
+    def length(self) -> int:
+        """S, the rows of the run."""
+        return self.keys[0].length
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.keys[0].tensor.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of Q', K' and V."""
+        return self.keys[0].tensor.dtype
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the rows in view: Q', K', V, lse and logits."""
+        rows = [*self.queries, *self.keys, *self.values, *self.lse, *([self.logits] if self.logits else [])]
+        return sum(row.used_bytes for row in rows)
+
+    def at(self, length: int) -> Trace:
+        """The same run as it was when it had ``length`` rows; nothing is copied.
+
+        Raises
+        ------
+        TraceError
+            When the run has fewer rows, or the prompt more.
+        """
+        if not self.prefill <= length <= self.length:
+            raise TraceError(f"Row {length} was asked for, but this run has rows from {self.prefill} to {self.length}.")
+        kept = max(0, length - self.first_logit_row)
+        return replace(
+            self,
+            queries=tuple(rows.first(length) for rows in self.queries),
+            keys=tuple(rows.first(length) for rows in self.keys),
+            values=tuple(rows.first(length) for rows in self.values),
+            lse=tuple(rows.first(length) for rows in self.lse),
+            specs=tuple(_clipped(spec, length) for spec in self.specs),
+            ids=None if self.ids is None else self.ids[:, :length],
+            positions=self.positions[:, :length],
+            padding=None if self.padding is None else self.padding[:, :length],
+            logits=self.logits.first(kept) if self.logits is not None and kept else None,
+        )
+
+    def logits_of(self, row: int) -> Tensor | None:
+        """[B, V] of one row, None where they were not kept."""
+        if self.logits is None or not self.first_logit_row <= row < self.first_logit_row + self.logits.length:
+            return None
+        return self.logits.tensor[:, 0, row - self.first_logit_row]
+
+    def reach(self, row: int) -> int:
+        """The length that length-dependent rotary rules saw when ``row`` was computed."""
+        positions = self.positions[:, : self.prefill] if row < self.prefill else self.positions[:, row]
+        return int(positions.max()) + 1
+
+    def check_row(self, row: int) -> None:
+        """Refuse a row that is not there.
+
+        Raises
+        ------
+        TraceError
+            With the number of rows there are.
+        """
+        if not 0 <= row < self.length:
+            raise TraceError(
+                f"Row {row} was asked for, but this run has {self.length} rows, from 0 to {self.length - 1}."
+            )
+
+
+def _clipped(spec: AttentionSpec, length: int) -> AttentionSpec:
+    inside = [segment for segment in spec.segments if segment.start < length]
+    return replace(spec, segments=tuple(replace(s, stop=min(s.stop, length)) for s in inside))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Making a trace
+
+
+def capture(
+    model: Decoder,
+    ids: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    *,
+    run_id: int = 0,
+    logits: Logits | None = None,
+    positions: Tensor | None = None,
+    padding: Tensor | None = None,
+    branch: Branch = "fused",
+) -> Trace:
+    """Run a prompt and keep what is needed to look at every head of it.
+
+    Parameters
+    ----------
+    ids
+        Token ids, one prompt [T] or a batch [B, T]; or vectors [B, T, D] in place of the embedding.
+    logits
+        Whose logits to keep: ``all`` rows, the ``last``, or ``none``. By default all up to 1,024 tokens.
+    positions, padding, branch
+        As in :meth:`model.decoder.Decoder.forward`.
+
+    Examples
+    --------
+    >>> checkpoint = open_checkpoint("path/to/folder")
+    >>> trace = capture(checkpoint.model, checkpoint.tokenizer.encode("to be or not to be"))
+    >>> lens.weights(trace, layer=1, head=3).shape
+    """
+    steps = capture_steps(model, ids, run_id=run_id, logits=logits, positions=positions, padding=padding, branch=branch)
+    return finished(steps)
+
+
+def capture_steps(
+    model: Decoder,
+    ids: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    *,
+    run_id: int = 0,
+    logits: Logits | None = None,
+    positions: Tensor | None = None,
+    padding: Tensor | None = None,
+    branch: Branch = "fused",
+    chunk: int = 0,
+) -> Steps[Trace]:
+    """Do what :func:`capture` does, pausing after every layer.
+
+    ``chunk`` > 0 runs the prompt in pieces of so many rows against the cache.
+    """
+    inputs = _as_inputs(model, ids)
+    batch, tokens = inputs.shape[:2]
+    if logits is None:
+        logits = "all" if tokens <= ALL_LOGITS_UP_TO else "last"
+    device = inputs.device
+    if positions is None:
+        positions = torch.arange(tokens, device=device).expand(batch, tokens)
+    room = ROOM + tokens // 64
+    maker = _Maker(model, KvCache(model.config.layers, tokens + room if chunk else room), room)
+    reach = int(positions.max()) + 1 if tokens else 0
+    pieces = [(a, min(a + chunk, tokens)) for a in range(0, tokens, chunk)] if chunk else [(0, tokens)]
+    for number, (start, stop) in enumerate(pieces):
+        here = None if padding is None else padding[:, :stop]
+        with torch.no_grad():
+            x, call = model.begin(
+                inputs[:, start:stop],
+                cache=maker.cache,
+                positions=positions[:, start:stop],
+                padding=here,
+                branch=branch,
+                reach=reach,
+            )
+        for layer in range(model.config.layers):
+            x = maker.run_layer(layer, x, call)
+            yield Progress(
+                number * model.config.layers + layer + 1, len(pieces) * model.config.layers, "Running the prompt"
+            )
+        maker.keep_logits(x, logits, last_piece=stop == tokens)
+    keys, values = maker.cache.filled()
+    return Trace(
+        run_id=run_id,
+        config=model.config,
+        specs=tuple(_attention(model, layer).spec(model.segments(layer, 0, tokens, reach)) for layer in _layers(model)),
+        queries=tuple(maker.queries),
+        keys=tuple(keys),
+        values=tuple(values),
+        lse=tuple(maker.lse),
+        ids=None if inputs.is_floating_point() else inputs,
+        positions=positions,
+        padding=padding,
+        prefill=tokens,
+        logits=maker.logits,
+        first_logit_row=0 if logits == "all" else tokens - 1,
+        branch=branch,
+    )
+
+
+def append(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Trace:
+    """Decode one step: run one token for each prompt of the batch and return the longer trace."""
+    return finished(append_steps(model, trace, ids))
+
+
+def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Steps[Trace]:
+    """Do what :func:`append` does, pausing after every layer."""
+    if trace.ids is None:
+        raise TraceError("This run was given vectors, not tokens, so it cannot be continued with a token.")
+    device = trace.positions.device
+    tokens = torch.tensor([[ids]] if isinstance(ids, int) else [[one] for one in ids], device=device)  # [B, 1]
+    row = trace.length
+    positions = trace.positions[:, -1:] + 1
+    padding = None if trace.padding is None else torch.cat((trace.padding, trace.padding.new_ones(trace.batch, 1)), 1)
+    maker = _Maker.going_on(model, trace)
+    with torch.no_grad():
+        x, call = model.begin(tokens, cache=maker.cache, positions=positions, padding=padding, branch=trace.branch)
+    for layer in range(model.config.layers):
+        x = maker.run_layer(layer, x, call)
+        yield Progress(layer + 1, model.config.layers, "Decoding a token")
+    maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
+    keys, values = maker.cache.filled()
+    segments = [model.segments(layer, row, row + 1, call.length) for layer in _layers(model)]
+    return replace(
+        trace,
+        specs=tuple(_extended(spec, new) for spec, new in zip(trace.specs, segments, strict=True)),
+        queries=tuple(maker.queries),
+        keys=tuple(keys),
+        values=tuple(values),
+        lse=tuple(maker.lse),
+        ids=torch.cat((trace.ids, tokens), 1),
+        positions=torch.cat((trace.positions, positions), 1),
+        padding=padding,
+        logits=maker.logits,
+        first_logit_row=row if trace.logits is None else trace.first_logit_row,
+    )
+
+
+def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> AttentionSpec:
+    """Add a row's rotation, joining it to the last segment where the frequencies are the same."""
+    if not new or not spec.segments:
+        return replace(spec, segments=spec.segments + new)
+    last, added = spec.segments[-1], new[0]
+    if (last.frequencies, last.factor) == (added.frequencies, added.factor):
+        return replace(spec, segments=(*spec.segments[:-1], replace(last, stop=added.stop)))
+    return replace(spec, segments=spec.segments + new)
+
+
+class _Maker:
+    """Runs layers and gathers what a trace keeps."""
+
+    def __init__(self, model: Decoder, cache: KvCache, room: int) -> None:
+        self.model = model
+        self.cache = cache
+        self.room = room
+        self.queries: list[Rows] = []
+        self.lse: list[Rows] = []
+        self.logits: Rows | None = None
+
+    @classmethod
+    def going_on(cls, model: Decoder, trace: Trace) -> _Maker:
+        maker = cls(model, KvCache.holding(list(trace.keys), list(trace.values)), ROOM)
+        maker.queries, maker.lse, maker.logits = list(trace.queries), list(trace.lse), trace.logits
+        return maker
+
+    def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
+        """Run one block, [B, T, D] in and out. Hooks are on only meanwhile: another job may run between two layers."""
+        block, point = _block(self.model, layer), "attn." + last_points(self.model.config, layer)[0]
+        with torch.no_grad(), recording(block, (point, "attn.hook_lse")) as record:
+            x = block(x, call)
+        if layer < len(self.queries):
+            self.queries[layer] = self.queries[layer].appended(record[point])
+            self.lse[layer] = self.lse[layer].appended(record["attn.hook_lse"])
+        else:
+            room = self.cache.room
+            self.queries.append(Rows.of(record[point], room))
+            self.lse.append(Rows.of(record["attn.hook_lse"], room))
+        return x
+
+    def keep_logits(self, x: Tensor, wanted: Logits, last_piece: bool) -> None:
+        """Read the stream [B, T, D] as logits and keep the rows that are wanted."""
+        if wanted == "none" or (wanted == "last" and not last_piece):
+            return
+        with torch.no_grad():
+            rows = self.model.finish(x if wanted == "all" else x[:, -1:])[:, None]  # [B, 1, n, V]
+        self.logits = Rows.of(rows) if self.logits is None else self.logits.appended(rows)
+
+
+def _as_inputs(model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
+    device = model.embed.weight.device
+    inputs = ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.long)
+    if inputs.numel() == 0:
+        raise PromptError("The prompt is empty; type at least one character.")
+    if not inputs.is_floating_point() and inputs.ndim == 1:
+        inputs = inputs[None]
+    return inputs.to(device)
+
+
+def _layers(model: Decoder) -> range:
+    return range(model.config.layers)
+
+
+def _block(model: Decoder, layer: int) -> Block:
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block
+
+
+def _attention(model: Decoder, layer: int) -> Attention:
+    return _block(model, layer).attn
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Replay
+
+
+class _Replayed(KvCache):
+    """Gives a replayed row the trace's own K' and V up to it, and keeps nothing."""
+
+    def __init__(self, trace: Trace, row: int) -> None:
+        super().__init__(trace.config.layers)
+        self._keys = [rows.first(row + 1).tensor for rows in trace.keys]
+        self._values = [rows.first(row + 1).tensor for rows in trace.values]
+        self._past = row
+
+    @property
+    def length(self) -> int:
+        """P, the rows before the replayed one."""
+        return self._past
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Return K' and V [B, Hkv, row + 1, Dh] as the trace holds them."""
+        return self._keys[layer], self._values[layer]
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What one row was at every hook point, and its logits [B, V].
+
+    Attributes
+    ----------
+    points
+        Hook name → tensor whose token axis has length 1.
+    """
+
+    row: int
+    points: dict[str, Tensor]
+    logits: Tensor
+
+
+def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None = None) -> Replay:
+    """Run one row again as a decode step over the trace's own K' and V, for what the trace does not keep.
+
+    Parameters
+    ----------
+    names
+        Hook points to record; all when not given.
+
+    Raises
+    ------
+    TraceError
+        When the row is not there, or the run was given vectors.
+    """
+    trace.check_row(row)
+    if trace.ids is None:
+        raise TraceError("This run was given vectors, not tokens, so its rows cannot be replayed.")
+    wanted = tuple(hook_points(model)) if names is None else names
+    with torch.no_grad(), recording(model, wanted) as record:
+        x, call = model.begin(
+            trace.ids[:, row : row + 1],
+            cache=_Replayed(trace, row),
+            positions=trace.positions[:, row : row + 1],
+            padding=None if trace.padding is None else trace.padding[:, : row + 1],
+            branch=trace.branch,
+            reach=trace.reach(row),
+        )
+        for block in model.blocks:
+            x = block(x, call)
+        logits = model.finish(x)[:, 0]
+    return Replay(row, dict(record), logits)

@@ -1,0 +1,221 @@
+"""A trace as one ``.safetensors`` file, and back.
+
+Tensor names are the hook names, axes are ours ([batch, head, position, Dh]); everything else is JSON in the header.
+Anything that reads safetensors reads it. Writing is atomic: the old file stays when the new one fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.attention import explicit_attention, last_points
+from model.cache import Rows
+from model.config import ModelConfig
+from model.decoder import Decoder
+from model.errors import TraceError
+from model.spec import AttentionSpec, RotationSegment
+from model.trace import Trace, replay
+
+AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
+PATTERN_LIMIT = 2 << 30
+"""Bytes that the matrices of ``pattern`` may take unless the caller says otherwise."""
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A trace that was read back, with the token strings it was saved with."""
+
+    trace: Trace
+    strings: tuple[str, ...]
+    version: str
+
+
+def save_trace(
+    trace: Trace,
+    path: str | Path,
+    *,
+    strings: Sequence[str] = (),
+    model: Decoder | None = None,
+    pattern: bool = False,
+    limit: int = PATTERN_LIMIT,
+) -> None:
+    """Write a trace.
+
+    Parameters
+    ----------
+    strings
+        The tokens as text.
+    pattern
+        Also write ``hook_q`` (before RoPE), ``hook_k``, ``hook_attn_scores`` and ``hook_pattern``; needs ``model``.
+    limit
+        Bytes those matrices may take.
+
+    Raises
+    ------
+    TraceError
+        When the matrices would take more than ``limit``, or the file cannot be written.
+    """
+    tensors = _kept(trace)
+    if pattern:
+        _check_budget(trace, limit)
+        if model is None:
+            raise TraceError("Queries before RoPE come from a replay, which needs the model.")
+        tensors |= _matrices(trace) | _before_rope(trace, model)
+    _write(tensors, _header(trace, strings), Path(path))
+
+
+def load_trace(path: str | Path) -> TraceFile:
+    """Read a trace back.
+
+    Raises
+    ------
+    TraceError
+        When the file is not there or is not a trace of ours.
+    """
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        return _rebuilt(header, tensors)
+    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise TraceError(f"{path} is not a trace file that Ropewalk can read.", str(error)) from error
+
+
+def _kept(trace: Trace) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for layer in range(trace.config.layers):
+        prefix = f"blocks.{layer}.attn."
+        query_point, key_point = last_points(trace.config, layer)
+        tensors[prefix + query_point] = trace.queries[layer].tensor
+        tensors[prefix + key_point] = trace.keys[layer].tensor
+        tensors[f"{prefix}hook_v"] = trace.values[layer].tensor
+        tensors[f"{prefix}lse"] = trace.lse[layer].tensor
+    if trace.ids is not None:
+        tensors["tokens"] = trace.ids
+    tensors["positions"] = trace.positions
+    if trace.padding is not None:
+        tensors["padding"] = trace.padding
+    if trace.logits is not None:
+        tensors["logits"] = trace.logits.tensor[:, 0]
+    return tensors
+
+
+def _check_budget(trace: Trace, limit: int) -> None:
+    needed = 2 * 4 * trace.config.layers * trace.batch * trace.config.heads * trace.length**2
+    if needed > limit:
+        raise TraceError(
+            f"Scores and weights of every head would take {needed / 2**30:.1f} GiB for {trace.length} tokens, but the "
+            f"limit is {limit / 2**30:.1f} GiB; shorten the prompt, or leave the pattern out: it can be computed from "
+            "q, k and lse."
+        )
+
+
+def _matrices(trace: Trace) -> dict[str, Tensor]:
+    """Scores and weights of every layer, [B, H, S, S] float32."""
+    tensors: dict[str, Tensor] = {}
+    for layer, spec in enumerate(trace.specs):
+        q, k, v = (rows[layer].tensor.float() for rows in (trace.queries, trace.keys, trace.values))
+        sinks = None if spec.sinks is None else torch.tensor(spec.sinks, device=q.device)
+        result = explicit_attention(q, k, v, spec, padding=trace.padding, sinks=sinks)
+        if result.scores is not None and result.weights is not None:
+            tensors[f"blocks.{layer}.attn.hook_attn_scores"] = result.scores
+            tensors[f"blocks.{layer}.attn.hook_pattern"] = result.weights
+    return tensors
+
+
+def _before_rope(trace: Trace, model: Decoder) -> dict[str, Tensor]:
+    """Queries and keys as projected, [B, heads, S, Dh], replayed row by row."""
+    names = [f"blocks.{layer}.attn.hook_{kind}" for layer in range(trace.config.layers) for kind in "qk"]
+    rows = [replay(model, trace, row, names).points for row in range(trace.length)]
+    return {name: torch.cat([row[name] for row in rows], dim=2) for name in names}
+
+
+def _header(trace: Trace, strings: Sequence[str]) -> dict[str, str]:
+    return {
+        "format": "ropewalk-trace",
+        "version": _version(),
+        "axes": AXES,
+        "config": json.dumps(trace.config.to_dict()),
+        "specs": json.dumps([spec.to_dict() for spec in trace.specs]),
+        "strings": json.dumps(list(strings)),
+        "run": json.dumps(
+            {
+                "run_id": trace.run_id,
+                "prefill": trace.prefill,
+                "first_logit_row": trace.first_logit_row,
+                "branch": trace.branch,
+            }
+        ),
+    }
+
+
+def _version() -> str:
+    try:
+        return version("ropewalk")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> None:
+    packed = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        os.close(handle)
+        try:
+            save_file(packed, part, metadata=header)
+            os.replace(part, path)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    except (OSError, SafetensorError) as error:
+        raise TraceError(f"The trace could not be written to {path}: {error}.") from error
+
+
+def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
+    if header.get("format") != "ropewalk-trace":
+        raise KeyError("format")
+    config = ModelConfig.from_dict(json.loads(header["config"]))
+    specs = tuple(_spec(data) for data in json.loads(header["specs"]))
+    run = json.loads(header["run"])
+
+    def rows(layer: int, name: str) -> Rows:
+        return Rows.of(tensors[f"blocks.{layer}.attn.{name}"])
+
+    layers = range(config.layers)
+    logits = tensors.get("logits")
+    trace = Trace(
+        run_id=run["run_id"],
+        config=config,
+        specs=specs,
+        queries=tuple(rows(layer, last_points(config, layer)[0]) for layer in layers),
+        keys=tuple(rows(layer, last_points(config, layer)[1]) for layer in layers),
+        values=tuple(rows(layer, "hook_v") for layer in layers),
+        lse=tuple(rows(layer, "lse") for layer in layers),
+        ids=tensors.get("tokens"),
+        positions=tensors["positions"],
+        padding=tensors.get("padding"),
+        prefill=run["prefill"],
+        logits=None if logits is None else Rows.of(logits[:, None]),
+        first_logit_row=run["first_logit_row"],
+        branch=run["branch"],
+    )
+    return TraceFile(trace, tuple(json.loads(header["strings"])), header["version"])
+
+
+def _spec(data: dict[str, object]) -> AttentionSpec:
+    segments = data.pop("segments")
+    assert isinstance(segments, list)
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    turned = tuple(RotationSegment(**{**one, "frequencies": tuple(one["frequencies"])}) for one in segments)
+    return AttentionSpec(**plain, segments=turned)  # type: ignore[arg-type]
