@@ -1,0 +1,8 @@
+"""The registry of container formats, the only place that lists them; the first that recognises a path opens it."""
+
+from __future__ import annotations
+
+from model.checkpoints import folder_format
+from model.checkpoints.source import Format
+
+FORMATS: tuple[Format, ...] = (folder_format.FORMAT,)
