@@ -318,7 +318,8 @@ QWidget[card="bottom"] {{ background: {t.panel.name()}; border-bottom-left-radiu
 QLineEdit, QAbstractSpinBox, QComboBox {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
   border-radius: {pad}px; padding: {pad}px {GRID}px; selection-background-color: {t.accent.name()};
   selection-color: {t.on_accent.name()}; }}
-QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ background: transparent; border: none;
+  padding: 0 {pad}px; }}
 QWidget[bar="yes"] QLineEdit, QWidget[bar="yes"] QComboBox {{ background: {t.panel.name()}; }}
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus {{ border: 1px solid {t.accent.name()}; }}
 QComboBox::drop-down {{ border: none; width: {2 * GRID}px; }}
