@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LAYER_ORDER = "layer order"
 ASCENDING = frozenset({"entropy"})
 """Scores of which the small values are the interesting ones, and come first."""
-PREFERRED = ("induction", "previous-token")
+PREFERRED = ("induction", "previous")
 """Which score is written under the heads before anybody chose one."""
 
 Arrangement = Literal["heads down", "heads across", "sorted"]

@@ -76,15 +76,15 @@ def paired(prefill: ShapeLedger, decode: ShapeLedger | None) -> tuple[LedgerRow,
     return (*rows, *(LedgerRow(None, entry) for entry in later.values()))
 
 
-def memory_text(entry: LedgerEntry | None) -> str:
-    """Say what an entry takes in memory, or would have taken."""
+def memory_text(entry: LedgerEntry | None, brief: bool = False) -> str:
+    """Say what an entry takes in memory; unless ``brief``, also what a tensor that was never made would have taken."""
     if entry is None:
         return ""
-    if entry.stored == "view":
-        return "view"
-    if entry.stored == "not stored":
-        return f"not stored · would be {wording.byte_size(entry.would_cost_bytes)}"
-    return wording.byte_size(entry.bytes)
+    if entry.stored == "stored":
+        return wording.byte_size(entry.bytes)
+    if brief or not entry.would_cost_bytes or entry.stored == "view":
+        return entry.stored
+    return f"not stored · would be {wording.byte_size(entry.would_cost_bytes)}"
 
 
 def check_text(entry: LedgerEntry | None) -> str:
@@ -110,18 +110,26 @@ class Column:
     right: bool = False
     explained: str = ""
 
+    @property
+    def role(self) -> theme.Role:
+        """The type it is set in: words narrow, numbers with one width a digit."""
+        if self.key == "operation":
+            return "body"
+        return "label" if self.key in ("symbol", "memory", "spared", "decode_memory") else "number"
+
 
 COLUMNS: tuple[Column, ...] = (
     Column("operation", "Operation", lambda r: r.entry.name),
     Column("symbol", "Symbol", lambda r: r.entry.symbol),
     Column("shape", "Prefill", lambda r: _of(r.prefill, lambda e: wording.shape(e.shape))),
     Column("decode", "Decode", lambda r: _of(r.decode, lambda e: wording.shape(e.shape)), explained="One decode step"),
-    Column("memory", "Memory", lambda r: memory_text(r.entry), True),
+    Column("memory", "Memory", lambda r: memory_text(r.entry, brief=True), True),
+    Column("spared", "Memory", lambda r: memory_text(r.entry), True),
     Column("parameters", "Params", lambda r: wording.count(r.entry.parameters), True),
     Column("flops", "FLOPs", lambda r: wording.count(r.entry.flops_full), True, "A multiply-add is 2; full T × S"),
     Column("causal", "causal", lambda r: wording.count(r.entry.flops_causal), True, "FLOPs of the causal part only"),
     Column("decode_flops", "step FLOPs", lambda r: _of(r.decode, lambda e: wording.count(e.flops_full)), True),
-    Column("decode_memory", "step memory", lambda r: memory_text(r.decode), True),
+    Column("decode_memory", "step memory", lambda r: memory_text(r.decode, brief=True), True),
     Column("dtype", "dtype", lambda r: r.entry.dtype),
     Column("check", "", lambda r: "✗" if r.failed else "✓" if r.passed else "", explained="Checks"),
 )
@@ -197,7 +205,8 @@ def told(row: LedgerRow) -> str:
 class LedgerDelegate(QStyledItemDelegate):
     """Paints a cell: a colour chip before the name, quiet symbols, a drawn tick or cross."""
 
-    PAD = 8
+    PAD = 10
+    """Air in a cell, left and right together."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of one line and some air."""
@@ -223,7 +232,7 @@ class LedgerDelegate(QStyledItemDelegate):
         else:
             text = str(index.data())
             align = ink.RIGHT if column.right else ink.LEFT
-            ink.draw_text(painter, inner, text, look.font("number"), self._colour(column, row), align)
+            ink.draw_text(painter, inner, text, look.font(column.role), self._colour(column, row), align)
         painter.restore()
 
     def _paint_name(self, painter: QPainter, box: QRectF, row: LedgerRow) -> None:
@@ -235,7 +244,7 @@ class LedgerDelegate(QStyledItemDelegate):
     def _colour(self, column: Column, row: LedgerRow) -> QColor:
         look = theme.current()
         quiet = column.key in ("symbol", "dtype")
-        absent = column.key == "memory" and row.entry.stored != "stored"
+        absent = column.key in ("memory", "spared") and row.entry.stored != "stored"
         return look.faint if quiet or absent else look.text
 
 
@@ -276,6 +285,33 @@ OWN_KEYS = frozenset({int(key) for key in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Ke
 """What the table takes while it has the focus."""
 
 
+class WholeRows(QWidget):
+    """Holds the table at a height that cuts no row in two."""
+
+    def __init__(self, table: LedgerTable) -> None:
+        super().__init__()
+        self.table = table
+        table.setParent(self)
+
+    def sizeHint(self) -> QSize:
+        """Return the table's own."""
+        return self.table.sizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the table."""
+        super().resizeEvent(event)
+        self.fit()
+
+    def fit(self) -> None:
+        """Round the height down to whole rows."""
+        row = max(self.table.verticalHeader().defaultSectionSize(), 1)
+        head = self.table.horizontalHeader().sizeHint().height()
+        bar = self.table.horizontalScrollBar()
+        under = bar.sizeHint().height() if bar.isVisible() else 0
+        rows = max((self.height() - head - under) // row, 1)
+        self.table.setGeometry(0, 0, self.width(), min(head + under + rows * row, self.height()))
+
+
 class LedgerPanel(Panel):
     """Shows the shape ledger of the selected layer, prefill beside decode step."""
 
@@ -300,7 +336,8 @@ class LedgerPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        layout.addWidget(self.table, 1)
+        self.frame = WholeRows(self.table)
+        layout.addWidget(self.frame, 1)
         layout.addWidget(self.totals)
         self.theme_changed()
 
@@ -318,7 +355,8 @@ class LedgerPanel(Panel):
         if 0 <= current < self.model.rowCount():
             self.table.selectRow(current)
         self.describe(_subtitle(prefill, decode))
-        self.totals.setText("\n".join(totals_text(ledger) for ledger in (prefill, decode) if ledger is not None))
+        ledgers = [ledger for ledger in (prefill, decode) if ledger is not None]
+        self.totals.setText("\n".join([*map(totals_text, ledgers), model_text(ledgers[-1])]))
         self.fit_columns()
 
     def theme_changed(self) -> None:
@@ -327,6 +365,7 @@ class LedgerPanel(Panel):
         rows = self.table.verticalHeader()
         rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.75)))
         self.table.horizontalHeader().setFont(look.font("label"))
+        self.frame.fit()
         self.fit_columns()
         self.table.viewport().update()
 
@@ -337,7 +376,7 @@ class LedgerPanel(Panel):
     def fit_columns(self) -> None:
         """Show the columns that fit, the more important first, or all of them when asked."""
         widths = {column.key: self._width(column) for column in COLUMNS}
-        wanted = set(widths) if self.all_columns.isChecked() else self._fitting(widths)
+        wanted = set(widths) - {"memory"} if self.all_columns.isChecked() else self._fitting(widths)
         header = self.table.horizontalHeader()
         for i, column in enumerate(COLUMNS):
             self.table.setColumnHidden(i, column.key not in wanted)
@@ -359,16 +398,18 @@ class LedgerPanel(Panel):
             if key in ("operation", "check", "shape") or widths[key] <= room:
                 wanted.add(key)
                 room -= widths[key]
+        if "memory" in wanted and widths["spared"] - widths["memory"] <= room:
+            wanted = wanted - {"memory"} | {"spared"}
         return wanted
 
     def _width(self, column: Column) -> int:
         look = theme.current()
-        font = look.font("body") if column.key == "operation" else look.font("number")
+        font = look.font(column.role)
         texts = [column.text(row) for row in self.model.rows]
         widest = max((ink.text_width(font, text) for text in texts), default=0)
         chip = 12 if column.key == "operation" else 0
         heading = ink.text_width(look.font("label"), column.heading) + 8
-        return round(max(widest + chip, heading, 12)) + LedgerDelegate.PAD + 4
+        return round(max(widest + chip, heading, 12)) + LedgerDelegate.PAD
 
     def _make_table(self) -> LedgerTable:
         table = LedgerTable(self)
@@ -380,7 +421,7 @@ class LedgerPanel(Panel):
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
         table.setTabKeyNavigation(False)
         table.setWordWrap(False)
         table.verticalHeader().hide()
@@ -409,11 +450,30 @@ def totals_text(ledger: ShapeLedger) -> str:
     spared = sum(e.would_cost_bytes for e in ledger.entries if e.stored == "not stored")
     full = sum(e.flops_full for e in ledger.entries)
     causal = sum(e.flops_causal for e in ledger.entries)
-    parameters = sum(e.parameters for e in ledger.entries)
-    parts = [f"{wording.byte_size(stored)} written"]
+    parts = [f"{wording.byte_size(stored)} stored"]
     if spared:
         parts.append(f"{wording.byte_size(spared)} not stored")
-    parts.append(f"{wording.count(full) or '0'}FLOPs full, {wording.count(causal) or '0'}FLOPs causal")
+    parts.append(f"{wording.count(full) or '0'}FLOPs")
+    if causal != full:
+        parts.append(f"causal {wording.count(causal) or '0'}FLOPs")
     if ledger.mode == "prefill":
-        parts.append(f"{wording.count(parameters) or '0'} params")
-    return f"{ledger.mode}: " + " · ".join(parts)
+        parts.append(f"{wording.count(sum(e.parameters for e in ledger.entries)) or '0'} params")
+    return _unbroken([f"{ledger.mode} rows: {parts[0]}", *parts[1:]])
+
+
+def model_text(ledger: ShapeLedger) -> str:
+    """Say what the whole model costs for the same call, in a line."""
+    parts = [
+        f"whole model: {wording.count(ledger.model_parameters)} params, {wording.byte_size(ledger.model_weight_bytes)}",
+        f"{wording.count(ledger.model_flops.full)}FLOPs a {'step' if ledger.mode == 'decode' else 'prefill'}",
+        f"cache {wording.byte_size(ledger.cache_bytes)}",
+        f"trace {wording.byte_size(ledger.trace_bytes)}",
+    ]
+    if ledger.mode == "prefill":
+        parts.append(f"all T × S weights would be {wording.byte_size(ledger.matrices_bytes)}")
+    return _unbroken(parts)
+
+
+def _unbroken(parts: list[str]) -> str:
+    """Join parts so that a line breaks between them only."""
+    return " · ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)

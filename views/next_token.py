@@ -161,6 +161,7 @@ class NextTokenPanel(Panel):
         session.playing_changed.connect(self._on_playing)
         self._take(session.sampling)
         self._on_playing(session.playing)
+        self._size_boxes()
 
     def _sampling_row(self) -> QGridLayout:
         self.temperature = QDoubleSpinBox()
@@ -190,7 +191,6 @@ class NextTokenPanel(Panel):
             label = plain_label(name, "label")
             label.setBuddy(box)
             box.setAccessibleName(name)
-            box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
             box.setKeyboardTracking(False)
             grid.addWidget(label, i // 2, i % 2 * 2)
             grid.addWidget(box, i // 2, i % 2 * 2 + 1)
@@ -200,7 +200,18 @@ class NextTokenPanel(Panel):
             real_box.valueChanged.connect(self._send)
         return grid
 
-    def _step_row(self) -> QGridLayout:
+    @property
+    def boxes(self) -> tuple[QAbstractSpinBox, ...]:
+        """All number boxes."""
+        return self.temperature, self.top_k, self.top_p, self.seed, self.length_box
+
+    def _size_boxes(self) -> None:
+        """Make every box as wide as its longest usual text, not as its largest possible number."""
+        width = ink.text_width(theme.current().font("body"), "greedy") + theme.current().grid(5)
+        for box in self.boxes:
+            box.setFixedWidth(round(width))
+
+    def _step_row(self) -> QHBoxLayout:
         self.back_button = self._button("◀", "Step back", "Look at the run one token earlier (←).")
         self.step_button = self._button("step ▶", "Step", "Decode one token, or look at the next one (→).")
         self.play_button = self._button("play", "Play", "Decode token after token until stopped (space).")
@@ -208,19 +219,15 @@ class NextTokenPanel(Panel):
         self.length_box = QSpinBox()
         self.length_box.setAccessibleName("Tokens to run to")
         self.length_box.setRange(1, 1)
-        self.length_box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
         self.back_button.clicked.connect(self.session.step_back)
         self.step_button.clicked.connect(self.session.step)
         self.play_button.clicked.connect(self.session.toggle_play)
         self.run_button.clicked.connect(lambda: self.session.run_to(self.length_box.value()))
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(4)
-        grid.setVerticalSpacing(4)
-        for i, widget in enumerate((self.back_button, self.step_button, self.play_button)):
-            grid.addWidget(widget, 0, i)
-        grid.addWidget(self.run_button, 1, 0, 1, 2)
-        grid.addWidget(self.length_box, 1, 2)
-        return grid
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for widget in (self.back_button, self.step_button, self.play_button, self.run_button, self.length_box):
+            row.addWidget(widget)
+        return row
 
     def _button(self, text: str, name: str, tip: str) -> QPushButton:
         button = QPushButton(text)
@@ -251,7 +258,8 @@ class NextTokenPanel(Panel):
         self.step_button.setEnabled(run.length < max(limit, run.newest))
 
     def theme_changed(self) -> None:
-        """Paint anew."""
+        """Size the boxes and paint anew."""
+        self._size_boxes()
         self.candidates.updateGeometry()
         self.candidates.update()
 

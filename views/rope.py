@@ -166,9 +166,7 @@ class PlanesView(QWidget):
     def _lines(self, width: int) -> int:
         """How many lines of text a cell of that width has room for."""
         font = theme.current().font("label")
-        if width >= ink.text_width(font, "mθ −00.000  nθ −00.000"):
-            return 2
-        return 1
+        return 2 if width / 2 - 4 >= ink.text_width(font, "mθ 0.0000") else 1
 
     def cell_of(self, plane: int) -> QRectF:
         """Return where a plane is drawn, text included."""
@@ -256,13 +254,13 @@ class PlanesView(QWidget):
         theta = float(r.query_frequencies[plane])
         top = self.circle_of(plane).bottom() + 2
         colour = look.text if plane == self.selected else look.faint
-        name = f"{plane} · θ {_short(theta)}"
+        name = f"{plane} · θ {wording.significant(theta)}"
         if ink.text_width(font, name) > box.width() - 2:
             name = str(plane)
         ink.draw_text(painter, QRectF(box.left(), top, box.width(), line), name, font, colour, ink.CENTRE)
         if lines == 2:
-            q = f"mθ {wording.number(self.turned.position * theta)}"
-            k = f"nθ {wording.number(r.key_position * float(r.key_frequencies[plane]))}"
+            q = f"mθ {angle(self.turned.position * theta)}"
+            k = f"nθ {angle(r.key_position * float(r.key_frequencies[plane]))}"
             middle = box.center().x()
             left = QRectF(box.left(), top + line, middle - box.left() - 4, line)
             right = QRectF(middle + 4, top + line, box.right() - middle - 4, line)
@@ -315,8 +313,9 @@ def _longest(pairs: Doubles, factor: float) -> float:
     return float(np.hypot(pairs[:, 0], pairs[:, 1]).max(initial=0.0)) * max(factor, 1.0) or 1.0
 
 
-def _short(theta: float) -> str:
-    return wording.number(theta, 3 if theta >= 0.1 else 4)
+def angle(radians: float) -> str:
+    """Write an angle in at most six signs."""
+    return wording.significant(radians, 3 if abs(radians) >= 0.1 else 2)
 
 
 class PlanesScroll(QScrollArea):
@@ -399,10 +398,10 @@ class SharesView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("label")
         line = ink.line_height(font)
-        n = wording.number(self.turned.reading.key_position)
+        reach = f"{wording.number(float(self.curve.min()), 1)} to {wording.number(float(self.curve.max()), 1)}"
         for box, text in (
             (self.bars_box(), "share of the score, by plane"),
-            (self.curve_box(), f"score by query position, key at {n.split('.')[0]}"),
+            (self.curve_box(), f"score by position m: {reach}"),
         ):
             ink.draw_text(painter, QRectF(box.left(), 0, box.width(), line), text, font, look.faint)
         self._paint_bars(painter)

@@ -32,6 +32,17 @@ def number(value: float, digits: int = 3) -> str:
     return (f"-{text}" if value < 0 else text).replace("-", MINUS)
 
 
+def significant(value: float, figures: int = 3) -> str:
+    """Write an angle or a rate with so many figures whatever its size, as ``12.6`` or ``0.00316``."""
+    size = abs(value)
+    if size == 0 or not math.isfinite(size):
+        return number(value, 0)
+    digits = figures - 1 - math.floor(math.log10(size))
+    if digits > figures + 2:
+        return number(value, 1)
+    return f"{value:.{max(digits, 0)}f}".replace("-", MINUS)
+
+
 def _decimals(size: float, digits: int) -> int:
     whole = 0 if size < 10 else int(math.log10(size))
     return max(digits - whole, 0)
