@@ -322,6 +322,7 @@ QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ background: transparent; bord
   padding: 0 {pad}px; }}
 QWidget[bar="yes"] QLineEdit, QWidget[bar="yes"] QComboBox {{ background: {t.panel.name()}; }}
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus {{ border: 1px solid {t.accent.name()}; }}
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ width: 0; border: none; }}
 QComboBox::drop-down {{ border: none; width: {2 * GRID}px; }}
 QPushButton, QToolButton {{ background: transparent; border: 1px solid transparent; border-radius: {pad}px;
   padding: {pad}px {GRID}px; color: {t.text.name()}; }}
