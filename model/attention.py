@@ -452,9 +452,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         """Read the normed stream and return what this layer adds to it, [B, T, D]."""
-        q = self.hook_q(self._split(self.query(x)))  # [B, H, T, Dh]
-        k = self.hook_k(self._split(self.key(x)))  # [B, Hkv, T, Dh]
-        v = self.hook_v(self._split(self.value(x)))
+        q = self.hook_q(self._split(self._clipped(self.query(x))))  # [B, H, T, Dh]
+        k = self.hook_k(self._split(self._clipped(self.key(x))))  # [B, Hkv, T, Dh]
+        v = self.hook_v(self._split(self._clipped(self.value(x))))
         if self.config.qk_norm_after_rope:
             q, k = self._normed(*self._rotated(q, k, call))
         else:
@@ -483,6 +483,10 @@ class Attention(nn.Module):
             rotary_width=c.rotary_width(self.layer),
             pairing="half" if rope is None else rope.pairing,
         )
+
+    def _clipped(self, projected: Tensor) -> Tensor:
+        limit = self.config.qkv_clip
+        return projected if limit is None else projected.clamp(-limit, limit)
 
     def _split(self, projected: Tensor) -> Tensor:
         """[B, T, heads·Dh] → [B, heads, T, Dh]."""

@@ -20,8 +20,10 @@ Scaling = Literal["default", "linear", "dynamic", "yarn", "llama3", "longrope"]
 Position = Literal["none", "sinusoidal", "learned", "rotary"]
 NormKind = Literal["rms", "layer"]
 NormPlace = Literal["pre", "post", "both"]
-Activation = Literal["silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "identity"]
+Activation = Literal["silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "xielu", "identity"]
 QkNorm = Literal["none", "head", "heads", "full"]
+MlpKind = Literal["gated", "plain"]
+Scoring = Literal["softmax", "softmax_chosen", "sigmoid"]
 Branch = Literal["fused", "explicit"]
 """How attention is computed: by the fused kernel, or step by step with every intermediate matrix."""
 
@@ -35,6 +37,11 @@ def _one_of(name: str, value: str, allowed: Any) -> None:
 def _positive(name: str, value: float) -> None:
     if not value > 0 or not math.isfinite(value):
         raise ConfigError(f"{name} is {value}, but it must be a finite number above 0.")
+
+
+def _count(name: str, value: int) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} is {value}, but it must be a whole number of at least 1.")
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,10 @@ class RopeConfig:
         _one_of("The RoPE scaling", self.scaling, Scaling)
         _positive("The RoPE base", self.base)
         _positive("The RoPE scaling factor", self.factor)
+        if self.attention_factor is not None:
+            _positive("The RoPE attention factor", self.attention_factor)
+        if self.original_max_position is not None:
+            _count("RoPE's original_max_position", self.original_max_position)
         if self.width is not None and (self.width < 2 or self.width % 2):
             raise ConfigError(
                 f"The rotary width is {self.width}, but features turn in pairs, so it must be even and at least 2."
@@ -110,6 +121,8 @@ class MoeConfig:
         How many experts there are and how many each token is sent to (top-k of the router).
     width
         F of one expert.
+    router_bias
+        Whether the router adds a bias to each expert's logit.
     renormalise
         Whether the chosen experts' probabilities are scaled to sum to 1.
     scoring
@@ -126,15 +139,17 @@ class MoeConfig:
     per_token: int
     width: int
     renormalise: bool = True
-    scoring: Literal["softmax", "softmax_chosen", "sigmoid"] = "softmax"
+    scoring: Scoring = "softmax"
     shared_width: int = 0
     shared_gate: bool = False
     aux_loss_weight: float = 0.0
+    router_bias: bool = False
     layers: tuple[bool, ...] | None = None
 
     def __post_init__(self) -> None:
-        _positive("The number of experts", self.experts)
-        _positive("The expert width", self.width)
+        _count("The number of experts", self.experts)
+        _count("The expert width", self.width)
+        _one_of("The router's scoring", self.scoring, Scoring)
         if not 1 <= self.per_token <= self.experts:
             raise ConfigError(
                 f"Each token is sent to {self.per_token} experts, but there are {self.experts}; "
@@ -165,12 +180,18 @@ class ModelConfig:
         Attention and MLP both read the same stream and are added together; with one norm for both or one each.
     qk_norm
         ``head``: one gain of Dh for every head; ``heads``: a gain for each head apart; ``full``: over the whole
-        projected vector. ``qk_norm_kind`` is its kind; ``qk_norm_after_rope`` puts it after the rotation.
+        projected vector. ``qk_norm_kind`` is its kind, ``qk_norm_bias`` adds a β; ``qk_norm_after_rope`` puts it after
+        the rotation.
+    qkv_clip
+        q, k and v are clamped to ±this right after projection (OLMo).
     score_scale, score_cap, sink
         What q·k is multiplied by (None: 1/√Dh), the soft cap c·tanh(s/c), and a learned logit per head that takes
         part in the softmax without a key.
     mlp, activation
         ``gated`` is down(act(gate(x)) · up(x)) with three matrices, ``plain`` is down(act(up(x))) with two.
+    mlp_limit, up_offset
+        In the gated form, gate(x) is cut off above the limit and up(x) clamped to ±limit, and the offset is added to
+        up(x) after that (gpt-oss: 7 and 1).
     embedding_scale, residual_scale, logit_scale, logit_cap
         Factors on the embedding, on what each sub-layer adds, on the logits, and the logits' soft cap.
     """
@@ -200,17 +221,21 @@ class ModelConfig:
     shared_norm: bool = False
     qk_norm: QkNorm = "none"
     qk_norm_kind: NormKind = "rms"
+    qk_norm_bias: bool = False
     qk_norm_after_rope: bool = False
     query_bias: bool = False
     key_bias: bool = False
     value_bias: bool = False
     output_bias: bool = False
+    qkv_clip: float | None = None
     score_scale: float | None = None
     score_cap: float | None = None
     sink: bool = False
-    mlp: Literal["gated", "plain"] = "gated"
+    mlp: MlpKind = "gated"
     activation: Activation = "silu"
     mlp_bias: bool = False
+    mlp_limit: float | None = None
+    up_offset: float = 0.0
     moe: MoeConfig | None = None
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
@@ -229,15 +254,17 @@ class ModelConfig:
 
     def _check_counts(self) -> None:
         for name in ("vocabulary", "width", "layers", "heads", "kv_heads", "head_width", "mlp_width", "max_position"):
-            _positive(f"The {name.replace('_', ' ')}", getattr(self, name))
+            _count(f"The config's {name}", getattr(self, name))
         if self.heads % self.kv_heads:
             raise ConfigError(
                 f"There are {self.heads} query heads and {self.kv_heads} kv heads, but the query heads must divide "
                 "evenly among the kv heads (H % Hkv = 0)."
             )
         if self.window is not None:
-            _positive("The sliding window", self.window)
-        for name in ("score_cap", "logit_cap"):
+            _count("The sliding window", self.window)
+        if not self.norm_eps >= 0:
+            raise ConfigError(f"The ε of the norm is {self.norm_eps}, but it must be at least 0.")
+        for name in ("score_cap", "logit_cap", "qkv_clip", "mlp_limit"):
             if getattr(self, name) is not None:
                 _positive(f"The {name.replace('_', ' ')}", getattr(self, name))
 
@@ -247,6 +274,8 @@ class ModelConfig:
         _one_of("The place of the norm", self.norm_place, NormPlace)
         _one_of("The activation", self.activation, Activation)
         _one_of("The QK-norm", self.qk_norm, QkNorm)
+        _one_of("The kind of the QK-norm", self.qk_norm_kind, NormKind)
+        _one_of("The MLP", self.mlp, MlpKind)
 
     def _check_rotary(self) -> None:
         if self.position != "rotary":
@@ -261,6 +290,8 @@ class ModelConfig:
                 raise ConfigError(
                     f"The rotary width is {width}, but a head has only {self.head_width} features to turn."
                 )
+            if rope.scaling == "dynamic" and width < 4:
+                raise ConfigError(f"The rotary width is {width}, but the dynamic rule needs at least 4 (two planes).")
             for name in ("frequencies", "short_factor", "long_factor"):
                 values = getattr(rope, name)
                 if values is not None and len(values) != width // 2:

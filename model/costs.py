@@ -148,13 +148,13 @@ def norm_parameters(config: ModelConfig, width: int) -> int:
 
 
 def query_norm_parameters(config: ModelConfig) -> int:
-    """Gains of the query norm: Dh shared by all heads, or H·Dh."""
-    return _qk_norm_width(config, config.heads)
+    """Gains (and β) of the query norm: Dh shared by all heads, or H·Dh."""
+    return _qk_norm_width(config, config.heads) * (1 + int(config.qk_norm_bias))
 
 
 def key_norm_parameters(config: ModelConfig) -> int:
-    """Gains of the key norm: Dh shared by all heads, or Hkv·Dh."""
-    return _qk_norm_width(config, config.kv_heads)
+    """Gains (and β) of the key norm: Dh shared by all heads, or Hkv·Dh."""
+    return _qk_norm_width(config, config.kv_heads) * (1 + int(config.qk_norm_bias))
 
 
 def _qk_norm_width(config: ModelConfig, heads: int) -> int:
@@ -181,10 +181,14 @@ def shares_norm(config: ModelConfig) -> bool:
 
 
 def mlp_matrix_parameters(config: ModelConfig, width: int) -> tuple[int, int, int]:
-    """Parameters of gate, up and down for an MLP of ``width`` F; gate is 0 for a plain one."""
+    """Parameters of gate, up and down for an MLP of ``width`` F; gate is 0 for a plain one.
+
+    The numbers that an activation learns are counted with up.
+    """
+    learned = 4 if config.activation == "xielu" else 0
     inward = config.width * width + (width if config.mlp_bias else 0)
     outward = width * config.width + (config.width if config.mlp_bias else 0)
-    return (inward if config.mlp == "gated" else 0, inward, outward)
+    return (inward if config.mlp == "gated" else 0, inward + learned, outward)
 
 
 def layer_parameters(config: ModelConfig, layer: int) -> LayerParameters:
@@ -195,7 +199,7 @@ def layer_parameters(config: ModelConfig, layer: int) -> LayerParameters:
     router = shared = 0
     active = gate + up + down
     if moe is not None:
-        router = moe.experts * d
+        router = moe.experts * (d + int(moe.router_bias))
         shared = d if moe.shared_gate else 0
         if moe.shared_width:
             shared += sum(mlp_matrix_parameters(config, moe.shared_width))

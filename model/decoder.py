@@ -34,6 +34,26 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 
+class Xielu(nn.Module):
+    """xIELU, an activation that learns its bend on either side of 0 (Huang and Schlag 2024, arXiv:2411.13010).
+
+    α₊·x² + β·x where x > 0, else α₋·(exp(min(x, ε)) − 1 − x) + β·x. The stored parameters are those of softplus.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positive = nn.Parameter(torch.full((1,), 0.2035))  # softplus gives α₊ = 0.8
+        self.negative = nn.Parameter(torch.full((1,), -1.0502))  # softplus gives α₋ − β = 0.3
+        self.beta = nn.Parameter(torch.tensor(0.5))
+        self.epsilon = nn.Parameter(torch.tensor(-1e-6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Bend each number."""
+        rise = functional.softplus(self.positive) * x * x
+        fall = (torch.expm1(torch.minimum(x, self.epsilon)) - x) * (self.beta + functional.softplus(self.negative))
+        return torch.where(x > 0, rise, fall) + self.beta * x
+
+
 class Mlp(nn.Module):
     """down(act(gate(x)) · up(x)) with three matrices, or down(act(up(x))) with two. [..., D] in and out.
 
@@ -43,7 +63,8 @@ class Mlp(nn.Module):
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
         c = config
-        self.activate = ACTIVATIONS[c.activation]
+        self.activate = Xielu() if c.activation == "xielu" else ACTIVATIONS[c.activation]
+        self.limit, self.up_offset = c.mlp_limit, c.up_offset
         self.gate = nn.Linear(c.width, width, bias=c.mlp_bias) if c.mlp == "gated" else None  # [F, D]
         self.up = nn.Linear(c.width, width, bias=c.mlp_bias)  # [F, D]
         self.down = nn.Linear(width, c.width, bias=c.mlp_bias)  # [D, F]
@@ -51,9 +72,14 @@ class Mlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token on its own."""
         up = self.up(x)
-        hidden = self.activate(up) if self.gate is None else self.activate(self.gate(x)) * up  # [..., F]
+        hidden = self.activate(up) if self.gate is None else self._gated(self.gate(x), up)  # [..., F]
         out: Tensor = self.down(hidden)
         return out
+
+    def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
+        if self.limit is not None:
+            gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
+        return self.activate(gate) * (up + self.up_offset if self.up_offset else up)
 
 
 class DenseMlp(Mlp):
@@ -69,7 +95,7 @@ class MoeMlp(nn.Module):
     def __init__(self, config: ModelConfig, moe: MoeConfig) -> None:
         super().__init__()
         self.moe = moe
-        self.router = nn.Linear(config.width, moe.experts, bias=False)  # [E, D]
+        self.router = nn.Linear(config.width, moe.experts, bias=moe.router_bias)  # [E, D]
         self.experts = nn.ModuleList(Mlp(config, moe.width) for _ in range(moe.experts))
         self.shared = Mlp(config, moe.shared_width) if moe.shared_width else None
         self.shared_gate = nn.Linear(config.width, 1, bias=False) if moe.shared_gate else None

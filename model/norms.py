@@ -50,12 +50,11 @@ class Norm(nn.Module):
         if self.kind == "layer":
             wide = wide - wide.mean(-1, keepdim=True)
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        if self.weight is None:
-            return normed.to(x.dtype)
-        if self.kind == "rms" and self.offset == 0.0:
+        if self.kind == "rms" and self.offset == 0.0 and self.weight is not None and self.bias is None:
             # the reference rounds to the model's dtype before the gain; the order matters in half precision
             return self.weight * normed.to(x.dtype)
-        normed = normed * (self.weight.float() + self.offset)
+        if self.weight is not None:
+            normed = normed * (self.weight.float() + self.offset)
         if self.bias is not None:
             normed = normed + self.bias.float()
         return normed.to(x.dtype)
@@ -79,7 +78,7 @@ class QkNorm(nn.Module):
         c = config
         self.over_all = c.qk_norm == "full"
         shapes = {"head": (c.head_width,), "heads": (heads, 1, c.head_width), "full": (heads * c.head_width,)}
-        self.norm = Norm(shapes[c.qk_norm], c.qk_norm_kind, c.norm_eps, offset=c.norm_offset)
+        self.norm = Norm(shapes[c.qk_norm], c.qk_norm_kind, c.norm_eps, offset=c.norm_offset, bias=c.qk_norm_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise [B, heads, T, Dh]."""
