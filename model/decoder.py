@@ -309,6 +309,12 @@ class Decoder(nn.Module):
             logits = c.logit_cap * torch.tanh(logits / c.logit_cap)
         return logits
 
+    def block(self, layer: int) -> Block:
+        """One of the blocks, typed."""
+        block = self.blocks[layer]
+        assert isinstance(block, Block)
+        return block
+
     # Its parts --------------------------------------------------------------------------------------------------------
 
     def _rules(self) -> list[RopeConfig]:

@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.attention import Attention, Call, last_points
+from model.attention import Call, last_points
 from model.cache import KvCache, Rows
 from model.config import Branch, ModelConfig
-from model.decoder import Block, Decoder
+from model.decoder import Decoder
 from model.errors import PromptError, TraceError
 from model.probes import capture as recording
 from model.probes import hook_points
@@ -225,7 +225,7 @@ def capture_steps(
     return Trace(
         run_id=run_id,
         config=model.config,
-        specs=tuple(_attention(model, layer).spec(model.segments(layer, 0, tokens, reach)) for layer in _layers(model)),
+        specs=tuple(model.block(layer).attn.spec(model.segments(layer, 0, tokens, reach)) for layer in _layers(model)),
         queries=tuple(maker.queries),
         keys=tuple(keys),
         values=tuple(values),
@@ -307,7 +307,7 @@ class _Maker:
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Hooks are on only meanwhile: another job may run between two layers."""
-        block, point = _block(self.model, layer), "attn." + last_points(self.model.config, layer)[0]
+        block, point = self.model.block(layer), "attn." + last_points(self.model.config, layer)[0]
         with torch.no_grad(), recording(block, (point, "attn.hook_lse")) as record:
             x = block(x, call)
         if layer < len(self.queries):
@@ -340,16 +340,6 @@ def _as_inputs(model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Te
 
 def _layers(model: Decoder) -> range:
     return range(model.config.layers)
-
-
-def _block(model: Decoder, layer: int) -> Block:
-    block = model.blocks[layer]
-    assert isinstance(block, Block)
-    return block
-
-
-def _attention(model: Decoder, layer: int) -> Attention:
-    return _block(model, layer).attn
 
 
 # ----------------------------------------------------------------------------------------------------------------------

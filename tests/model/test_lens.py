@@ -1,0 +1,189 @@
+"""Each reading function against its twin: the explicit branch of the model, or plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from model import lens
+from model.errors import TraceError
+from model.probes import capture as recording
+from model.trace import Trace, append, capture, replay
+from tests.model.small_models import CONFIGS, make, random_ids
+
+TOKENS = 14
+
+
+def explicit(name: str, ids: torch.Tensor, kind: str) -> torch.Tensor:
+    """[L, B, H, T, S] of the explicit branch."""
+    model = make(name)
+    names = [f"blocks.{layer}.attn.hook_{kind}" for layer in range(3)]
+    with torch.no_grad(), recording(model, names) as record:
+        model(ids, branch="explicit")
+    return torch.stack([record[one] for one in names])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_scores_and_weights_equal_the_explicit_branch(name: str) -> None:
+    ids = random_ids(TOKENS, batch=2)
+    trace = capture(make(name), ids)
+    scores, weights = explicit(name, ids, "attn_scores").numpy(), explicit(name, ids, "pattern").numpy()
+    for layer in range(3):
+        for head in range(4):
+            for batch in range(2):
+                expected = scores[layer, batch, head]
+                bar = max(1e-5, 1e-7 * np.abs(expected[np.isfinite(expected)]).max())
+                found = lens.scores(trace, layer, head, batch=batch)
+                assert np.array_equal(np.isneginf(found), np.isneginf(expected))
+                seen = np.isfinite(expected)
+                assert np.abs(found[seen] - expected[seen]).max() <= bar
+                found = lens.weights(trace, layer, head, batch=batch)
+                assert np.abs(found - weights[layer, batch, head]).max() <= 1e-5
+
+
+def test_any_rectangle_is_cut_from_the_whole() -> None:
+    trace = capture(make("window"), random_ids(TOKENS))
+    whole = lens.weights(trace, 1, 2)
+    assert lens.weights(trace, 1, 2, (3, 9), (2, 11)) == pytest.approx(whole[3:9, 2:11])
+    assert lens.scores(trace, 1, 2, (13, 14), (0, 1)).shape == (1, 1)
+
+
+def test_results_are_read_only_float32() -> None:
+    trace = capture(make("plain"), random_ids(4))
+    for array in (lens.scores(trace, 0, 0), lens.weights(trace, 0, 0)):
+        assert array.dtype == np.float32
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_row_in_float64(name: str) -> None:
+    ids = random_ids(TOKENS)
+    trace = capture(make(name), ids)
+    weights = explicit(name, ids, "pattern")[1, 0, 3].double().numpy()
+    for query in (0, 6, TOKENS - 1):
+        row = lens.read_row(trace, 1, 3, query)
+        assert row.weights.dtype == np.float64
+        assert row.weights == pytest.approx(weights[query], abs=1e-6)
+        assert row.weights.sum() + row.sink_weight == pytest.approx(1.0, abs=1e-6)
+        shares = np.append(row.weights[row.weights > 0], [row.sink_weight] if row.sink_weight > 0 else [])
+        assert row.entropy == pytest.approx(-(shares * np.log(shares)).sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_cell_in_float64(name: str) -> None:
+    trace = capture(make(name), random_ids(TOKENS))
+    for query, key in ((0, 0), (9, 2), (9, 8), (2, 9)):
+        cell, row = lens.read_cell(trace, 2, 1, query, key), lens.read_row(trace, 2, 1, query)
+        assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), abs=1e-12)
+        assert cell.scaled == pytest.approx(cell.dot * cell.scale, abs=1e-12)
+        assert cell.score == pytest.approx(row.scores[key], abs=1e-12)
+        assert cell.weight == pytest.approx(row.weights[key], abs=1e-12)
+        assert bool(cell.hidden_because) == (not row.visible[key])
+
+
+def test_a_hidden_cell_says_why() -> None:
+    trace = capture(make("window"), random_ids(TOKENS))
+    assert lens.read_cell(trace, 0, 0, 2, 5).hidden_because == "key 5 comes after query 2"
+    assert lens.read_cell(trace, 0, 0, 9, 5).hidden_because == "key 5 is further back than the window of 4"
+    assert lens.read_cell(trace, 0, 0, 9, 6).hidden_because == ""
+    padding = torch.tensor([[False, True, True]])
+    padded = capture(make("plain"), random_ids(3), padding=padding)
+    assert lens.read_cell(padded, 0, 0, 2, 0).hidden_because == "key 0 is padding"
+
+
+def test_a_cell_names_the_kv_head_and_who_shares_it() -> None:
+    trace = capture(make("plain"), random_ids(5))  # H 4, Hkv 2
+    cells = [lens.read_cell(trace, 0, head, 4, 1) for head in range(4)]
+    assert [cell.kv_head for cell in cells] == [0, 0, 1, 1]
+    assert [cell.sharing for cell in cells] == [(0, 1), (0, 1), (2, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CONFIGS if name not in ("norm_after_rope", "some_layers_without_rope")]
+)
+def test_planes_add_up_to_the_score_and_start_from_the_projected_vectors(name: str) -> None:
+    model = make(name)
+    trace = append(model, append(model, capture(model, random_ids(TOKENS)), 3), 4)
+    query, key = TOKENS + 1, TOKENS
+    planes = lens.read_planes(trace, 1, 2, query, key)
+    assert planes is not None
+    assert planes.shares.sum() + planes.rest == pytest.approx(lens.read_cell(trace, 1, 2, query, key).scaled, abs=1e-12)
+    normed = "hook_q_normed" if model.config.qk_norm != "none" else "hook_q"
+    before = replay(model, trace, query).points[f"blocks.1.attn.{normed}"][0, 2, 0].double().numpy()
+    assert planes.q_before == pytest.approx(before[planes.features], abs=1e-6)
+    # the paper's own formula: scale |q||k| cos(arg q − arg k + (m − n) θ), the factor entering squared
+    q, k = (x[:, 0] + 1j * x[:, 1] for x in (planes.q_before, planes.k_before))
+    angle = planes.query_position * planes.query_frequencies - planes.key_position * planes.key_frequencies
+    expected = planes.scale * planes.factor**2 * np.abs(q) * np.abs(k) * np.cos(np.angle(q) - np.angle(k) + angle)
+    assert planes.shares == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_layer_without_rope_has_no_planes() -> None:
+    trace = capture(make("some_layers_without_rope"), random_ids(4))
+    assert lens.read_planes(trace, 1, 0, 3, 1) is None
+    assert lens.read_planes(trace, 0, 0, 3, 1) is not None
+
+
+def test_a_reduced_picture_holds_the_maximum_of_each_pixel() -> None:
+    trace = capture(make("plain"), random_ids(37))
+    picture = lens.read_head(trace, 0, 1, pixels=10)  # 37 rows in at most 10 pixels: 4 cells each
+    assert picture.weights.reduction == "max"
+    assert picture.weights.values.shape == (10, 10)
+    weights, scores = lens.weights(trace, 0, 1), lens.scores(trace, 0, 1)
+    for i in range(10):
+        for j in range(10):
+            block = (slice(4 * i, 4 * i + 4), slice(4 * j, 4 * j + 4))
+            assert picture.weights.values[i, j] == weights[block].max()
+            seen = bool(np.isfinite(scores[block]).any())
+            assert picture.weights.visible[i, j] == seen
+            assert picture.scores.values[i, j] == (scores[block].max() if seen else 0.0)
+
+
+def test_strips_do_not_change_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = capture(make("soft_cap"), random_ids(37))
+    expected = lens.read_head(trace, 0, 1, pixels=10)
+    monkeypatch.setattr(lens, "STRIP_ELEMENTS", 100)
+    found = lens.read_head(trace, 0, 1, pixels=10)
+    assert np.allclose(found.scores.values, expected.scores.values, atol=1e-6)
+    assert np.array_equal(found.scores.visible, expected.scores.visible)
+    assert np.allclose(found.weights.values, expected.weights.values, atol=1e-7)
+
+
+def test_an_exact_picture_shows_scores_before_and_after_the_mask() -> None:
+    trace = capture(make("plain"), random_ids(6))
+    picture = lens.read_head(trace, 0, 0)
+    raw = picture.scores.raw
+    assert raw is not None
+    assert picture.scores.reduction == "exact"
+    assert np.array_equal(picture.scores.visible, np.tril(np.ones((6, 6), dtype=bool)))
+    assert raw[picture.scores.visible] == pytest.approx(picture.scores.values[picture.scores.visible])
+    assert raw[0, 5] != 0.0
+    assert picture.scores.values[0, 5] == 0.0
+
+
+def test_the_cache_and_its_bytes() -> None:
+    model = make("plain")  # L 3, H 4, Hkv 2, Dh 8, float32
+    trace = append(model, capture(model, random_ids(6)), 1)
+    cache = lens.read_cache(trace)
+    assert cache.keys.shape == (3, 2, 7, 8)
+    assert np.array_equal(cache.keys[1, 0], trace.keys[1].tensor[0, 0].numpy())
+    assert cache.bytes_per_token == 2 * 3 * 2 * 8 * 4
+    assert cache.bytes_measured == cache.bytes_formula == 7 * cache.bytes_per_token
+    assert (cache.bytes_full_heads, cache.bytes_one_head) == (2 * cache.bytes_formula, cache.bytes_formula // 2)
+    assert cache.bytes_reserved >= cache.bytes_measured
+    assert lens.read_cache(trace, positions=3).stride == 3
+
+
+@pytest.fixture
+def tiny() -> Trace:
+    return capture(make("plain"), random_ids(4))
+
+
+def test_what_is_not_there_is_refused(tiny: Trace) -> None:
+    with pytest.raises(TraceError, match="L3H0 was asked for, but the model has 3 layers of 4 heads"):
+        lens.weights(tiny, 3, 0)
+    with pytest.raises(TraceError, match="Row 4 was asked for, but this run has 4 rows"):
+        lens.read_row(tiny, 0, 0, 4)
+    with pytest.raises(TraceError, match="Columns 2 to 9"):
+        lens.scores(tiny, 0, 0, None, (2, 9))
