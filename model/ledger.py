@@ -219,7 +219,7 @@ class Measured:
     tied
         Whether lm_head's weight *is* the embedding's object.
     cache_length
-        Positions that this layer's cache holds after ``cache_expected`` were run.
+        Positions that this layer's cache holds; ``cache_expected`` is how many were run (None: the ledger's P + T).
     weight_sum_error
         Largest |Σ_k w[q, k] + sink share − 1| over heads and the rows looked at that see any key.
     masked_weight
@@ -228,8 +228,10 @@ class Measured:
         Scores as the trace reads them against scale · q'·k' (kv head h // G, soft cap) computed from Q' and K'.
     blend_error
         Σ_k w[q, k] · V[k] against the head output ``hook_z`` of the same row.
+    key_error
+        The K' that the cache stores for a row against k as it left RoPE and QK-norm (``hook_rot_k``, …).
     value_error
-        ``hook_v``, before the rotation step, against the V that the cache stores for the same row.
+        The V that the cache stores for a row against ``hook_v``, as it was before the rotation step.
     query_turn_error, key_turn_error
         Over planes: |length after − c · length before| (c the attention factor), and the features past d_rot.
     query_norm_error, key_norm_error
@@ -250,6 +252,7 @@ class Measured:
     tied: bool | None = None
     cache_length: int | None = None
     cache_expected: int | None = None
+    key_error: float | None = None
     weight_sum_error: float | None = None
     masked_weight: float | None = None
     score_error: float | None = None
@@ -641,7 +644,7 @@ class _Rows:
         window = c.window_of(self.layer)
         sees = "" if window is None or window >= self.keys else f"; a query sees the last {window}"
         append = f"{new} appended to the {self.past} before{sees}"
-        holds = f"The cache holds P + T = {self.past} + {self.tokens} = {self.keys} positions"
+        holds = f"The cache holds P + T = {self.past} + {self.tokens} = {self.keys} positions, K as it enters scores"
         return [
             self.row("cache_k", "Cache append K", "[B, Hkv, S, Dh]", append, Check(holds), kind="key", panel="cache"),
             self.row(
@@ -1041,7 +1044,8 @@ def _weight_finding(entry: LedgerEntry, seen: Seen) -> _Finding:
 def _point_finding(expected: LedgerEntry, seen: Seen) -> _Finding:
     wanted = f"{format_shape(expected.shape)} {expected.dtype} on {expected.device}"
     got = f"{format_shape(seen.shape)} {seen.dtype} on {seen.device}"
-    same = (seen.shape, seen.dtype, seen.device) == (expected.shape, expected.dtype, expected.device)
+    device = seen.device if ":" in expected.device else seen.device.split(":")[0]  # cuda:0 is the cuda asked for
+    same = (seen.shape, seen.dtype, device) == (expected.shape, expected.dtype, expected.device)
     return _Finding(same, got if same else f"{got} instead of {wanted}")
 
 
@@ -1080,11 +1084,13 @@ def _hidden_widths(prefix: str) -> Callable[[ShapeLedger, Measured], list[_Findi
     return compare
 
 
-def _cache_length(ledger: ShapeLedger, measured: Measured) -> list[_Finding]:
+def _cached_keys(ledger: ShapeLedger, measured: Measured) -> list[_Finding]:
+    findings = _within(ledger, measured.key_error, "K stored off by")
     if measured.cache_length is None:
-        return []
+        return findings
     expected = ledger.keys if measured.cache_expected is None else measured.cache_expected
-    return [_Finding(measured.cache_length == expected, f"{measured.cache_length} positions held, {expected} run")]
+    held = _Finding(measured.cache_length == expected, f"{measured.cache_length} positions held, {expected} run")
+    return [held, *findings]
 
 
 def _tied(ledger: ShapeLedger, measured: Measured) -> list[_Finding]:
@@ -1119,7 +1125,7 @@ STATEMENTS: Final[Mapping[str, Callable[[ShapeLedger, Measured], list[_Finding]]
     "k_norm": lambda ledger, m: _within(ledger, m.key_norm_error, "off by"),
     "rope_q": lambda ledger, m: _within(ledger, m.query_turn_error, "lengths off by"),
     "rope_k": lambda ledger, m: _within(ledger, m.key_turn_error, "lengths off by"),
-    "cache_k": _cache_length,
+    "cache_k": _cached_keys,
     "cache_v": lambda ledger, m: _within(ledger, m.value_error, "V before and stored differ by"),
     "scores": lambda ledger, m: _within(ledger, m.score_error, "off by"),
     "mask": _masked,
