@@ -46,12 +46,12 @@ class Place:
 class Plan:
     """Where everything lies in a given width and height.
 
-    ``labelled`` says whether there is room for the score in digits under a thumbnail; else a bar stands for it.
+    ``lines`` says how many lines of text there are under a thumbnail; with none, a bar stands for the score.
     """
 
     arrangement: Arrangement = "heads across"
     side: int = 0
-    labelled: bool = True
+    lines: int = 1
     size: QSize = field(default_factory=QSize)
     places: tuple[Place, ...] = ()
 
@@ -104,8 +104,8 @@ class Planner:
     def in_layers(self) -> Plan:
         """Arrange by layer and head, whichever way round and labelled where that costs nothing."""
         plans = [self._grid(way, labelled) for labelled in (True, False) for way in ("heads across", "heads down")]
-        readable = [p for p in plans if p.labelled and p.side >= self.metrics.label_width]
-        return max(readable or [p for p in plans if not p.labelled], key=lambda plan: plan.side)
+        readable = [p for p in plans if p.lines and p.side >= self.metrics.label_width]
+        return max(readable or [p for p in plans if not p.lines], key=lambda plan: plan.side)
 
     def _grid(self, way: Literal["heads across", "heads down"], labelled: bool) -> Plan:
         m = self.metrics
@@ -124,27 +124,36 @@ class Planner:
                 x = m.gutter + column * (side + m.gap) + (shift if way == "heads across" else 0)
                 y = m.header + row * (side + m.gap + under) + (shift if way == "heads down" else 0)
                 places.append(Place(layer, head, row, column, QRect(x, y, side, side)))
-        return Plan(way, side, labelled, _extent(places, under), tuple(places))
+        return Plan(way, side, int(labelled), _extent(places, under), tuple(places))
 
-    def in_order(self, order: list[tuple[int, int]], label_width: int) -> Plan:
-        """Arrange as running text, best first, every head with its name and score."""
+    def in_order(self, order: list[tuple[int, int]], beside: int, under: int) -> Plan:
+        """Arrange as running text, best first, every head with its name and score.
+
+        ``beside`` is the width of a name and a score on one line, ``under`` that of the wider one of two lines. Where
+        neither lets everything be seen at once, whole rows are, and the rest by scrolling.
+        """
         m = self.metrics
-        side = m.largest
-        while side > label_width and not self._flows(len(order), side):
-            side -= 2
-        side = max(side, label_width)
-        columns = max(self.room.width() // (side + m.gap), 1)
+        for lines, least in ((1, beside), (2, under)):
+            for side in range(m.largest, least - 1, -1):
+                if self._rows(len(order), side) * (side + m.gap + lines * m.label) <= self.room.height():
+                    return self._flow(order, side, lines, side + m.gap + lines * m.label)
+        pitch = beside + m.gap + m.label
+        return self._flow(order, beside, 1, self.room.height() // max(self.room.height() // pitch, 1))
+
+    def _rows(self, number: int, side: int) -> int:
+        return -(-number // max(self.room.width() // (side + self.metrics.gap), 1))
+
+    def _flow(self, order: list[tuple[int, int]], side: int, lines: int, pitch: int) -> Plan:
+        columns = max(self.room.width() // (side + self.metrics.gap), 1)
         places = []
         for i, (layer, head) in enumerate(order):
             row, column = divmod(i, columns)
-            square = QRect(column * (side + m.gap), row * (side + m.gap + m.label), side, side)
-            places.append(Place(layer, head, row, column, square))
-        return Plan("sorted", side, True, _extent(places, m.label), tuple(places))
-
-    def _flows(self, number: int, side: int) -> bool:
-        m = self.metrics
-        columns = self.room.width() // (side + m.gap)
-        return columns > 0 and -(-number // columns) * (side + m.gap + m.label) <= self.room.height()
+            places.append(
+                Place(layer, head, row, column, QRect(column * (side + self.metrics.gap), row * pitch, side, side))
+            )
+        extent = _extent(places, lines * self.metrics.label)
+        height = max((p.row + 1 for p in places), default=0) * pitch
+        return Plan("sorted", side, lines, QSize(extent.width(), height), tuple(places))
 
 
 def _extent(places: list[Place], under: int) -> QSize:
@@ -241,8 +250,9 @@ class AtlasView(QWidget):
         if values is None or bool(np.isnan(values).all()):
             self.plan = planner.in_layers()
         else:
-            width = round(ink.text_width(theme.current().font("label"), f"{wording.head_name(layers, heads)}  0.00"))
-            self.plan = planner.in_order(sorted_heads(values, self.sorted_by in ASCENDING), width)
+            font, name = theme.current().font("label"), wording.head_name(layers - 1, heads - 1)
+            beside, under = (round(ink.text_width(font, text)) + 6 for text in (f"{name}0.00", name))
+            self.plan = planner.in_order(sorted_heads(values, self.sorted_by in ASCENDING), beside, under)
         self.setFixedSize(self.plan.size.expandedTo(self.room))
         self._compose()
         self.update()
@@ -304,7 +314,7 @@ class AtlasView(QWidget):
         look = theme.current()
         value = self.score_of(place.layer, place.head)
         square = place.square
-        if not self.plan.labelled:
+        if not self.plan.lines:
             if not np.isnan(value):
                 width = square.width() * min(max(value, 0.0), 1.0)
                 ink.draw_bar(painter, QRectF(square.left(), square.bottom() + 2, width, 2), look.faint)
@@ -313,13 +323,15 @@ class AtlasView(QWidget):
         box = QRectF(square.left() - 4, square.bottom() + 1, square.width() + 8, ink.line_height(look.font("label")))
         chosen = (place.layer, place.head) == self.selected
         colour = look.text if chosen else look.faint
-        if self.plan.arrangement == "sorted":
-            inner = box.adjusted(4, 0, -4, 0)
-            name = wording.head_name(place.layer, place.head)
-            ink.draw_text(painter, inner, name, look.font("label"), look.text)
-            ink.draw_text(painter, inner, text, look.font("label"), colour, ink.RIGHT)
-        else:
+        if self.plan.arrangement != "sorted":
             ink.draw_text(painter, box, text, look.font("label"), colour, ink.CENTRE)
+            return
+        inner = box.adjusted(4, 0, -4, 0)
+        stacked = self.plan.lines == 2
+        name = wording.head_name(place.layer, place.head)
+        ink.draw_text(painter, inner, name, look.font("label"), look.text, ink.CENTRE if stacked else ink.LEFT)
+        below = inner.translated(0, box.height()) if stacked else inner
+        ink.draw_text(painter, below, text, look.font("label"), colour, ink.CENTRE if stacked else ink.RIGHT)
 
     def _paint_groups(self, painter: QPainter) -> None:
         """Bracket the query heads that read the same kv head."""
@@ -381,7 +393,8 @@ class AtlasView(QWidget):
                 painter.drawRect(place.square.adjusted(-3, -3, 3, 3))
 
     def _with_label(self, place: Place) -> QRect:
-        return place.square.adjusted(-5, -5, 5, 8 + round(ink.line_height(theme.current().font("label"))))
+        under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
+        return place.square.adjusted(-5, -5, 5, 8 + under)
 
     def _repaint_square(self, layer: int, head: int) -> None:
         place = self.plan.of(layer, head)

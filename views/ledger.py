@@ -211,7 +211,7 @@ class LedgerDelegate(QStyledItemDelegate):
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of one line and some air."""
         look = theme.current()
-        return QSize(24, round(ink.line_height(look.font("body")) + look.grid(0.75)))
+        return QSize(24, round(ink.line_height(look.font("body")) + look.grid(0.5)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one cell with the theme's fonts and colours."""
@@ -363,7 +363,7 @@ class LedgerPanel(Panel):
         """Take new fonts, row heights and columns."""
         look = theme.current()
         rows = self.table.verticalHeader()
-        rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.75)))
+        rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.5)))
         self.table.horizontalHeader().setFont(look.font("label"))
         self.frame.fit()
         self.fit_columns()
@@ -404,6 +404,8 @@ class LedgerPanel(Panel):
 
     def _width(self, column: Column) -> int:
         look = theme.current()
+        if column.key == "check":
+            return round(ink.line_height(look.font("body"))) + LedgerDelegate.PAD
         font = look.font(column.role)
         texts = [column.text(row) for row in self.model.rows]
         widest = max((ink.text_width(font, text) for text in texts), default=0)

@@ -88,11 +88,12 @@ class CandidatesView(QWidget):
             follows = candidate.token.id == self.actual
             line = QRectF(0, i * self.pitch(), self.width(), self.pitch())
             colour = look.text if candidate.kept else look.faint
-            box = QRectF(line.left() + 10, line.top(), self._text_width() - 10, line.height())
+            box = QRectF(look.grid(1.25), line.top(), self._text_width() - look.grid(1.25), line.height())
             if follows:
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(look.accent)
-                painter.drawEllipse(QRectF(1, line.center().y() - 2.5, 5, 5))
+                dot = look.grid(0.625)
+                painter.drawEllipse(QRectF(1, line.center().y() - dot / 2, dot, dot))
             ink.draw_text(painter, box, candidate.token.text, font, colour)
             bar = self.bar_of(i)
             ink.draw_bar(painter, bar, look.accent if candidate.kept else ink.faded(look.masked, 0.7))
@@ -129,7 +130,7 @@ class CandidatesView(QWidget):
     def _text_width(self) -> float:
         font = theme.current().font("number")
         widest = max((ink.text_width(font, c.token.text) for c in self.shown()), default=0.0)
-        return min(max(widest + 12, 60), self.width() * 0.35)
+        return min(max(widest + theme.current().grid(1.25) + 2, 60), self.width() * 0.35)
 
     def _digits_width(self) -> float:
         return ink.text_width(theme.current().font("number"), "0.000")
@@ -207,7 +208,7 @@ class NextTokenPanel(Panel):
 
     def _size_boxes(self) -> None:
         """Make every box as wide as its longest usual text, not as its largest possible number."""
-        width = ink.text_width(theme.current().font("body"), "greedy") + theme.current().grid(5)
+        width = ink.text_width(theme.current().font("body"), "greedy") + theme.current().grid(4)
         for box in self.boxes:
             box.setFixedWidth(round(width))
 

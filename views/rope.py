@@ -140,25 +140,31 @@ class PlanesView(QWidget):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Choose the number of columns that makes the circles largest; scroll when they get too small."""
+        """Choose the number of columns: room for angles, large circles, full rows; scroll when too small."""
         if not self.planes:
             return
         label = round(ink.line_height(theme.current().font("label")))
-        smallest = 2 * label + 12
+        smallest = 2 * label + 2
 
         def size(columns: int) -> tuple[int, int]:
-            rows = -(-self.planes // columns)
-            return self.room.width() // columns, self.room.height() // rows
+            return self.room.width() // columns, self.room.height() // -(-self.planes // columns)
 
         def circle(columns: int) -> int:
             width, height = size(columns)
             return min(width - 8, height - self._lines(width) * label - 4)
 
-        best = max(range(1, self.planes + 1), key=circle)
+        ways = range(1, self.planes + 1)
+        told = [n for n in ways if self._lines(size(n)[0]) == 2 and circle(n) >= 2 * smallest - 20]
+        largest = max(circle(n) for n in told or ways)
+        best = min(
+            (n for n in told or ways if circle(n) >= 0.9 * largest), key=lambda n: (-self.planes % n, -circle(n))
+        )
         if circle(best) < smallest:
-            best = max(self.room.width() // (smallest + 12), 1)
+            best = max(self.room.width() // (smallest + 8), 1)
         width, height = size(best)
-        height = max(height, min(smallest, width) + self._lines(width) * label + 4)
+        least = min(smallest, width) + self._lines(width) * label + 4
+        if height < least:  # whole rows, however far it is scrolled
+            height = self.room.height() // max(self.room.height() // least, 1)
         self.columns, self.cell = best, QSize(width, height)
         self.setFixedSize(self.room.width(), max(-(-self.planes // best) * height, self.room.height()))
         self.update()
@@ -255,7 +261,7 @@ class PlanesView(QWidget):
         top = self.circle_of(plane).bottom() + 2
         colour = look.text if plane == self.selected else look.faint
         name = f"{plane} · θ {wording.significant(theta)}"
-        if ink.text_width(font, name) > box.width() - 2:
+        if ink.text_width(font, "00 · θ 0.00000") > box.width():
             name = str(plane)
         ink.draw_text(painter, QRectF(box.left(), top, box.width(), line), name, font, colour, ink.CENTRE)
         if lines == 2:

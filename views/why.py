@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QTextCharFormat, QTextCursor
+from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
 from app.questions import AskCell, Question
 from app.selection import Selection
 from model.readings import CellReading, Doubles, Run
-from views import theme, wording
+from views import ink, theme, wording
 from views.panel import Panel
 
 if TYPE_CHECKING:
     from app.session import Session
 
 Tone = Literal["text", "faint", "query", "key", "good", "bad", "accent"]
-NBSP = "\N{NO-BREAK SPACE}"
-BETWEEN = f"{NBSP * 5} "
-"""What stands between two lines of the arithmetic: the text may break only after it."""
+BETWEEN = " " * 6
+"""What stands between two lines of the arithmetic that share a row."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,9 @@ class FormulaText(QTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._lines: tuple[Line, ...] = ()
+        self._paragraphs: tuple[Line, ...] = ()
+        self._arranged_for = 0
         self.setReadOnly(True)
         self.setAcceptRichText(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -124,25 +126,46 @@ class FormulaText(QTextEdit):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_lines(self, lines: tuple[Line, ...], paragraphs: tuple[Line, ...]) -> None:
-        """Write ``lines`` one after another, each kept whole where the width allows, then each paragraph on its own."""
+        """Write ``lines`` beside one another, none broken where it fits, then each paragraph on its own."""
+        self._lines, self._paragraphs = lines, paragraphs
+        self._arranged_for = self.width()
+        room = self.width() - self.verticalScrollBar().sizeHint().width()
         self.clear()
         cursor = QTextCursor(self.document())
-        for i, line in enumerate(lines):
-            if i:
+        used = 0.0
+        for line in lines:
+            width = self._width("".join(piece.text for piece in line))
+            if used and used + self._width(BETWEEN) + width > room:
+                cursor.insertBlock()
+                used = 0.0
+            elif used:
                 cursor.insertText(BETWEEN, self._format("text"))
-            for piece in line:
-                cursor.insertText(piece.text.replace(" ", NBSP), self._format(piece.tone))
+                used += self._width(BETWEEN)
+            self._insert(cursor, line)
+            used += width
         for line in paragraphs:
             cursor.insertBlock()
-            for piece in line:
-                cursor.insertText(piece.text, self._format(piece.tone))
+            self._insert(cursor, line)
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Arrange the lines in the new width; a scroll bar that comes or goes while writing changes nothing."""
+        super().resizeEvent(event)
+        if self.width() != self._arranged_for:
+            self.show_lines(self._lines, self._paragraphs)
+
     def createMimeDataFromSelection(self) -> QMimeData:
-        """Copy plain text with ordinary spaces."""
+        """Copy plain text."""
         data = QMimeData()
-        data.setText(self.textCursor().selectedText().replace(NBSP, " ").replace("\u2029", "\n"))
+        data.setText(self.textCursor().selectedText().replace("\u2029", "\n"))
         return data
+
+    def _insert(self, cursor: QTextCursor, line: Line) -> None:
+        for piece in line:
+            cursor.insertText(piece.text, self._format(piece.tone))
+
+    def _width(self, text: str) -> float:
+        return ink.text_width(theme.current().font("formula"), text)
 
     def _format(self, tone: Tone) -> QTextCharFormat:
         look = theme.current()
