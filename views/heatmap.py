@@ -97,6 +97,8 @@ class _Layout:
     plot: QRectF
     bar: QRectF
     step: float
+    named: bool
+    """Whether the columns carry tokens; else positions, which need less room."""
 
 
 class Heatmap(QWidget):
@@ -320,15 +322,24 @@ class Heatmap(QWidget):
         top = line + gap if self.title else 0.0
         foot = gap + _BAR + 2 + line
         names = self.label_width() if self.column_labels else 0
-        width, height = self.width() - gutter - 1, self.height() - top - foot - names - 1
-        if self._view.isEmpty() or width <= 0 or height <= 0:
-            return _Layout(QRectF(), QRectF(), QRectF(), 0.0)
-        step = min(width / self._view.width(), height / self._view.height(), now.grid(_LARGEST_CELL / theme.GRID))
-        if self._view == self._extent and step >= 3:
-            step = float(math.floor(step))
+        step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
+        named = step >= QFontMetricsF(now.font("number")).height() - 2
+        if not named and self.column_labels:
+            names = math.ceil(QFontMetricsF(now.font("number")).horizontalAdvance("000")) + 6
+            step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
+        if step <= 0:
+            return _Layout(QRectF(), QRectF(), QRectF(), 0.0, False)
         plot = QRectF(gutter, top, step * self._view.width(), step * self._view.height())
         bar = QRectF(plot.left(), plot.bottom() + names + gap, plot.width(), _BAR)
-        return _Layout(QRectF(gutter, 0, self.width() - gutter, line), plot, bar, step)
+        return _Layout(QRectF(gutter, 0, self.width() - gutter, line), plot, bar, step, named)
+
+    def _step(self, width: float, height: float) -> float:
+        """The largest cell for which all in view fits."""
+        if self._view.isEmpty() or width <= 0 or height <= 0:
+            return 0.0
+        largest = float(theme.current().grid(_LARGEST_CELL / theme.GRID))
+        step = min(width / self._view.width(), height / self._view.height(), largest)
+        return float(math.floor(step)) if self._view == self._extent and step >= 3 else step
 
     # Painting -----------------------------------------------------------------------------------------------------
 
@@ -530,6 +541,7 @@ class Heatmap(QWidget):
         metrics = QFontMetricsF(painter.font())
         view = self._view
         ticks, stride = self._ticks(view.left(), view.right(), place.step, self._key, metrics.height() - 2)
+        stride = 1 if place.named else max(stride, 2)
         room = place.bar.top() - place.plot.bottom() - now.grid(0.5) - 6
         for index in ticks:
             painter.setPen(now.key if index == self._key else now.faint)

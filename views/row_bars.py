@@ -116,11 +116,11 @@ class RowBars(QWidget):
 
     def sizeHint(self) -> QSize:
         """Room for a heading, numbers, bars and labels."""
-        return QSize(300, 9 * theme.current().size("label"))
+        return QSize(300, 7 * theme.current().size("label"))
 
     def minimumSizeHint(self) -> QSize:
         """The smallest size that still shows bars."""
-        return QSize(80, round(6.5 * theme.current().size("label")))
+        return QSize(80, round(6 * theme.current().size("label")))
 
     def _lines(self) -> tuple[float, float]:
         now = theme.current()

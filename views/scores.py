@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
@@ -86,7 +86,7 @@ class ScoresPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID)
-        layout.addWidget(self.triptych, 3)
+        layout.addWidget(self.triptych, 4)
         layout.addWidget(self.row, 1)
         for heatmap in self.maps:
             heatmap.picked.connect(self._pick)
@@ -101,6 +101,8 @@ class ScoresPanel(Panel):
         button.setToolTip(tip)
         button.setAccessibleName(tip)
         button.setCheckable(True)
+        button.setProperty("toggle", "yes")
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.toggled.connect(self._relevel)
         self.head_row.addWidget(button)
         return button
@@ -118,7 +120,7 @@ class ScoresPanel(Panel):
         self._picture, self._detail = answer, None
         self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
         name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
-        self.describe(f"{name} · scaled scores → masked → weights · {size} · kv head {answer.kv_head}")
+        self.describe(f"{name} · {size} · kv head {answer.kv_head}")
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
         self._show_picture(answer)

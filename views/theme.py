@@ -315,12 +315,12 @@ QWidget[card="top"] {{ background: {t.panel.name()}; border-top-left-radius: {GR
   border-top-right-radius: {GRID}px; }}
 QWidget[card="bottom"] {{ background: {t.panel.name()}; border-bottom-left-radius: {GRID}px;
   border-bottom-right-radius: {GRID}px; }}
-QLineEdit, QAbstractSpinBox, QComboBox {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
+QLineEdit {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
   border-radius: {pad}px; padding: {pad}px {GRID}px; selection-background-color: {t.accent.name()};
   selection-color: {t.on_accent.name()}; }}
 QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ background: transparent; border: none;
   padding: 0 {pad}px; }}
-QWidget[bar="yes"] QLineEdit, QWidget[bar="yes"] QComboBox {{ background: {t.panel.name()}; }}
+QWidget[bar="yes"] QLineEdit {{ background: {t.panel.name()}; }}
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus {{ border: 1px solid {t.accent.name()}; }}
 QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ width: 0; border: none; }}
 QComboBox::drop-down {{ border: none; width: {2 * GRID}px; }}
@@ -333,6 +333,7 @@ QPushButton:disabled, QToolButton:disabled {{ color: {t.faint.name()}; }}
 QToolButton:checked, QPushButton:checked {{ background: {t.chosen.name()}; color: {t.text.name()}; }}
 QPushButton[kind="main"] {{ background: {t.accent.name()}; color: {t.on_accent.name()}; font-weight: 600; }}
 QPushButton[kind="main"]:disabled {{ background: {t.hover.name()}; color: {t.faint.name()}; }}
+QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
 QToolButton::menu-indicator {{ image: none; }}
 QMenu {{ background: {t.panel.name()}; border: 1px solid {t.line.name()}; padding: {pad}px; }}
 QMenu::item {{ padding: {pad}px {2 * GRID}px; border-radius: {pad}px; }}

@@ -1,0 +1,146 @@
+"""Every action and its keys, in one table, and the shortcuts made from it.
+
+This file owns which key does what and when a key belongs to a text field instead. It must not know what an action
+does: the window gives a function for every name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+
+Group = Literal["Run", "Steps", "Head and cell", "Lesson", "Window"]
+TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
+"""Widgets that keep every key which is pressed without Ctrl or Alt."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing a key does. ``keys`` are portable key names; ``reserved`` ones are bound by a later panel."""
+
+    name: str
+    text: str
+    group: Group
+    keys: tuple[str, ...]
+    reserved: bool = False
+
+    @property
+    def bare(self) -> bool:
+        """Whether a text field would need these keys: they are pressed without Ctrl, Alt or Meta."""
+        return not any(part in key for key in self.keys for part in ("Ctrl", "Alt", "Meta")) and not all(
+            key.startswith("F") and key[1:].isdigit() for key in self.keys
+        )
+
+
+ACTIONS: Final = (
+    Action("run", "Run the prompt", "Run", ("Ctrl+R",)),
+    Action("focus_prompt", "Type a prompt", "Run", ("Ctrl+L",)),
+    Action("open", "Open a checkpoint file", "Run", ("Ctrl+O",)),
+    Action("dismiss", "Leave the field, close the message", "Run", ("Esc",)),
+    Action("step", "Step: decode or show the next token", "Steps", ("Right",)),
+    Action("step_back", "Step back", "Steps", ("Left",)),
+    Action("to_start", "Back to the prompt alone", "Steps", ("Home",)),
+    Action("to_end", "To the newest token", "Steps", ("End",)),
+    Action("toggle_play", "Play or pause", "Steps", ("Space",)),
+    Action("layer_down", "Next layer", "Head and cell", ("Down",)),
+    Action("layer_up", "Layer before", "Head and cell", ("Up",)),
+    Action("head_after", "Next head", "Head and cell", ("]",)),
+    Action("head_before", "Head before", "Head and cell", ("[",)),
+    Action("query_after", "Next query", "Head and cell", ("Shift+Down",)),
+    Action("query_before", "Query before", "Head and cell", ("Shift+Up",)),
+    Action("key_after", "Next key", "Head and cell", ("Shift+Right",)),
+    Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
+    Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
+    Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
+    Action("lesson_on", "Next step of the lesson", "Lesson", ("PgDown",), reserved=True),
+    Action("lesson_back", "Lesson step before", "Lesson", ("PgUp",), reserved=True),
+    Action("theme", "Light or dark", "Window", ("T",)),
+    Action("projector", "Projector mode", "Window", ("P",)),
+    Action("layout", "Panels back in their places", "Window", ("Ctrl+0",)),
+    Action("full_screen", "Full screen", "Window", ("F11",)),
+    Action("keys", "List the keys", "Window", ("?", "F1")),
+    Action("quit", "Quit", "Window", ("Ctrl+Q",)),
+)
+
+_SIGNS = {"Right": "→", "Left": "←", "Up": "↑", "Down": "↓", "PgDown": "PageDown", "PgUp": "PageUp"}
+
+
+def action(name: str) -> Action:
+    """Return the action of that name.
+
+    Raises
+    ------
+    KeyError
+        When there is none.
+    """
+    return {entry.name: entry for entry in ACTIONS}[name]
+
+
+def written(keys: tuple[str, ...]) -> str:
+    """Keys as a person reads them: ``Shift+→``."""
+    return "  ".join("+".join(_SIGNS.get(part, part) for part in key.split("+")) for key in keys)
+
+
+def tip(name: str) -> str:
+    """What an action does and its keys, for a tooltip."""
+    entry = action(name)
+    return f"{entry.text} ({written(entry.keys)})"
+
+
+def collisions(actions: tuple[Action, ...] = ACTIONS) -> list[tuple[str, str, str]]:
+    """Return (key, action, action) for every key that two actions claim."""
+    owners: dict[str, str] = {}
+    found = []
+    for entry in actions:
+        for key in entry.keys:
+            sequence = QKeySequence(key, QKeySequence.SequenceFormat.PortableText).toString()
+            if sequence in owners:
+                found.append((key, owners[sequence], entry.name))
+            owners[sequence] = entry.name
+    return found
+
+
+class Shortcuts(QObject):
+    """The shortcuts of a window; those of bare keys sleep while somebody types.
+
+    Parameters
+    ----------
+    window
+        Whose shortcuts they are; floating docks share them.
+    verbs
+        A function for every action that is not reserved.
+    """
+
+    def __init__(self, window: QWidget, verbs: Mapping[str, Callable[[], object]]) -> None:
+        super().__init__(window)
+        self._bare: list[QShortcut] = []
+        for entry in ACTIONS:
+            if entry.reserved:
+                continue
+            for key in entry.keys:
+                shortcut = QShortcut(QKeySequence(key, QKeySequence.SequenceFormat.PortableText), window)
+                shortcut.setContext(Qt.ShortcutContext.WindowShortcut)
+                shortcut.activated.connect(verbs[entry.name])
+                if entry.bare and entry.name != "dismiss":
+                    self._bare.append(shortcut)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._on_focus)
+
+    def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
+        typing = isinstance(now, TYPED_INTO)
+        for shortcut in self._bare:
+            shortcut.setEnabled(not typing)

@@ -1,0 +1,73 @@
+"""Where the panels stand at first: the arrangement of the sketch, with tabs where the window is too small for it.
+
+It owns the first arrangement and the projector's. It must not know what a panel shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QMainWindow
+
+from views.panel_dock import PanelDock
+from views.registry import PANELS, Area
+
+Docks = Mapping[str, PanelDock]
+
+ROOMY = 960
+"""From this height on the right column shows its panels under one another instead of in tabs."""
+
+
+def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
+    """Put every dock in its first place, shown, for a window of that size."""
+    for dock in docks.values():
+        window.removeDockWidget(dock)
+        dock.setFloating(False)
+    areas: dict[Area, list[PanelDock]] = {"top": [], "left": [], "centre": [], "right": [], "bottom": []}
+    for entry in PANELS:
+        areas[entry.area].append(docks[entry.name])
+    window.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, areas["top"][0])
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, areas["bottom"][0])
+    left, centre, right = areas["left"][0], areas["centre"][0], areas["right"][0]
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, left)
+    window.splitDockWidget(left, centre, Qt.Orientation.Horizontal)
+    window.splitDockWidget(centre, right, Qt.Orientation.Horizontal)
+    _stack(window, areas["centre"], tabbed=False)
+    _stack(window, areas["right"], tabbed=size.height() < ROOMY)
+    for dock in docks.values():
+        dock.show()
+    _proportion(window, areas, size)
+
+
+def _stack(window: QMainWindow, docks: list[PanelDock], *, tabbed: bool) -> None:
+    for above, below in pairwise(docks):
+        if tabbed:
+            window.tabifyDockWidget(above, below)
+        else:
+            window.splitDockWidget(above, below, Qt.Orientation.Vertical)
+    if tabbed:
+        docks[0].raise_()
+
+
+def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size: QSize) -> None:
+    horizontal, vertical = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
+    columns = [areas["left"][0], areas["centre"][0], areas["right"][0]]
+    shares = (27, 42, 31)
+    window.resizeDocks(columns, [size.width() * share // 100 for share in shares], horizontal)
+    heights = (38, 62)
+    window.resizeDocks(areas["centre"], [size.height() * share // 100 for share in heights], vertical)
+    if size.height() >= ROOMY:
+        window.resizeDocks(areas["right"], [size.height() * share // 100 for share in (44, 26, 30)], vertical)
+    rows = [areas["top"][0], areas["bottom"][0]]
+    window.resizeDocks(rows, [min(dock.wanted_height(), size.height() // 4) for dock in rows], vertical)
+
+
+def project(window: QMainWindow, docks: Docks) -> None:
+    """Show only the panels that a projector shows."""
+    shown = {entry.name for entry in PANELS if entry.projected}
+    for name, dock in docks.items():
+        if name in shown:
+            dock.setFloating(False)
+        dock.setVisible(name in shown)

@@ -1,0 +1,222 @@
+"""The window: docks around the panels, the bar on top, the line at the bottom, and nothing that computes.
+
+It owns where things are, and what comes back at the next start. It must not know what any panel shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
+
+from views import keys, layouts, theme
+from views.key_sheet import KeySheet
+from views.panel import Panel
+from views.panel_dock import PanelDock
+from views.prompt_bar import PromptBar
+from views.registry import PANELS
+from views.status import FailureStrip, StatusLine
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+_VERSION = 1
+"""Of the saved layout: raise it when docks are renamed."""
+
+
+class MainWindow(QMainWindow):
+    """Everything on one screen.
+
+    Parameters
+    ----------
+    session
+        The session whose run is shown; the window closes it when it is closed itself.
+    restore
+        Whether geometry, layout, theme and projector mode of the last time come back.
+    """
+
+    def __init__(self, session: Session, *, restore: bool = True) -> None:
+        super().__init__()
+        self.session = session
+        self._arranged = False
+        self._layout_before = QByteArray()
+        saved = session.settings.now
+        theme.apply(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
+        self.setWindowTitle("Ropewalk")
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setDockNestingEnabled(True)
+        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, self.tabPosition(Qt.DockWidgetArea.TopDockWidgetArea))
+        self.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
+        self.docks = {entry.name: PanelDock(entry.kind(session), self) for entry in PANELS}
+        self.bar = PromptBar(session)
+        self._toolbar = self._add_bar()
+        self.status = StatusLine(session)
+        self.statusBar().setSizeGripEnabled(False)
+        self.statusBar().addWidget(self.status, 1)
+        self.failure = FailureStrip(self)
+        self._connect()
+        self.shortcuts = keys.Shortcuts(self, self._verbs())
+        self._restored = self._restore(saved.geometry, saved.layout) if restore else False
+        if restore and saved.projector:
+            self.set_look(projector=True)
+
+    def _add_bar(self) -> QToolBar:
+        toolbar = QToolBar("Bar", self)
+        toolbar.setObjectName("bar")
+        toolbar.setMovable(False)
+        toolbar.setFloatable(False)
+        toolbar.toggleViewAction().setVisible(False)
+        toolbar.addWidget(self.bar)
+        self.addToolBar(toolbar)
+        menu = self.bar.looks["panels"].menu()
+        for dock in self.docks.values():
+            menu.addAction(dock.toggleViewAction())
+        menu.addSeparator()
+        menu.addAction(keys.action("layout").text).triggered.connect(self.reset_layout)
+        return toolbar
+
+    def _connect(self) -> None:
+        self.session.failed.connect(self.failure.tell)
+        self.failure.resized.connect(self._place_failure)
+        self.bar.theme_wanted.connect(self.toggle_theme)
+        self.bar.projector_wanted.connect(self.toggle_projector)
+        self.bar.keys_wanted.connect(self.show_keys)
+        self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
+        for dock in self.docks.values():
+            wanted = getattr(dock.panel, "panel_requested", None)
+            if wanted is not None:
+                wanted.connect(self.reveal)
+
+    def _verbs(self) -> dict[str, Callable[[], object]]:
+        session, selection = self.session, self.session.selection
+
+        def move(field: str, by: int) -> Callable[[], None]:
+            return lambda: selection.update(**{field: getattr(selection.now, field) + by})
+
+        moves = {
+            f"{field}_{word}": move(field, by)
+            for field in ("head", "query", "key")
+            for word, by in (("after", 1), ("before", -1))
+        }
+        return moves | {
+            "run": self.bar.start,
+            "focus_prompt": self.focus_prompt,
+            "open": self.bar.choose_file,
+            "dismiss": self.dismiss,
+            "step": session.step,
+            "step_back": session.step_back,
+            "to_start": session.to_start,
+            "to_end": session.to_end,
+            "toggle_play": session.toggle_play,
+            "layer_down": move("layer", 1),
+            "layer_up": move("layer", -1),
+            "back": selection.back,
+            "forward": selection.forward,
+            "theme": self.toggle_theme,
+            "projector": self.toggle_projector,
+            "layout": self.reset_layout,
+            "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
+            "keys": self.show_keys,
+            "quit": self.close,
+        }
+
+    # What a person can ask of the window --------------------------------------------------------------------------
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """The panels by name."""
+        return {name: dock.panel for name, dock in self.docks.items()}
+
+    def reveal(self, name: str) -> None:
+        """Bring a panel to the front."""
+        dock = self.docks.get(name)
+        if dock is not None:
+            dock.show()
+            dock.raise_()
+
+    def focus_prompt(self) -> None:
+        """Put the cursor into the prompt."""
+        self.bar.prompt.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.bar.prompt.selectAll()
+
+    def dismiss(self) -> None:
+        """Close the message, and give the keys back to the window."""
+        self.failure.dismiss()
+        focused = QApplication.focusWidget()
+        if focused is not None:
+            focused.clearFocus()
+
+    def show_keys(self) -> None:
+        """List the keys."""
+        KeySheet(self).open()
+
+    def toggle_theme(self) -> None:
+        """Light becomes dark, and the other way."""
+        self.set_look("light" if theme.current().name == "dark" else "dark")
+
+    def toggle_projector(self) -> None:
+        """Projector mode on or off."""
+        self.set_look(projector=not theme.current().projector)
+
+    def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
+        """Put on a theme, projector mode, or both, and remember it."""
+        before = theme.current()
+        if projector and not before.projector:
+            self._layout_before = self.saveState(_VERSION)
+        now = theme.apply(name or before.name, before.projector if projector is None else projector)
+        for part in (self.bar, self.status, self.failure):
+            part.theme_changed()
+        for panel in self.panels.values():
+            panel.theme_changed()
+        if now.projector and not before.projector:
+            layouts.project(self, self.docks)
+        elif before.projector and not now.projector and not self.restoreState(self._layout_before, _VERSION):
+            self.reset_layout()
+        self._place_failure()
+        self.session.settings.update(theme=now.name, projector=now.projector)
+
+    def reset_layout(self) -> None:
+        """Put every panel back in its first place."""
+        layouts.arrange(self, self.docks, self.size())
+        if theme.current().projector:
+            layouts.project(self, self.docks)
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _restore(self, geometry: bytes, layout: bytes) -> bool:
+        """Bring back the last window; says whether there was a layout that still fits."""
+        if not geometry or not self.restoreGeometry(QByteArray(geometry)):
+            self.resize(1600, 960)
+        return bool(layout) and self.restoreState(QByteArray(layout), _VERSION)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Arrange the panels at the first show, when the size is known."""
+        if not self._arranged:
+            self._arranged = True
+            if not self._restored:
+                self.reset_layout()
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
+        super().showEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the message at the bottom."""
+        super().resizeEvent(event)
+        self._place_failure()
+
+    def _place_failure(self) -> None:
+        width = self.width() - 2 * theme.GRID
+        height = self.failure.wanted_height(width)
+        bottom = self.height() - self.statusBar().height() - theme.GRID
+        self.failure.setGeometry(theme.GRID, bottom - height, width, height)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Remember the window, stop what moves, and wait for the session."""
+        layout = self._layout_before if theme.current().projector else self.saveState(_VERSION)
+        self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout.data())
+        for panel in self.panels.values():
+            panel.close_down()
+        self.session.close()
+        super().closeEvent(event)

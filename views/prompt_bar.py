@@ -1,0 +1,223 @@
+"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys.
+
+It owns these controls and turns what a person does there into the session's verbs or into signals for the window. It
+must not know docks or panels.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup, QFontMetrics
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from model.readings import ModelCard, Run, Sampling
+from views import icons, keys, theme, wording
+from views.panel import plain_label
+from views.step_bar import StepBar, tool_button
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+_LOOKS = ("theme", "projector", "panels", "keys")
+
+
+class PromptBar(QWidget):
+    """The controls on top of the window.
+
+    Signals
+    -------
+    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted()
+        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls.
+    """
+
+    theme_wanted = Signal()
+    projector_wanted = Signal()
+    keys_wanted = Signal()
+    sampling_wanted = Signal()
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.setProperty("bar", "yes")
+        self.brand = plain_label("Ropewalk", "title")
+        self.checkpoint = _menu_button("Choose a checkpoint")
+        self.checkpoint.setText("opening …")
+        self.device = _menu_button("Choose device and number format")
+        self.prompt = QLineEdit(session.settings.now.prompt)
+        self.prompt.setPlaceholderText("Type a sentence and press Enter")
+        self.prompt.setAccessibleName("prompt")
+        self.prompt.setToolTip(keys.tip("focus_prompt"))
+        self.prompt.setMinimumWidth(120)
+        self.run = QPushButton("Run")
+        self.run.setProperty("kind", "main")
+        self.run.setToolTip(keys.tip("run"))
+        self.run.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.steps = StepBar(session)
+        self.sampling = QToolButton()
+        self.sampling.setToolTip("Show how the next token is drawn")
+        self.sampling.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.looks = {
+            name: tool_button(name) if name != "panels" else _menu_button("Show or hide panels") for name in _LOOKS
+        }
+        self._arrange()
+        self._connect()
+        self._on_sampling(session.sampling)
+        if session.model is not None:
+            self._on_model(session.model)
+        self.theme_changed()
+
+    def _arrange(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(theme.GRID, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
+        for widget in (self.brand, self.checkpoint, self.device, self.prompt, self.run, self.steps, self.sampling):
+            layout.addWidget(widget, 1 if widget is self.prompt else 0)
+        looks = QHBoxLayout()
+        looks.setSpacing(0)
+        for button in self.looks.values():
+            looks.addWidget(button)
+        layout.addLayout(looks)
+        self.prompt.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def _connect(self) -> None:
+        self.prompt.returnPressed.connect(self.start)
+        self.run.clicked.connect(self.start)
+        self.sampling.clicked.connect(self.sampling_wanted)
+        self.looks["theme"].clicked.connect(self.theme_wanted)
+        self.looks["projector"].clicked.connect(self.projector_wanted)
+        self.looks["keys"].clicked.connect(self.keys_wanted)
+        self.checkpoint.menu().aboutToShow.connect(self._fill_checkpoints)
+        self.device.menu().aboutToShow.connect(self._fill_devices)
+        self.session.model_changed.connect(self._on_model)
+        self.session.sampling_changed.connect(self._on_sampling)
+        self.session.run_changed.connect(self._on_run)
+
+    # Intent -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run what is typed."""
+        self.session.start(self.prompt.text())
+
+    def choose_file(self) -> None:
+        """Ask for a checkpoint file."""
+        self._choose(QFileDialog.FileMode.ExistingFile, "Open a checkpoint file")
+
+    def choose_folder(self) -> None:
+        """Ask for a checkpoint folder."""
+        self._choose(QFileDialog.FileMode.Directory, "Open a checkpoint folder")
+
+    def _choose(self, mode: QFileDialog.FileMode, title: str) -> None:
+        dialog = QFileDialog(self, title)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(mode)
+        dialog.fileSelected.connect(self.session.open)
+        dialog.open()
+
+    def _fill_checkpoints(self) -> None:
+        menu = self.checkpoint.menu()
+        menu.clear()
+        menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
+        menu.addAction("Open a file …").triggered.connect(self.choose_file)
+        menu.addAction("Open a folder …").triggered.connect(self.choose_folder)
+        recent = self.session.settings.now.recent
+        if recent:
+            menu.addSeparator()
+        for path in recent:
+            entry = menu.addAction(Path(path).name.replace("&", "&&"))
+            entry.setToolTip(wording.tooltip(path))
+            entry.triggered.connect(lambda _=False, path=path: self.session.open(path))
+
+    def _fill_devices(self) -> None:
+        menu, card = self.device.menu(), self.session.model
+        menu.clear()
+        for title, choices, chosen, verb in (
+            ("Device", self.session.devices, card.device if card else "", self._open_on),
+            ("Number format", tuple(DTYPES), card.dtype if card else "", self._open_as),
+        ):
+            menu.addSection(title)
+            group = QActionGroup(menu)
+            for choice in choices:
+                entry = QAction(choice, menu)
+                entry.setCheckable(True)
+                entry.setChecked(choice == chosen)
+                entry.triggered.connect(lambda _=False, choice=choice, verb=verb: verb(choice))
+                group.addAction(entry)
+                menu.addAction(entry)
+
+    def _open_on(self, device: str) -> None:
+        self.session.open(self._path(), device=device)
+
+    def _open_as(self, dtype: str) -> None:
+        self.session.open(self._path(), dtype=dtype)
+
+    def _path(self) -> str | None:
+        """What is open, to be opened again; None is the bundled model."""
+        card = self.session.model
+        return None if card is None or not card.path or card.family == "bundled" else card.path
+
+    # What is shown ------------------------------------------------------------------------------------------------
+
+    def theme_changed(self) -> None:
+        """Draw icons and widths for the theme in use; projector mode keeps the essential controls."""
+        now = theme.current()
+        for name, button in self.looks.items():
+            button.setIcon(icons.icon(name))
+            button.setIconSize(QSize(icons.side(), icons.side()))
+        for button in (self.checkpoint, self.device):
+            button.setIcon(icons.icon("down"))
+        for widget in (self.brand, self.device, self.sampling):
+            widget.setVisible(not now.projector)
+        self.steps.theme_changed()
+        self._name_checkpoint()
+
+    def _on_model(self, card: ModelCard) -> None:
+        self._name_checkpoint()
+        self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
+
+    def _name_checkpoint(self) -> None:
+        card = self.session.model
+        if card is None:
+            return
+        metrics = QFontMetrics(theme.current().font("body"))
+        room = metrics.averageCharWidth() * 18
+        name = metrics.elidedText(card.name, Qt.TextElideMode.ElideMiddle, room)
+        self.checkpoint.setText(name.replace("&", "&&"))
+        self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        new = after is not None and (before is None or before.run_id != after.run_id)
+        if after is not None and new and not self.prompt.hasFocus():
+            self.prompt.setText(after.prompt)
+            self.prompt.setCursorPosition(0)
+
+    def _on_sampling(self, sampling: Sampling) -> None:
+        self.sampling.setText(sampling_text(sampling))
+
+
+def sampling_text(sampling: Sampling) -> str:
+    """Sampling in few words: ``T 0.8 · top-k 40 · seed 7``, or ``greedy``."""
+    if sampling.temperature == 0:
+        return "greedy"
+    parts = [f"T {sampling.temperature:g}"]
+    if sampling.top_k:
+        parts.append(f"top-k {sampling.top_k}")
+    if sampling.top_p < 1:
+        parts.append(f"top-p {sampling.top_p:g}")
+    return " · ".join([*parts, f"seed {sampling.seed}"])
+
+
+def _menu_button(tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    menu = QMenu(button)
+    menu.setToolTipsVisible(True)
+    button.setMenu(menu)
+    return button

@@ -1,0 +1,193 @@
+"""The line at the bottom: what is open, the cached-against-full check, and the progress of a job with its cancel.
+
+And the strip that says what went wrong. This file owns both; it must not know how anything is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.jobs import JobProgress
+from model.readings import CachedCheck, ModelCard, Run
+from views import icons, theme, wording
+from views.panel import ElidedLabel, plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+
+class StatusLine(QWidget):
+    """Facts on the left, what is going on at the right."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.facts = ElidedLabel()
+        self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.check = plain_label("", "subtitle")
+        self.what = plain_label("idle", "subtitle")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("progress")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.cancel.clicked.connect(session.cancel)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
+        layout.setSpacing(2 * theme.GRID)
+        layout.addWidget(self.facts, 1)
+        for widget in (self.check, self.what, self.bar, self.cancel):
+            layout.addWidget(widget)
+        session.model_changed.connect(self._on_model)
+        session.run_changed.connect(self._on_run)
+        session.check_changed.connect(self._on_check)
+        session.progress_changed.connect(self._on_progress)
+        self._on_progress(None)
+        self._on_check(session.check)
+        self._tell()
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """Take the sizes of the theme in use."""
+        self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))
+
+    def _on_model(self, card: ModelCard) -> None:
+        self._tell()
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        card, run = self._session.model, self._session.run
+        parts = []
+        if card is not None:
+            parts = [
+                card.name,
+                f"{wording.count(card.parameters)} parameters",
+                card.dtype,
+                card.device,
+                f"{wording.byte_size(card.weight_bytes)} weights",
+            ]
+        if run is not None:
+            parts.append(f"{wording.byte_size(run.trace_bytes)} trace")
+            parts.append(f"prefill {run.prefill} in {1000 * run.seconds:.0f} ms")
+        self.facts.setText(" · ".join(parts))
+        self.facts.setToolTip(wording.tooltip(self.facts.text()))
+
+    def _on_check(self, check: CachedCheck | None) -> None:
+        self.check.setVisible(check is not None)
+        if check is None:
+            return
+        found = f"{check.difference:.0e}".replace("e-0", "e-").replace("-", wording.MINUS)
+        if check.holds:
+            text, tone = f"cached = full within {found} ✓", "good"
+        elif check.explained:
+            text, tone = f"cached differs from full by {found}, as it must", ""
+        else:
+            text, tone = f"cached ≠ full: off by {found} ✗", "bad"
+        self.check.setText(text)
+        allowed = f"{check.rows} rows: largest difference of the last row's logits {check.difference:.1e}, "
+        self.check.setToolTip(wording.tooltip(f"{allowed}allowed {check.tolerance:.1e}. {check.explained}".strip()))
+        self.check.setProperty("tone", tone)
+        self.check.style().unpolish(self.check)
+        self.check.style().polish(self.check)
+
+    def _on_progress(self, progress: JobProgress | None) -> None:
+        busy = progress is not None
+        self.bar.setVisible(busy)
+        self.cancel.setVisible(progress is not None and progress.cancellable)
+        self.what.setText("idle")
+        if progress is not None:
+            self.bar.setRange(0, progress.total)
+            self.bar.setValue(progress.done)
+            amount = f" {progress.done} of {progress.total}" if progress.total else ""
+            self.what.setText(f"{progress.what}{amount}")
+
+
+class FailureStrip(QFrame):
+    """One sentence about what went wrong, its details folded, over the bottom of the window.
+
+    Signals
+    -------
+    resized()
+        It needs another height.
+    """
+
+    resized = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("failure")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.sentence = plain_label("", "body")
+        self.details = plain_label("", "number")
+        for label in (self.sentence, self.details):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.unfold = QToolButton()
+        self.unfold.setText("details")
+        self.unfold.setCheckable(True)
+        self.unfold.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.unfold.toggled.connect(self._on_unfold)
+        self.close_button = QToolButton()
+        self.close_button.setAccessibleName("close the message")
+        self.close_button.setToolTip("Close the message (Esc)")
+        self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.close_button.clicked.connect(self.dismiss)
+        row = QHBoxLayout()
+        row.addWidget(self.sentence, 1)
+        row.addWidget(self.unfold, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2 * theme.GRID, theme.GRID, theme.GRID, theme.GRID)
+        layout.addLayout(row)
+        layout.addWidget(self.details)
+        self.theme_changed()
+        self.hide()
+
+    def tell(self, sentence: str, details: str) -> None:
+        """Show a failure; a newer one takes the place of an older one."""
+        self.sentence.setText(sentence)
+        self.details.setText(details)
+        self.unfold.setVisible(bool(details))
+        self.unfold.setChecked(False)
+        self.details.hide()
+        self.setAccessibleName(sentence)
+        self.show()
+        self.raise_()
+        self.resized.emit()
+
+    def dismiss(self) -> None:
+        """Close the message."""
+        self.hide()
+
+    def wanted_height(self, width: int) -> int:
+        """Height that the words need in a width."""
+        layout = self.layout()
+        return max(layout.heightForWidth(width), layout.minimumSize().height()) if layout is not None else 0
+
+    def theme_changed(self) -> None:
+        """Take the colours of the theme in use."""
+        now = theme.current()
+        self.close_button.setIcon(icons.icon("close"))
+        self.close_button.setIconSize(QSize(icons.side(), icons.side()))
+        self.setStyleSheet(
+            f"#failure {{ background: {now.panel.name()}; border: 1px solid {now.bad.name()};"
+            f" border-left: {theme.GRID}px solid {now.bad.name()}; border-radius: 4px; }}"
+        )
+
+    def _on_unfold(self, unfolded: bool) -> None:
+        self.details.setVisible(unfolded)
+        self.resized.emit()
