@@ -491,13 +491,14 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 def normed(config: ModelConfig, norm: QkNorm, x: Tensor) -> Tensor:
     """QK-norm of [B, heads, T, Dh] by its definition, in float64."""
-    weight = norm.norm.weight
+    weight, bias = norm.norm.weight, norm.norm.bias
     gain = 1.0 if weight is None else weight.double() + config.norm_offset
+    shift = 0.0 if bias is None else bias.double()
     if config.qk_norm == "full":
         joined = x.transpose(1, 2)  # [B, T, heads, Dh]
-        flat = _unit(joined.flatten(-2), config) * gain
+        flat = _unit(joined.flatten(-2), config) * gain + shift
         return flat.view(joined.shape).transpose(1, 2)
-    return _unit(x, config) * gain
+    return _unit(x, config) * gain + shift
 
 
 def exact_scores(query: Tensor, keys: Tensor, rule: AttentionSpec) -> Tensor:

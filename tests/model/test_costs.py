@@ -193,7 +193,9 @@ VARIANTS = {
     "shared without parallel": config(shared_norm=True),
     "no gains": config(norm_gain=False, final_norm=False, position="none"),
     "sinks": config(sink=True, window=3, window_layers=(True, False)),
-    "mixture": config(moe=MoeConfig(experts=4, per_token=2, width=8, layers=(False, True))),
+    "mixture": config(moe=MoeConfig(experts=4, per_token=2, width=8, layers=(False, True), router_bias=True)),
+    "QK-norm with β": config(qk_norm="heads", qk_norm_bias=True),
+    "learned activation": config(mlp="plain", activation="xielu"),
     "shared expert": config(moe=MoeConfig(experts=4, per_token=1, width=8, shared_width=6, shared_gate=True)),
     "plain experts": config(mlp="plain", mlp_bias=True, moe=MoeConfig(experts=3, per_token=2, width=8, shared_width=6)),
 }

@@ -266,6 +266,13 @@ def test_a_plain_mlp_has_no_gate() -> None:
     assert plain.entry("activation").formula == "gelu(u)"
 
 
+def test_formulas_name_clips_and_offsets() -> None:
+    assert build_ledger(config(qkv_clip=8.0)).entry("k").formula == "K = W_k · x, clamped to ±8"
+    cut = build_ledger(config(mlp_limit=7.0, up_offset=1.0)).entry("activation").formula
+    assert cut == "silu(g) · (u + 1), g cut off above 7 and u clamped to ±7"
+    assert build_ledger(config()).entry("activation").formula == "silu(g) · u"
+
+
 def test_biases_count_and_show() -> None:
     biased = build_ledger(config(query_bias=True, output_bias=True))
     assert biased.entry("q").parameters == 12 * 12 + 12
@@ -328,6 +335,9 @@ ALL_KNOBS = {
     "learned": config(position="learned", norm="layer", norm_bias=True, query_bias=True, logit_bias=True),
     "windowed sinks": config(window=3, sink=True),
     "mixture": config(moe=MoeConfig(experts=4, per_token=2, width=8, shared_width=6, shared_gate=True)),
+    "clipped, with β": config(qkv_clip=0.5, qk_norm="head", qk_norm_bias=True),
+    "cut off": config(mlp_limit=1.0, up_offset=1.0, moe=MoeConfig(experts=4, per_token=2, width=8, router_bias=True)),
+    "learned activation": config(mlp="plain", activation="xielu"),
     "no gains": config(norm_gain=False, final_norm=False),
 }
 

@@ -56,6 +56,9 @@ SOUND = {
     "sinusoidal": config(position="sinusoidal", residual_scale=0.5),
     "mixture": config(moe=MoeConfig(experts=4, per_token=2, width=8, shared_width=6, shared_gate=True)),
     "plain experts": config(mlp="plain", moe=MoeConfig(experts=4, per_token=1, width=8)),
+    "clipped, with β": config(qkv_clip=0.5, qk_norm="head", qk_norm_bias=True),
+    "cut off": config(mlp_limit=1.0, up_offset=1.0, moe=MoeConfig(experts=4, per_token=2, width=8, router_bias=True)),
+    "learned activation": config(mlp="plain", activation="xielu"),
     "nothing learned in norms": config(norm_gain=False, final_norm=False),
 }
 
