@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from model.errors import RopewalkError
+
 
 @dataclass(frozen=True)
 class Library:
@@ -104,3 +106,16 @@ def absent_libraries(environment: Mapping[str, str] = os.environ) -> tuple[Libra
     """What is missing for the window, or for a picture of it where there is no display."""
     wanted = (*LIBRARIES, *X11_LIBRARIES) if needs_x11(environment) else LIBRARIES
     return missing(wanted)
+
+
+def require_libraries() -> None:
+    """Refuse to go on where Qt cannot even draw into a file.
+
+    Raises
+    ------
+    RopewalkError
+        With the packages to install.
+    """
+    absent = missing(LIBRARIES)
+    if absent:
+        raise RopewalkError(missing_sentence(absent))

@@ -71,6 +71,6 @@ def load_engine() -> Engine:
         if spec is not None and spec.origin is not None:
             with suppress(OSError):
                 ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "libtorch_python.so"))
-    from app import engine
+    import app.engine
 
-    return engine
+    return app.engine

@@ -1,0 +1,391 @@
+"""The only door from the window to torch: opens models, runs prompts, decodes, and answers questions.
+
+Every function here is a job: a generator that pauses where it may be stopped or where something more urgent may run.
+The session imports this file lazily, on the compute thread, never at start-up. It keeps no state: a model and a run
+live in the handles that it returns.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from app.door import Held, Opened
+from app.questions import (
+    AskAtlas,
+    AskCache,
+    AskCell,
+    AskCheck,
+    AskHead,
+    AskLedger,
+    AskNextToken,
+    AskPlanes,
+    AskRow,
+    Question,
+)
+from model.checkpoints import Checkpoint, available_devices, open_checkpoint
+from model.config import ModelConfig
+from model.costs import layer_parameters
+from model.errors import PromptError
+from model.generation import draw, next_token_reading, row_logits
+from model.ledger import ShapeLedger, build_ledger, checked
+from model.lens import read_cache, read_cell, read_head, read_planes, read_row
+from model.measure import measure
+from model.patterns import FORMULAS, atlas_steps, head_scores, repeated_ids
+from model.progress import Progress, Steps
+from model.readings import CachedCheck, Doubles, ModelCard, Run, Sampling, TokenText
+from model.trace import Logits, Trace, append_steps, capture_steps, replay
+from model.trace_file import save_trace
+
+Result = TypeVar("Result")
+
+CHECK_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.05}
+"""How far cached logits may be from full ones. Half precision rounds every layer's sums in another order."""
+
+SLICE_FLOPS = 1.5e9
+"""About 30 ms of one layer on a small machine; longer prompts run in chunks of so much work."""
+
+IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
+"""What is taken for token ids where a model has no tokenizer."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Opening
+
+
+def open_model(path: str | None, device: str, dtype: str) -> Steps[Opened]:
+    """Open a checkpoint; None is the bundled one."""
+    _leave_a_core_to_the_window()
+    yield Progress(0, 1, "Reading the checkpoint")
+    checkpoint = open_checkpoint(path, device=device, dtype=dtype)
+    card = ModelCard(
+        name=checkpoint.name,
+        path=checkpoint.path,
+        config=checkpoint.config,
+        parameters=checkpoint.parameters,
+        weight_bytes=checkpoint.weight_bytes,
+        device=device,
+        dtype=dtype,
+        family=checkpoint.family,
+        has_tokenizer=checkpoint.tokenizer is not None,
+    )
+    return Opened(card, available_devices(), checkpoint)
+
+
+@cache
+def _leave_a_core_to_the_window() -> None:
+    """Keep one core for drawing, where there are enough; once, because torch's pool is made once."""
+    threads = torch.get_num_threads()
+    if threads > 2:
+        torch.set_num_threads(threads - 1)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Running
+
+
+def run(
+    opened: Opened,
+    prompt: str | Sequence[int],
+    run_id: int,
+    head: tuple[int, int] | None = None,
+    logits: Logits | None = None,
+) -> Steps[Held]:
+    """Prefill a prompt.
+
+    Parameters
+    ----------
+    prompt
+        Text, or token ids.
+    head
+        The (layer, head) in view; None looks for the head whose pattern is worth showing first.
+    logits
+        Whose logits to keep.
+
+    Raises
+    ------
+    PromptError
+        For an empty prompt, one over the limit, or text where the model has no tokenizer.
+    """
+    checkpoint: Checkpoint = opened.checkpoint
+    ids = _ids_of(checkpoint, prompt)
+    _check_length(checkpoint.config, len(ids))
+    steps = capture_steps(
+        checkpoint.model, ids, run_id=run_id, logits=logits, chunk=_chunk(checkpoint.config, len(ids))
+    )
+    trace, seconds = yield from _timed(steps)
+    described = Run(
+        run_id=run_id,
+        model=opened.card,
+        specs=trace.specs,
+        prompt=prompt if isinstance(prompt, str) else " ".join(map(str, ids)),
+        tokens=_texts(checkpoint, ids),
+        length=trace.length,
+        prefill=trace.prefill,
+        newest=trace.length,
+        first_logit_row=trace.first_logit_row,
+        seconds=seconds,
+        trace_bytes=trace.kept_bytes,
+    )
+    yield Progress(1, 1, "Looking for a head to show")
+    return Held(described, opened, trace, _cell(trace, head))
+
+
+def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
+    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
+    checkpoint: Checkpoint = held.opened.checkpoint
+    trace = _in_view(held)
+    seconds = 0.0
+    _check_length(checkpoint.config, trace.length + count)
+    for done in range(count):
+        logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
+        token = draw(logits, sampling, trace.length - 1)
+        yield Progress(done, count, "Decoding")
+        trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
+        seconds += took
+    described = replace(
+        held.run,
+        specs=trace.specs,
+        tokens=_texts(checkpoint, ids_of_trace(trace)),
+        length=trace.length,
+        newest=trace.length,
+        seconds=seconds,
+        trace_bytes=trace.kept_bytes,
+    )
+    return Held(described, held.opened, trace, held.cell)
+
+
+def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int]) -> list[int]:
+    if not isinstance(prompt, str):
+        return list(prompt)
+    if checkpoint.tokenizer is not None:
+        return list(checkpoint.tokenizer.encode(prompt))
+    if IDS.fullmatch(prompt) is None:
+        raise PromptError(
+            f"{checkpoint.name} has no tokenizer, so text cannot be run on it; type token ids such as 1, 2, 3."
+        )
+    return [int(number) for number in re.findall(r"\d+", prompt)]
+
+
+def _check_length(config: ModelConfig, tokens: int) -> None:
+    if tokens == 0:
+        raise PromptError("The prompt is empty, but a run needs at least one token; type something.")
+    if tokens > config.max_position:
+        raise PromptError(
+            f"This would be {tokens} tokens, but the model's positions end after {config.max_position}; "
+            f"make it {tokens - config.max_position} shorter."
+        )
+
+
+def _chunk(config: ModelConfig, tokens: int) -> int:
+    """Rows to run at a time, so that no slice is long; 0 for all at once."""
+    flops = 2 * layer_parameters(config, 0).total
+    rows = max(64, int(SLICE_FLOPS / flops))
+    return rows if tokens > rows else 0
+
+
+def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
+    """The (layer, head, query, key) to look at first: the last row, and what it attends to most."""
+    layer, number = _strongest(trace) if head is None else head
+    if layer >= trace.config.layers or number >= trace.config.heads:
+        layer, number = 0, 0
+    query = trace.length - 1
+    return layer, number, query, int(read_row(trace, layer, number, query).weights.argmax())
+
+
+def _strongest(trace: Trace) -> tuple[int, int]:
+    """The head with the clearest induction stripe, or else the clearest previous-token one."""
+    scores, undefined = head_scores(trace)
+    for name in ("induction", "previous"):
+        if name not in undefined:
+            layer, head = divmod(int(scores[name].argmax()), trace.config.heads)
+            return layer, head
+    return 0, 0
+
+
+def _texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
+    if checkpoint.tokenizer is None:
+        return tuple(TokenText(token, f"#{token}") for token in ids)
+    return checkpoint.tokenizer.describe(ids)
+
+
+def ids_of_trace(trace: Trace) -> list[int]:
+    """The token ids of a run."""
+    return [] if trace.ids is None else [int(token) for token in trace.ids[0]]
+
+
+def _in_view(held: Held) -> Trace:
+    trace: Trace = held.trace
+    return trace if trace.length == held.run.length else trace.at(held.run.length)
+
+
+def _timed(steps: Steps[Result]) -> Steps[tuple[Result, float]]:
+    """Pass progress on, and add the seconds of work, pauses left out."""
+    seconds = 0.0
+    while True:
+        began = time.perf_counter()
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            return stop.value, seconds + time.perf_counter() - began
+        seconds += time.perf_counter() - began
+        yield point
+
+
+def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
+    """Show the tokens decoded instead of the layers of one token."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        yield Progress(done, count, "Decoding")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Questions
+
+
+def answer(held: Held, question: Question) -> Steps[Any]:
+    """Answer a panel's question about the rows in view."""
+    yield Progress(0, 1, "Reading the run")
+    return (yield from ANSWERS[type(question)](held, _in_view(held), question))
+
+
+def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[Held, Trace, Any], Steps[Any]]:
+    """A reading that is short enough for one slice."""
+
+    def steps(held: Held, trace: Trace, asked: Any) -> Steps[Any]:
+        yield from ()
+        return read(trace, asked)
+
+    return steps
+
+
+def _next_token(held: Held, trace: Trace, asked: AskNextToken) -> Steps[Any]:
+    checkpoint: Checkpoint = held.opened.checkpoint
+    yield from ()
+    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, _Shown(checkpoint))
+
+
+def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
+    """Prefill and, after a step, decode, each with its checks decided by what the run measures."""
+    checkpoint: Checkpoint = held.opened.checkpoint
+    card, model = held.opened.card, checkpoint.model
+
+    def built(tokens: int, past: int) -> ShapeLedger:
+        return build_ledger(
+            checkpoint.config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch
+        )
+
+    start = trace.at(trace.prefill)
+    rows = 1 if _chunk(checkpoint.config, trace.prefill) else trace.prefill  # a long prompt is measured by one row
+    prefill = checked(built(trace.prefill, 0), measure(model, start, asked.layer, rows=rows))
+    yield Progress(1, 2, "Checking shapes")
+    if trace.length == trace.prefill:
+        return prefill, None
+    return prefill, checked(built(1, trace.length - 1), measure(model, trace, asked.layer, rows=1))
+
+
+def _check(held: Held, trace: Trace, asked: AskCheck) -> Steps[CachedCheck]:
+    """Compare the last row's logits had through the cache with those of a full pass without one."""
+    checkpoint: Checkpoint = held.opened.checkpoint
+    last = trace.length - 1
+    full: Tensor
+    if trace.length == trace.prefill:  # the prefill was the full pass; the row is had again as a decode step
+        full, _ = row_logits(checkpoint.model, trace, last)
+        cached = replay(checkpoint.model, trace, last, names=()).logits[0]
+    else:
+        cached, _ = row_logits(checkpoint.model, trace, last)
+        chunk = _chunk(checkpoint.config, trace.length)
+        whole = yield from capture_steps(checkpoint.model, ids_of_trace(trace), logits="last", chunk=chunk)
+        full, _ = row_logits(checkpoint.model, whole, last)
+    difference = float((cached.double() - full.double()).abs().max())
+    return CachedCheck(trace.length, difference, CHECK_TOLERANCE[held.opened.card.dtype], _by_design(trace))
+
+
+def _by_design(trace: Trace) -> str:
+    """Why cached and full logits may differ although nothing is wrong; empty where they may not."""
+    config = trace.config
+    rules = {config.rope_of(layer) for layer in range(config.layers)}
+    for rule in rules:
+        if rule is not None and rule.depends_on_length:
+            original = rule.original_max_position or config.max_position
+            if trace.length > original:
+                return (
+                    f"the {rule.scaling} rule turns faster or slower past {original} positions, while cached keys keep "
+                    "the turn they were stored with"
+                )
+    return ""
+
+
+class _Shown(dict[int, TokenText]):
+    """Token texts by id, looked up when asked for: a vocabulary is long."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+    def get(self, token: int, default: Any = None) -> Any:
+        """How to show an id."""
+        return _texts(self._checkpoint, [token])[0]
+
+
+ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
+    AskHead: _at_once(lambda trace, a: read_head(trace, a.layer, a.head, a.rows, a.columns, a.pixels)),
+    AskRow: _at_once(lambda trace, a: read_row(trace, a.layer, a.head, a.query)),
+    AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
+    AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
+    AskCache: _at_once(lambda trace, a: read_cache(trace, a.positions)),
+    AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels),
+    AskNextToken: _next_token,
+    AskLedger: _ledgers,
+    AskCheck: _check,
+}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Taking a run home
+
+
+def save(held: Held, path: str | Path, pattern: bool = False) -> None:
+    """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
+    strings = [token.text for token in held.run.tokens[: held.run.length]]
+    save_trace(_in_view(held), path, strings=strings, model=held.opened.checkpoint.model, pattern=pattern)
+
+
+def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
+    """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
+    scores, undefined = head_scores(_in_view(held))
+    return scores, dict(FORMULAS), undefined
+
+
+def random_repeat(opened: Opened, count: int, seed: int) -> list[int]:
+    """``count`` random token ids, twice, with nothing before them."""
+    return repeated_ids(count, opened.card.config.vocabulary, seed)
+
+
+def text_of(opened: Opened, ids: Sequence[int]) -> str:
+    """Token ids as running text, or as numbers where the model has no tokenizer."""
+    checkpoint: Checkpoint = opened.checkpoint
+    if checkpoint.tokenizer is None:
+        return " ".join(map(str, ids))
+    known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded
+    return checkpoint.tokenizer.decode(known)
+
+
+def train(text: Path, out: Path, **options: int) -> Steps[Any]:
+    """Train the bundled model; ``options`` are fields of the recipe."""
+    from model.training import TrainOptions
+    from model.training import train as training
+
+    return training(text, out, TrainOptions(**options))

@@ -1,0 +1,79 @@
+"""Ropewalk: builds the session and the window, or hands over to the command line.
+
+Imports wait until they are needed: before Qt is loaded its system libraries are looked for, and before torch is loaded
+its threads are told to wait without spinning.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+HERE = str(Path(__file__).resolve().parent)
+if sys.path[0] != HERE:
+    sys.path.insert(0, HERE)  # a folder named model in the current directory must not take the place of ours
+
+if TYPE_CHECKING:
+    from app.commands import Shot
+
+PICTURE = Path("ropewalk.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Open the window, or run the command that was typed; returns the exit status."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
+    from app import commands, display
+
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    if typed:
+        return commands.run_command(typed, take_shot)
+    absent = display.absent_libraries()
+    if absent:
+        print(display.missing_sentence(absent), file=sys.stderr)
+        return 1
+    if not display.has_display():
+        print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
+        return commands.run_command(["snapshot", str(PICTURE)], take_shot)
+    return show_window()
+
+
+def show_window() -> int:
+    """Show the window until it is closed."""
+    from PySide6.QtCore import QTimer
+    from PySide6.QtWidgets import QApplication
+
+    from app.session import Session
+    from views.main_window import MainWindow
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
+    qt = QApplication(["ropewalk"])
+    session = Session()
+    window = MainWindow(session)
+    window.show()
+    QTimer.singleShot(0, session.begin)
+    status = qt.exec()
+    session.close()
+    return status
+
+
+def take_shot(shot: Shot) -> None:
+    """Draw the window into a file, without a display and without touching anybody's settings."""
+    from app import display
+
+    display.require_libraries()
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from PySide6.QtWidgets import QApplication
+
+    from views.shot import take
+
+    qt = QApplication.instance() or QApplication(["ropewalk"])
+    take(shot)
+    qt.processEvents()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""A picture as the command line asks for it: a session, a run, a selection, and the window drawn into a file.
+
+It composes the session and the window for one picture, and leaves nothing behind: no thread, no window, no settings.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QSize
+
+from app.session import Session
+from app.settings import SettingsStore
+from model.errors import RopewalkError
+from views import theme
+from views.main_window import MainWindow
+from views.snapshot import picture, save, wait_until_drawn
+
+if TYPE_CHECKING:
+    from app.commands import Shot
+
+
+def take(shot: Shot) -> None:
+    """Draw the window, or one panel, into a PNG.
+
+    Raises
+    ------
+    RopewalkError
+        When the model cannot be opened, the prompt cannot be run, the cell is not there, or the file not written.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        settings = SettingsStore(Path(folder) / "settings.json")
+        settings.update(device=shot.device, dtype=shot.dtype)
+        session = Session(settings)
+        window = MainWindow(session, restore=False)
+        try:
+            window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
+            session.begin(shot.path, shot.prompt)
+            wait_until_drawn(window)
+            if shot.steps and session.run is not None:
+                session.run_to(session.run.length + shot.steps)
+                wait_until_drawn(window)
+            _select(session, dict(shot.select))
+            save(picture(window, QSize(shot.width, shot.height), shot.panel or None), shot.out)
+        finally:
+            window.close()
+            window.deleteLater()
+
+
+def _select(session: Session, wanted: dict[str, int]) -> None:
+    """Select a cell; a place that the run does not have is refused, not clamped."""
+    session.selection.update(**wanted)
+    now = session.selection.now
+    missed = [name for name, value in wanted.items() if getattr(now, name) != value]
+    if missed:
+        name = missed[0]
+        raise RopewalkError(
+            f"The {name} {wanted[name]} was to be selected, but the last one here is {getattr(now, name)}."
+        )
