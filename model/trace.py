@@ -27,7 +27,7 @@ Logits = Literal["all", "last", "none"]
 ALL_LOGITS_UP_TO = 1024
 """Prompts up to this many tokens keep the logits of every row unless asked otherwise."""
 ROOM = 64
-"""Rows left free for decode steps after a prefill."""
+"""Rows left free for decode steps after a short prefill; after a long one it is one part in ROOM of its rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def capture_steps(
     device = inputs.device
     if positions is None:
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
-    room = ROOM + tokens // 64
+    room = ROOM if tokens <= ROOM * ROOM else tokens // ROOM
     maker = _Maker(model, KvCache(model.config.layers, tokens + room if chunk else room), room)
     reach = int(positions.max()) + 1 if tokens else 0
     pieces = [(a, min(a + chunk, tokens)) for a in range(0, tokens, chunk)] if chunk else [(0, tokens)]
