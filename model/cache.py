@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.errors import TraceError
+from model.errors import ShapeError, TraceError
 
 SMALLEST_ROOM = 64
 GROWTH = 8
@@ -46,7 +46,7 @@ class Rows:
         if room <= 0:
             return cls(_Buffer(first.detach(), n), n)
         storage = first.new_empty((*first.shape[:2], n + room, *first.shape[3:]))
-        storage[:, :, :n] = first
+        storage[:, :, :n] = first.detach()
         return cls(_Buffer(storage, n), n)
 
     @property
@@ -65,12 +65,24 @@ class Rows:
         return self.tensor.numel() * self.tensor.element_size()
 
     def appended(self, new: Tensor) -> Rows:
-        """Return a view with ``new`` [B, heads, t, …] added; this view stays what it was."""
+        """Return a view with ``new`` [B, heads, t, …] added; this view stays what it was.
+
+        Raises
+        ------
+        ShapeError
+            When ``new`` differs from the stored rows in anything but how many there are.
+        """
+        stored = self.tensor
+        if (new.shape[:2], new.shape[3:], new.dtype) != (stored.shape[:2], stored.shape[3:], stored.dtype):
+            raise ShapeError(
+                f"Rows of shape {tuple(new.shape)} ({new.dtype}) cannot follow rows of shape {tuple(stored.shape)} "
+                f"({stored.dtype}); only their number may differ."
+            )
         buffer, end = self._buffer, self.length + new.shape[2]
         if buffer.used != self.length or end > buffer.storage.shape[2]:
             room = max(SMALLEST_ROOM, end // GROWTH)
             storage = new.new_empty((*new.shape[:2], end + room, *new.shape[3:]))
-            storage[:, :, : self.length] = self.tensor
+            storage[:, :, : self.length] = stored
             buffer = _Buffer(storage, self.length)
         buffer.storage[:, :, self.length : end] = new.detach()
         buffer.used = end
@@ -121,6 +133,8 @@ class KvCache:
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add rows of one layer and return all of its K and V.
 
+        Rows that a forward pass left behind when it failed half-way are forgotten.
+
         Parameters
         ----------
         key, value
@@ -135,7 +149,8 @@ class KvCache:
         if keys is None or values is None:
             keys, values = Rows.of(key, self.room), Rows.of(value, self.room)
         else:
-            keys, values = keys.appended(key), values.appended(value)
+            past = self.length
+            keys, values = keys.first(past).appended(key), values.first(past).appended(value)
         self.keys[layer], self.values[layer] = keys, values
         return keys.tensor, values.tensor
 

@@ -2,7 +2,7 @@
 
 A hook point is an identity module whose path in the model is its name, such as ``blocks.3.attn.hook_q``. Watching and
 changing go through PyTorch's forward hooks; whatever happens inside a ``with`` block, nothing is left attached after
-it. Capture hooks are attached last, so they record what was used.
+it. Watches run after changes, so they see what was used.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ def watching(model: nn.Module, watches: Mapping[str, Watch]) -> Iterator[None]:
 def intervening(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     """Replace the tensor that passes each named point by what a function returns.
 
+    Changes run before every watch, whichever was attached first; of two nested changes the inner one runs first.
+
     Raises
     ------
     HookError
@@ -89,7 +91,7 @@ def intervening(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[Non
             raise HookError(f"{name!r} can be read but not changed: nothing after it uses the value.")
     with ExitStack() as stack:
         for name, point, change in chosen:
-            stack.callback(point.register_forward_hook(_changer(name, change)).remove)
+            stack.callback(point.register_forward_hook(_changer(name, change), prepend=True).remove)
         yield
 
 
