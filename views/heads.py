@@ -47,6 +47,7 @@ class Plan:
     """Where everything lies in a given width and height.
 
     ``lines`` says how many lines of text there are under a thumbnail; with none, a bar stands for the score.
+    ``inset`` is how far a square stands in from the left of what is written under it.
     """
 
     arrangement: Arrangement = "heads across"
@@ -54,6 +55,7 @@ class Plan:
     lines: int = 1
     size: QSize = field(default_factory=QSize)
     places: tuple[Place, ...] = ()
+    inset: int = 0
 
     def at(self, point: QPoint) -> Place | None:
         """Return the place under a point, its label included."""
@@ -135,25 +137,27 @@ class Planner:
         m = self.metrics
         for lines, least in ((1, beside), (2, under)):
             for side in range(m.largest, least - 1, -1):
-                if self._rows(len(order), side) * (side + m.gap + lines * m.label) <= self.room.height():
-                    return self._flow(order, side, lines, side + m.gap + lines * m.label)
-        pitch = beside + m.gap + m.label
-        return self._flow(order, beside, 1, self.room.height() // max(self.room.height() // pitch, 1))
+                pitch = side + m.gap + lines * m.label
+                if self._rows(len(order), side) * pitch <= self.room.height():
+                    return self._flow(order, QRect(0, 0, side, side), QSize(side + m.gap, pitch), lines)
+        rows = max(round(self.room.height() / (beside + m.gap + m.label)), 1)
+        pitch = self.room.height() // rows
+        side = max(pitch - m.gap - m.label, m.smallest)
+        width = max(side, beside)
+        return self._flow(order, QRect((width - side) // 2, 0, side, side), QSize(width + m.gap, pitch), 1)
 
     def _rows(self, number: int, side: int) -> int:
         return -(-number // max(self.room.width() // (side + self.metrics.gap), 1))
 
-    def _flow(self, order: list[tuple[int, int]], side: int, lines: int, pitch: int) -> Plan:
-        columns = max(self.room.width() // (side + self.metrics.gap), 1)
+    def _flow(self, order: list[tuple[int, int]], square: QRect, cell: QSize, lines: int) -> Plan:
+        columns = max(self.room.width() // cell.width(), 1)
         places = []
         for i, (layer, head) in enumerate(order):
             row, column = divmod(i, columns)
-            places.append(
-                Place(layer, head, row, column, QRect(column * (side + self.metrics.gap), row * pitch, side, side))
-            )
-        extent = _extent(places, lines * self.metrics.label)
-        height = max((p.row + 1 for p in places), default=0) * pitch
-        return Plan("sorted", side, lines, QSize(extent.width(), height), tuple(places))
+            at = square.translated(column * cell.width(), row * cell.height())
+            places.append(Place(layer, head, row, column, at))
+        size = QSize(columns * cell.width(), (-(-len(order) // columns)) * cell.height())
+        return Plan("sorted", square.width(), lines, size, tuple(places), square.left())
 
 
 def _extent(places: list[Place], under: int) -> QSize:
@@ -326,7 +330,7 @@ class AtlasView(QWidget):
         if self.plan.arrangement != "sorted":
             ink.draw_text(painter, box, text, look.font("label"), colour, ink.CENTRE)
             return
-        inner = box.adjusted(4, 0, -4, 0)
+        inner = box.adjusted(4 - self.plan.inset, 0, self.plan.inset - 4, 0)
         stacked = self.plan.lines == 2
         name = wording.head_name(place.layer, place.head)
         ink.draw_text(painter, inner, name, look.font("label"), look.text, ink.CENTRE if stacked else ink.LEFT)
@@ -394,7 +398,8 @@ class AtlasView(QWidget):
 
     def _with_label(self, place: Place) -> QRect:
         under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
-        return place.square.adjusted(-5, -5, 5, 8 + under)
+        beside = 5 + self.plan.inset
+        return place.square.adjusted(-beside, -5, beside, 8 + under)
 
     def _repaint_square(self, layer: int, head: int) -> None:
         place = self.plan.of(layer, head)

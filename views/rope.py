@@ -157,7 +157,8 @@ class PlanesView(QWidget):
         told = [n for n in ways if self._lines(size(n)[0]) == 2 and circle(n) >= 2 * smallest - 20]
         largest = max(circle(n) for n in told or ways)
         best = min(
-            (n for n in told or ways if circle(n) >= 0.9 * largest), key=lambda n: (-self.planes % n, -circle(n))
+            (n for n in told or ways if circle(n) >= min(0.9 * largest, largest)),
+            key=lambda n: (-self.planes % n, -circle(n)),
         )
         if circle(best) < smallest:
             best = max(self.room.width() // (smallest + 8), 1)

@@ -1,0 +1,171 @@
+"""The heads panel: thumbnails, scores, sorting, selection by hand and key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QColor
+from pytestqt.qtbot import QtBot
+
+from app.questions import AskAtlas
+from app.selection import Hover
+from tests.views.fake_session import FakeSession
+from views import theme
+from views.heads import LAYER_ORDER, HeadsPanel, Metrics, Planner, sorted_heads
+
+Shown = Callable[..., Any]
+METRICS = Metrics(gap=3, group_gap=8, label=16, label_width=30, gutter=40, header=36)
+
+
+def place(panel: HeadsPanel, layer: int, head: int) -> QPoint:
+    found = panel.view.plan.of(layer, head)
+    assert found is not None
+    return found.square.center()
+
+
+def test_a_pixel_is_the_weight_of_its_cell(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    running.selection.update(layer=3, head=7)
+    image = panel.view.grab().toImage()
+    table, look = theme.current().sequential, theme.current()
+    for layer, head in ((0, 1), (1, 4), (2, 6)):
+        square = panel.view.plan.of(layer, head).square  # type: ignore[union-attr]
+        weights = running.weights(layer, head)
+        side, cells = square.width(), len(weights)
+        for q, k in ((5, 0), (7, 3), (11, 10), (2, 9)):
+            x, y = (int(np.flatnonzero(np.arange(side) * cells // side == i)[0]) for i in (k, q))
+            seen = image.pixelColor(square.left() + x, square.top() + y)
+            wanted = (
+                look.masked_ground if k > q else QColor(*(int(c) for c in table[round(float(weights[q, k]) * 255)][:3]))
+            )
+            assert seen.rgb() == wanted.rgb(), (layer, head, q, k)
+
+
+def test_a_click_selects_layer_and_head_and_redraws_nothing(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    drawn = panel.draws
+    qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place(panel, 2, 5))
+    assert (running.selection.now.layer, running.selection.now.head) == (2, 5)
+    assert panel.view.selected == (2, 5)
+    assert panel.draws == drawn
+    square = panel.view.plan.of(2, 5).square  # type: ignore[union-attr]
+    image = panel.view.grab().toImage()
+    assert image.pixelColor(square.center().x(), square.top() - 1).rgb() == theme.current().accent.rgb()
+
+
+def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    assert panel.view.plan.arrangement == "heads across"
+    running.selection.update(layer=0, head=0)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Left):
+        qtbot.keyClick(panel.view, key)
+    assert (running.selection.now.layer, running.selection.now.head) == (1, 1)
+    for _ in range(9):
+        qtbot.keyClick(panel.view, Qt.Key.Key_Up)
+    assert (running.selection.now.layer, running.selection.now.head) == (0, 1)
+
+
+def test_hover_names_head_kv_head_and_score(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    qtbot.mouseMove(panel.view, place(panel, 2, 6))
+    assert running.selection.hover == Hover(layer=2, head=6)
+    score = running.atlas(AskAtlas()).scores["previous token"][2, 6]
+    assert panel.reading.text() == f"L2H6 · kv1 · previous token {score:.3f}"
+    running.selection.point_at(Hover())
+    assert panel.reading.text().startswith("L1H4")
+
+
+def test_sorting_puts_the_highest_score_first(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("sink")
+    scores = running.atlas(AskAtlas()).scores["sink"]
+    order = [scores[p.layer, p.head] for p in panel.view.plan.places]
+    assert order == sorted(order, reverse=True)
+    assert "by sink" in panel.subtitle.text()
+    assert panel.view.plan.arrangement == "sorted"
+    assert len(panel.view.plan.places) == 32
+
+
+def test_an_undefined_score_says_why_and_keeps_the_layer_order(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("induction")
+    assert "not N tokens twice" in panel.why_undefined.text()
+    assert panel.view.plan.arrangement == "heads across"
+    panel.sort_box.setCurrentText(LAYER_ORDER)
+    assert not panel.why_undefined.text()
+
+
+def test_the_formula_is_the_tooltip(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("sink")
+    assert "mean over q ≥ 1 of w[q, 0]" in panel.sort_box.toolTip()
+
+
+def test_small_scores_come_first_for_entropy_and_undefined_ones_last() -> None:
+    values = np.array([[0.5, np.nan], [0.1, 2.0]])
+    assert sorted_heads(values, ascending=True) == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, ascending=False) == [(1, 1), (0, 0), (1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "group", "way"),
+    [(4, 8, 4, "heads across"), (30, 9, 3, "heads down"), (80, 64, 8, "heads across")],
+)
+def test_the_arrangement_with_the_larger_thumbnails_wins(layers: int, heads: int, group: int, way: str) -> None:
+    plan = Planner(layers, heads, group, QSize(728, 270), METRICS).in_layers()
+    assert plan.arrangement == way
+    assert plan.side >= METRICS.smallest
+    squares = [p.square for p in plan.places]
+    assert len(squares) == layers * heads
+    if layers * heads < 300:
+        assert not any(a.intersects(b) for i, a in enumerate(squares) for b in squares[:i])
+        assert plan.size.width() <= 728
+        assert plan.size.height() <= 270
+
+
+@pytest.mark.parametrize(("number", "width", "height"), [(32, 728, 270), (270, 728, 270), (8, 300, 200)])
+def test_sorted_heads_are_whole_rows(number: int, width: int, height: int) -> None:
+    order = [(i // 8, i % 8) for i in range(number)]
+    plan = Planner(4, 8, 4, QSize(width, height), METRICS).in_order(order, 66, 36)
+    squares = [p.square for p in plan.places]
+    assert not any(a.intersects(b) for i, a in enumerate(squares) for b in squares[:i])
+    tops = sorted({s.top() for s in squares})
+    cut = [t for t in tops if t < height < t + plan.side + METRICS.label * plan.lines]
+    assert not cut
+
+
+def test_kv_groups_have_a_bracket_in_the_key_colour(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    image = panel.view.grab().toImage()
+    first = panel.view.plan.of(0, 0).square  # type: ignore[union-attr]
+    last = panel.view.plan.of(0, 3).square  # type: ignore[union-attr]
+    above = {image.pixelColor(first.center().x() - 8, y).rgb() for y in range(first.top())}
+    between = {image.pixelColor(last.right() + 5, y).rgb() for y in range(first.top())}
+    assert theme.current().key.rgb() in above
+    assert theme.current().key.rgb() not in between
+
+
+def test_another_theme_is_another_picture(running: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    before = panel.view.grab().toImage()
+    theme.apply("light", projector=True)
+    panel.theme_changed()
+    assert panel.view.grab().toImage() != before
+
+
+def test_a_step_redraws_once(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running)
+    drawn = panel.draws
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.draws == drawn + 1
+
+
+def test_nothing_run_says_so(session: FakeSession, shown: Shown) -> None:
+    panel = shown(HeadsPanel, session)
+    assert panel.notice.isVisible()
+    assert "Nothing has been run yet" in panel.notice.text()
