@@ -89,6 +89,11 @@ def in_cell(value: float) -> str:
     return wording.number(round(value, 2), 2) if math.isfinite(value) else wording.number(value)
 
 
+def _label_room() -> int:
+    """Height that an axis label needs so that it does not touch the next one."""
+    return theme.current().size("number") + 1
+
+
 @dataclass(frozen=True)
 class _Layout:
     """Where things are, in widget coordinates; ``step`` is the size of one cell."""
@@ -304,6 +309,13 @@ class Heatmap(QWidget):
         widest = max((metrics.horizontalAdvance(text) for text in self._labels), default=0.0)
         return math.ceil(min(max(widest, metrics.horizontalAdvance("000")), metrics.horizontalAdvance("0" * 9))) + 6
 
+    def height_for(self, side: float) -> int:
+        """Height at which the cells fill a width of ``side``; more than that stays empty."""
+        now = theme.current()
+        line = QFontMetricsF(now.font("label")).height()
+        rest = line + 2 * now.grid(0.5) + _BAR + 3 + line + self.label_width()
+        return math.ceil(side * self._view.height() / max(self._view.width(), 1) + rest)
+
     def _forget(self) -> None:
         self._pixels = None
         self._layout_now = None
@@ -318,12 +330,14 @@ class Heatmap(QWidget):
         now = theme.current()
         line = QFontMetricsF(now.font("label")).height()
         gap = now.grid(0.5)
-        gutter = 0 if not self.row_labels else self.gutter if self.gutter is not None else self.label_width()
+        gutter = now.size("number") // 2 if self.column_labels else 0
+        if self.row_labels:
+            gutter = self.gutter if self.gutter is not None else self.label_width()
         top = line + gap if self.title else 0.0
         foot = gap + _BAR + 2 + line
         names = self.label_width() if self.column_labels else 0
         step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
-        named = step >= QFontMetricsF(now.font("number")).height() - 2
+        named = step >= _label_room()
         if not named and self.column_labels:
             names = math.ceil(QFontMetricsF(now.font("number")).horizontalAdvance("000")) + 6
             step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
@@ -527,7 +541,7 @@ class Heatmap(QWidget):
         painter.setFont(now.font("number"))
         metrics = QFontMetricsF(painter.font())
         view = self._view
-        ticks, stride = self._ticks(view.top(), view.bottom(), place.step, self._query, metrics.height() - 2)
+        ticks, stride = self._ticks(view.top(), view.bottom(), place.step, self._query, _label_room())
         for index in ticks:
             cell = self.cell_rect(index, 0)
             painter.setPen(now.query if index == self._query else now.faint)
@@ -540,7 +554,7 @@ class Heatmap(QWidget):
         painter.setFont(now.font("number"))
         metrics = QFontMetricsF(painter.font())
         view = self._view
-        ticks, stride = self._ticks(view.left(), view.right(), place.step, self._key, metrics.height() - 2)
+        ticks, stride = self._ticks(view.left(), view.right(), place.step, self._key, _label_room())
         stride = 1 if place.named else max(stride, 2)
         room = place.bar.top() - place.plot.bottom() - now.grid(0.5) - 6
         for index in ticks:

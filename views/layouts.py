@@ -11,6 +11,7 @@ from itertools import pairwise
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QMainWindow
 
+from views import theme
 from views.panel_dock import PanelDock
 from views.registry import PANELS, Area
 
@@ -34,6 +35,7 @@ def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
     window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, left)
     window.splitDockWidget(left, centre, Qt.Orientation.Horizontal)
     window.splitDockWidget(centre, right, Qt.Orientation.Horizontal)
+    keep_rows(docks)
     _stack(window, areas["centre"], tabbed=False)
     _stack(window, areas["right"], tabbed=size.height() < ROOMY)
     for dock in docks.values():
@@ -60,8 +62,15 @@ def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size
     window.resizeDocks(areas["centre"], [size.height() * share // 100 for share in heights], vertical)
     if size.height() >= ROOMY:
         window.resizeDocks(areas["right"], [size.height() * share // 100 for share in (44, 26, 30)], vertical)
-    rows = [areas["top"][0], areas["bottom"][0]]
-    window.resizeDocks(rows, [min(dock.wanted_height(), size.height() // 4) for dock in rows], vertical)
+
+
+def keep_rows(docks: Docks) -> None:
+    """Keep a line of tokens on top and two lines of arithmetic at the bottom, whatever the others want."""
+    lines = 4 * theme.current().size("formula") + theme.GRID
+    for entry in PANELS:
+        if entry.area in ("top", "bottom"):
+            least = docks[entry.name].panel.minimumSizeHint().height()
+            docks[entry.name].keep(max(least, lines) if entry.area == "bottom" else least)
 
 
 def project(window: QMainWindow, docks: Docks) -> None:
@@ -71,3 +80,4 @@ def project(window: QMainWindow, docks: Docks) -> None:
         if name in shown:
             dock.setFloating(False)
         dock.setVisible(name in shown)
+    keep_rows(docks)

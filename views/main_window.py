@@ -171,6 +171,7 @@ class MainWindow(QMainWindow):
             part.theme_changed()
         for panel in self.panels.values():
             panel.theme_changed()
+        layouts.keep_rows(self.docks)
         if now.projector and not before.projector:
             layouts.project(self, self.docks)
         elif before.projector and not now.projector and not self.restoreState(self._layout_before, _VERSION):

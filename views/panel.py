@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.questions import Question
 from app.selection import Hover, Selection
 from model.readings import Run
+from views import wording
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -49,7 +50,7 @@ class Panel(QWidget):
         self._awaited: set[str] = set()
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
-        self.subtitle = plain_label("", "subtitle")
+        self.subtitle = ElidedLabel()
         self.notice = plain_label("", "notice")
         self.notice.setWordWrap(True)
         self.notice.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -100,6 +101,7 @@ class Panel(QWidget):
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
         self.subtitle.setText(subtitle)
+        self.subtitle.setToolTip(wording.tooltip(subtitle))
 
     def refresh(self) -> None:
         """Ask again now if visible, else remember to."""
@@ -166,6 +168,26 @@ class Panel(QWidget):
         self.draws += 1
         self.show_answer(run, self.session.selection.now, answer)
         self.show_selection(self.session.selection.now)
+
+
+class ElidedLabel(QLabel):
+    """A subtitle that ends in an ellipsis where it does not fit; its tooltip holds all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", "subtitle")
+
+    def minimumSizeHint(self) -> QSize:
+        """Let the row be as narrow as it must."""
+        return QSize(0, super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw as much as fits."""
+        painter = QPainter(self)
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter), text)
+        painter.end()
 
 
 def plain_label(text: str, role: str = "body") -> QLabel:

@@ -5,15 +5,14 @@ It owns the frame around a panel. It must not know which panel it holds or where
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDockWidget, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDockWidget, QFrame, QVBoxLayout, QWidget
 
 from views import theme
 from views.panel import Panel
 
 
 class PanelDock(QDockWidget):
-    """Holds a panel; what does not fit scrolls instead of being cut off."""
+    """Holds a panel, whose heading row becomes the title bar."""
 
     def __init__(self, panel: Panel, parent: QWidget | None = None) -> None:
         super().__init__(panel.title, parent)
@@ -22,19 +21,13 @@ class PanelDock(QDockWidget):
         self.setAccessibleName(panel.title)
         self.toggleViewAction().setText(panel.title)
         self._top = self._title_bar(panel)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setWidget(panel)
-        self._area.viewport().setAutoFillBackground(False)
-        panel.setAutoFillBackground(False)
-        body = QFrame()
-        body.setProperty("card", "bottom")
-        inside = QVBoxLayout(body)
+        self._body = QFrame()
+        self._body.setProperty("card", "bottom")
+        inside = QVBoxLayout(self._body)
         inside.setContentsMargins(0, 0, 0, theme.GRID // 2)
-        inside.addWidget(self._area)
+        inside.addWidget(panel)
         self.setTitleBarWidget(self._top)
-        self.setWidget(body)
+        self.setWidget(self._body)
 
     def _title_bar(self, panel: Panel) -> QFrame:
         """Take the heading row out of the panel and make it the title bar."""
@@ -51,7 +44,6 @@ class PanelDock(QDockWidget):
         bar.setToolTip("Drag to move, double-click to float")
         return bar
 
-    def wanted_height(self) -> int:
-        """Height at which the panel need not scroll."""
-        panel = max(self.panel.minimumSizeHint().height(), self.panel.sizeHint().height())
-        return self._top.sizeHint().height() + panel + theme.GRID
+    def keep(self, height: int) -> None:
+        """Never make the panel lower than that, even where the others want its room."""
+        self._body.setMinimumHeight(height)

@@ -52,6 +52,7 @@ class PromptBar(QWidget):
         self.prompt.setAccessibleName("prompt")
         self.prompt.setToolTip(keys.tip("focus_prompt"))
         self.prompt.setMinimumWidth(120)
+        self.prompt.setCursorPosition(0)
         self.run = QPushButton("Run")
         self.run.setProperty("kind", "main")
         self.run.setToolTip(keys.tip("run"))

@@ -18,6 +18,8 @@ from views import theme
 from views.heatmap import in_cell
 
 _FLOOR = 1e-4
+_TOLD = 0.005
+"""A smaller weight has no number of its own, unless its key is selected: it would read 0.00."""
 
 
 class RowBars(QWidget):
@@ -193,12 +195,12 @@ class RowBars(QWidget):
         painter.setFont(now.font("number"))
         metrics = QFontMetricsF(painter.font())
         line, plot, shares = metrics.height(), self._plot(), self.shares()
-        room = metrics.horizontalAdvance("0.00") + 4
+        room = metrics.horizontalAdvance("0.00") + 1
         stride = max(math.ceil(room / step), 1)
         chosen = [k for k in range(len(shares)) if k % stride == 0 and (k == self._key or abs(k - self._key) >= stride)]
         if 0 <= self._key < len(shares) and self._key not in chosen:
             chosen.append(self._key)
-        width = step * stride - 4
+        width = step * stride - 2
         for key in chosen:
             centre = min(max(self.bar_rect(key).center().x(), width / 2), self.width() - width / 2)
             painter.setPen(now.key if key == self._key else now.faint)
@@ -207,7 +209,7 @@ class RowBars(QWidget):
             painter.drawText(
                 QRectF(centre - width / 2, plot.bottom() + 2, width, line), Qt.AlignmentFlag.AlignCenter, text
             )
-            if row.visible[key]:
+            if row.visible[key] and (row.weights[key] >= _TOLD or key == self._key):
                 painter.setPen(now.text)
                 top = plot.bottom() - max(float(shares[key]) * plot.height(), 1.0) - line
                 value = in_cell(float(row.weights[key]))

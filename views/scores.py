@@ -125,6 +125,7 @@ class ScoresPanel(Panel):
             heatmap.set_labels(self._labels)
         self._show_picture(answer)
         self._relevel()
+        self._share_height()
         self.triptych.arrange()
 
     def show_selection(self, selection: Selection) -> None:
@@ -159,15 +160,23 @@ class ScoresPanel(Panel):
         self.triptych.setMinimumSize(3 * least.width(), least.height())
         self.triptych.arrange()
         self.row.theme_changed()
+        self._share_height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Ask for a finer picture when there is room for one."""
         super().resizeEvent(event)
+        self._share_height()
         shown = self._picture
         if shown is not None and shown.weights.reduction != "exact" and self._pixels() != self._asked_pixels(shown):
             self.refresh()
 
     # How it works -------------------------------------------------------------------------------------------------
+
+    def _share_height(self) -> None:
+        """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
+        now = theme.current()
+        self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
+        self.triptych.setMaximumHeight(max(self.raw.height_for(self.triptych.side), self.triptych.minimumHeight()))
 
     def _pixels(self) -> int:
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""

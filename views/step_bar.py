@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from model.readings import Run
-from views import icons, keys, wording
+from views import icons, keys, theme, wording
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -44,6 +45,7 @@ class StepBar(QWidget):
             layout.addWidget(button)
         self.buttons["step"].setText("step")
         self.buttons["step"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.buttons["toggle_play"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         session.run_changed.connect(self._on_run)
         session.playing_changed.connect(self._on_playing)
         self._enable(session.run)
@@ -52,9 +54,13 @@ class StepBar(QWidget):
     def theme_changed(self) -> None:
         """Draw the icons in the theme in use."""
         for name, button in self.buttons.items():
-            shape = ("pause" if self._session.playing else "play") if name == "toggle_play" else name
-            button.setIcon(icons.icon(shape))
-            button.setIconSize(QSize(icons.side(), icons.side()))
+            if name != "toggle_play":
+                button.setIcon(icons.icon(name))
+                button.setIconSize(QSize(icons.side(), icons.side()))
+        play = self.buttons["toggle_play"]
+        play.setText("pause" if self._session.playing else "play")
+        widest = QFontMetrics(theme.current().font("body")).horizontalAdvance("pause")
+        play.setFixedWidth(widest + 2 * theme.GRID + 4)
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self._enable(after)

@@ -14,6 +14,7 @@ import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QFontMetricsF,
     QHelpEvent,
     QMouseEvent,
@@ -28,7 +29,7 @@ from app.questions import AskRow, Question
 from app.selection import Hover, Selection
 from model.readings import Bools, Doubles, RowReading, Run, TokenText
 from views import ink, theme, wording
-from views.panel import Panel
+from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -119,7 +120,7 @@ class TokenStrip(QWidget):
     def arrange(self) -> None:
         """Place the tokens in the width there is."""
         now = theme.current()
-        metrics, small = QFontMetricsF(now.font("formula")), QFontMetricsF(now.font("label"))
+        metrics, small = QFontMetricsF(_font()), QFontMetricsF(now.font("label"))
         pad, gap, line = now.grid(1), now.grid(0.75), metrics.height() + now.grid(0.75)
         left, top = 1.0, 1.0
         self._looks = []
@@ -143,7 +144,7 @@ class TokenStrip(QWidget):
     def line_height(self) -> int:
         """Height of one line of tokens with their positions."""
         now = theme.current()
-        tall = QFontMetricsF(now.font("formula")).height() + now.grid(0.75)
+        tall = QFontMetricsF(_font()).height() + now.grid(0.75)
         return math.ceil(tall + QFontMetricsF(now.font("label")).height() + 3)
 
     def box_of(self, position: int) -> QRectF:
@@ -191,7 +192,7 @@ class TokenStrip(QWidget):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             inset = pen.widthF() / 2
             painter.drawRoundedRect(look.box.adjusted(inset, inset, -inset, -inset), radius, radius)
-        font = now.font("formula")
+        font = _font()
         font.setItalic(token.kind == "special")
         painter.setFont(font)
         hidden = self._weights.size and self.weight_of(position) is None
@@ -280,6 +281,12 @@ class TokenStrip(QWidget):
         return f"{token.text}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
 
 
+def _font() -> QFont:
+    """The type of the tokens; doubled, the smaller one is large enough."""
+    now = theme.current()
+    return now.font("number" if now.projector else "formula")
+
+
 class TokensPanel(Panel):
     """The tokens of the run."""
 
@@ -298,6 +305,8 @@ class TokensPanel(Panel):
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.viewport().setAutoFillBackground(False)
         self.strip.setAutoFillBackground(False)
+        self.cell = plain_label("", "subtitle")
+        self.head_row.addWidget(self.cell)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.area)
@@ -323,6 +332,8 @@ class TokensPanel(Panel):
     def show_selection(self, selection: Selection) -> None:
         """Outline query and key, and keep the query in sight."""
         self.strip.set_selection(selection.query, selection.key)
+        words = [self.strip.describe(selection.query, "query"), self.strip.describe(selection.key, "key")]
+        self.cell.setText(theme.drawable(" → ".join(words), "subtitle"))
         run = self.session.run
         if run is not None and selection.query < min(len(run.tokens), run.length):
             box = self.strip.box_of(selection.query)
@@ -338,13 +349,14 @@ class TokensPanel(Panel):
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.strip.arrange()
-        self.area.setMinimumHeight(self.strip.line_height())
+        self.area.setMinimumHeight(self.strip.line_height() + 2)
         self.updateGeometry()
         self.strip.update()
 
     def sizeHint(self) -> QSize:
-        """One line of tokens and the heading."""
-        return QSize(800, self.minimumSizeHint().height())
+        """One line of tokens, or two where the run has them."""
+        line = self.strip.line_height() + theme.current().grid(0.75)
+        return QSize(800, self.minimumSizeHint().height() + (line if self.strip.minimumHeight() > line else 0))
 
     def _point(self, position: int) -> None:
         now = self.session.selection.now
