@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 HERE = str(Path(__file__).resolve().parent)
 if sys.path[0] != HERE:
     sys.path.insert(0, HERE)  # a folder named model in the current directory must not take the place of ours
+PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
     from app.commands import Shot
-
-PICTURE = Path("ropewalk.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if not display.has_display():
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-        return commands.run_command(["snapshot", str(PICTURE)], take_shot)
-    return show_window()
+    return show_window() if display.has_display() else commands.run_command(["snapshot", str(PICTURE)], take_shot)
 
 
 def show_window() -> int:
@@ -55,9 +53,10 @@ def show_window() -> int:
     window = MainWindow(session)
     window.show()
     QTimer.singleShot(0, session.begin)
-    status = qt.exec()
-    session.close()
-    return status
+    try:
+        return qt.exec()
+    finally:
+        session.close()
 
 
 def take_shot(shot: Shot) -> None:
@@ -72,7 +71,7 @@ def take_shot(shot: Shot) -> None:
 
     qt = QApplication.instance() or QApplication(["ropewalk"])
     take(shot)
-    qt.processEvents()
+    del qt
 
 
 if __name__ == "__main__":

@@ -288,7 +288,8 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
         )
 
     start = trace.at(trace.prefill)
-    rows = 1 if _chunk(checkpoint.config, trace.prefill) else trace.prefill  # a long prompt is measured by one row
+    # running the prompt again takes one slice, so a long one is measured by its last row
+    rows = trace.prefill if 2 * card.parameters * trace.prefill <= 2 * SLICE_FLOPS else 1
     prefill = checked(built(trace.prefill, 0), measure(model, start, asked.layer, rows=rows))
     yield Progress(1, 2, "Checking shapes")
     if trace.length == trace.prefill:

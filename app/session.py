@@ -103,7 +103,8 @@ class Session(QObject):
         self._runs = 0
         self._drawn: tuple[Sampling, ...] = ()
         self._sampling = self.settings.now.sampling
-        self._prompt = ""
+        self._prompt: str | None = None
+        self._start_pending = False
         self._fallbacks: list[str] = []
         self._head_chosen = False
         self._queued_steps = 0
@@ -144,7 +145,7 @@ class Session(QObject):
     @property
     def prompt(self) -> str:
         """The newest prompt that was asked for."""
-        return self._prompt
+        return self._prompt or ""
 
     @property
     def busy(self) -> bool:
@@ -185,7 +186,7 @@ class Session(QObject):
             path,
             device or (card.device if card else self.settings.now.device),
             dtype or (card.dtype if card else self.settings.now.dtype),
-            on_failed=self._fail,
+            on_failed=self._on_open_failed,
         )
 
     def start(self, prompt: str) -> None:
@@ -197,7 +198,8 @@ class Session(QObject):
         self._start(prompt)
 
     def _open(self, path: str | None, device: str, dtype: str, on_failed: Callable[[Failure], None]) -> None:
-        self._stop_stepping()
+        self._leave_play()
+        self._start_pending = self._start_pending or self._jobs.has("run")
         for slot in ("run", "check"):
             self._jobs.cancel(slot)
         name = "the bundled model" if path is None else path
@@ -216,6 +218,12 @@ class Session(QObject):
         if (self.settings.now.device, self.settings.now.dtype) != ("cpu", "float32"):
             self._open(path, "cpu", "float32", on_failed=self._fail)
 
+    def _on_open_failed(self, failure: Failure) -> None:
+        """Stay with the model that is open, and run on it what was asked for meanwhile."""
+        self._fail(failure)
+        if self._start_pending and self._opened is not None and self._prompt is not None:
+            self._start(self._prompt)
+
     def _on_opened(self, opened: Opened, path: str | None) -> None:
         self._opened = opened
         card = opened.card
@@ -223,19 +231,21 @@ class Session(QObject):
         if path is not None:
             self.settings.remember_checkpoint(path)
         self.model_changed.emit(card)
-        if self._prompt:
+        if self._prompt is not None:
             self._start(self._prompt)
 
     def _start(self, prompt: str) -> None:
         self._prompt = prompt
-        self._stop_stepping()
+        self._leave_play()
         self._jobs.cancel("check")
         if self._opened is None:
             if not self._jobs.has("open"):
                 self.begin(prompt=prompt)
             return
         if self._jobs.has("open"):
+            self._start_pending = True
             return
+        self._start_pending = False
         opened, self._runs = self._opened, self._runs + 1
         run_id = self._runs
         now = self.selection.now
@@ -389,7 +399,7 @@ class Session(QObject):
             self._pace.start()
 
     def _on_step_failed(self, failure: Failure) -> None:
-        self._stop_stepping()
+        self._leave_play()
         self._fail(failure)
 
     def _play_on(self) -> None:
@@ -409,9 +419,6 @@ class Session(QObject):
         self._queued_steps = 0
         self.pause()
         self._jobs.cancel("step")
-
-    def _stop_stepping(self) -> None:
-        self._leave_play()
 
     def _set_playing(self, playing: bool) -> None:
         if playing != self._playing:
@@ -457,6 +464,7 @@ class Session(QObject):
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
         self._jobs.cancel_shown()
         self._leave_play()
+        self._start_pending = False
         for slot in ("open", "run"):
             self._jobs.cancel(slot)
 

@@ -76,6 +76,8 @@ class FakeEngine:
         except GeneratorExit:
             self.closed.append(prompt)
             raise
+        if not prompt:
+            raise PromptError("The prompt is empty.")
         if len(prompt) > CONFIG.max_position:
             raise PromptError(f"The prompt has {len(prompt)} tokens, but the model takes 64.", "folded")
         tokens = tuple(TokenText(ord(letter), letter) for letter in prompt)
@@ -146,3 +148,19 @@ def running(qtbot: QtBot, session: Session) -> Session:
     with qtbot.waitSignal(session.settled):
         session.begin(prompt="abc")
     return session
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint folder."""
+    from .tiny_checkpoint import write_checkpoint
+
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def wordless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint folder without a tokenizer."""
+    from .tiny_checkpoint import write_checkpoint
+
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "wordless", tokenizer=False)

@@ -51,13 +51,11 @@ def settle(qtbot: QtBot, session: Session, *calls: Any) -> None:
 def test_the_first_start_opens_the_bundled_model_and_runs_a_prompt_that_repeats(
     qtbot: QtBot, session: Session, engine: FakeEngine
 ) -> None:
-    engine_calls = engine.calls
-    session._prompt = ""
     with qtbot.waitSignal(session.model_changed):
         session.begin()
     qtbot.waitUntil(lambda: not session.busy)
-    assert engine_calls[0] == "open None cpu float32"
-    assert engine_calls[1] == f"run {DEFAULT_PROMPT} 1 None"
+    assert engine.calls[0] == "open None cpu float32"
+    assert engine.calls[1] == f"run {DEFAULT_PROMPT} 1 None"
     half = DEFAULT_PROMPT[: len(DEFAULT_PROMPT) // 2].strip()
     assert DEFAULT_PROMPT.count(half) == 2
 
@@ -160,6 +158,25 @@ def test_a_device_that_is_not_there_leaves_everything_as_it_was(qtbot: QtBot, ru
     assert running.run is before
     assert running.model is card
     assert watch.failures == [("There is no cuda here; the devices are cpu.", "")]
+
+
+def test_a_prompt_typed_while_a_model_fails_to_open_runs_on_the_old_one(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    settle(qtbot, running, lambda: running.open(None, device="cuda"), lambda: running.start("meanwhile"))
+    assert text(running) == "meanwhile"
+    engine.gate.shut()
+    running.start("before")
+    assert engine.gate.reached.wait(10)
+    settle(qtbot, running, lambda: running.open(None, device="cuda"), engine.gate.open.set)
+    assert text(running) == "before"
+
+
+def test_a_start_with_an_empty_prompt_says_so(qtbot: QtBot, session: Session) -> None:
+    watch = Watch(session)
+    settle(qtbot, session, lambda: session.begin(prompt=""))
+    assert "empty" in watch.failures[0][0]
+    assert session.run is None
 
 
 def test_cancel_in_the_middle_of_a_run(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:

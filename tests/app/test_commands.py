@@ -1,0 +1,277 @@
+"""The command line from what is typed to what is printed, on a tiny real checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import safe_open
+
+from app import commands
+from app.commands import Shot, run_command
+from model.errors import Cancelled
+from model.progress import Progress
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def shots() -> list[Shot]:
+    """The pictures that were asked for."""
+    return []
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], shots: list[Shot]) -> Run:
+    """Run a command; returns its exit status, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        status = run_command([str(argument) for argument in arguments], shots.append)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def one_sentence(err: str) -> bool:
+    return err.count("\n") == 1 and err.rstrip().endswith(".")
+
+
+# info, ledger ---------------------------------------------------------------------------------------------------------
+
+
+def test_info_as_text(run: Run, tiny: Path) -> None:
+    status, out, err = run("info", tiny)
+    assert (status, err) == (0, "")
+    assert "4 query, 2 kv, 8 wide" in out
+    assert "base 10000, half pairs" in out
+
+
+def test_info_as_json(run: Run, tiny: Path) -> None:
+    status, out, _ = run("info", tiny, "--json", "--dtype", "bfloat16")
+    data = json.loads(out)
+    assert status == 0
+    assert data["weight_bytes"] == 2 * data["parameters"]
+    assert data["kv_bytes_per_token"] == 2 * 2 * 2 * 8 * 2  # 2 · L · Hkv · Dh · 2 bytes
+    assert data["config"]["kv_heads"] == 2
+    assert data["parameters_by_part"]["embedding"] == 256 * 32
+
+
+def test_ledger_as_text_and_json(run: Run, tiny: Path) -> None:
+    status, out, _ = run("ledger", tiny, "--tokens", 5, "--past", 7, "--batch", 2, "--layer", 1)
+    assert status == 0
+    assert "B 2, T 5, P 7, S 12" in out
+    assert "2×4×5×12" in out
+    status, out, _ = run("ledger", tiny, "--tokens", 5, "--past", 7, "--batch", 2, "--json")
+    data = json.loads(out)
+    assert (data["tokens"], data["past"], data["batch"]) == (5, 7, 2)
+    assert [2, 4, 5, 12] in [entry["shape"] for entry in data["entries"]]
+
+
+def test_ledger_beyond_the_model_is_a_sentence(run: Run, tiny: Path) -> None:
+    for arguments in (["--layer", 2], ["--tokens", 65]):
+        status, out, err = run("ledger", tiny, *arguments)
+        assert (status, out) == (1, "")
+        assert one_sentence(err)
+
+
+# capture, generate, heads ---------------------------------------------------------------------------------------------
+
+
+def test_capture_writes_what_was_run(run: Run, tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.safetensors"
+    status, printed, _ = run("capture", tiny, "--prompt", "abcabc", "--steps", 2, "--pattern", "--out", out)
+    assert status == 0
+    assert "8 rows (6 of the prompt)" in printed
+    with safe_open(str(out), framework="np") as file:
+        names = set(file.keys())
+        assert file.get_tensor("blocks.1.attn.hook_rot_q").shape == (1, 4, 8, 8)
+        assert file.get_tensor("blocks.1.attn.hook_v").shape == (1, 2, 8, 8)
+        assert file.get_tensor("blocks.0.attn.lse").shape == (1, 4, 8)
+        assert file.get_tensor("blocks.0.attn.hook_pattern").shape == (1, 4, 8, 8)
+        assert file.get_tensor("logits").shape == (1, 8, 256)
+    assert {"blocks.0.attn.hook_q", "blocks.0.attn.hook_k", "blocks.0.attn.hook_attn_scores", "tokens"} <= names
+
+
+def test_capture_of_ids_with_the_last_logits(run: Run, tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.safetensors"
+    assert run("capture", tiny, "--ids", "1,2,3", "--logits", "last", "--out", out)[0] == 0
+    with safe_open(str(out), framework="np") as file:
+        assert file.get_tensor("tokens").tolist() == [[1, 2, 3]]
+        assert file.get_tensor("logits").shape == (1, 1, 256)
+        assert "blocks.0.attn.hook_pattern" not in set(file.keys())
+
+
+def test_capture_to_nowhere_is_refused_before_anything_is_computed(run: Run, tmp_path: Path) -> None:
+    for out in (tmp_path / "missing" / "run.safetensors", tmp_path):
+        status, _, err = run("capture", "/no/checkpoint", "--ids", "1", "--out", out)
+        assert status == 1
+        assert str(out) in err
+        assert one_sentence(err)
+
+
+def test_generate_continues_and_the_seed_decides(run: Run, tiny: Path) -> None:
+    def generated(*more: object) -> dict[str, Any]:
+        status, out, _ = run("generate", tiny, "--prompt", "abc", "--steps", 6, "--json", *more)
+        assert status == 0
+        data: dict[str, Any] = json.loads(out)
+        return data
+
+    greedy = generated()
+    assert len(greedy["ids"]) == 6
+    assert greedy["ids"] == generated()["ids"]
+    drawn = generated("--temperature", 2, "--top-k", 50, "--top-p", 0.9, "--seed", 1)
+    assert drawn["ids"] == generated("--temperature", 2, "--top-k", 50, "--top-p", 0.9, "--seed", 1)["ids"]
+    assert drawn["ids"] != generated("--temperature", 2, "--top-k", 50, "--top-p", 0.9, "--seed", 2)["ids"]
+    status, out, _ = run("generate", tiny, "--prompt", "abc", "--steps", 2)
+    assert status == 0
+    assert out.startswith("abc")
+
+
+@pytest.mark.parametrize(
+    "bad", [["--temperature", "-1"], ["--top-k", "-2"], ["--top-p", "0"], ["--seed", "-1"], ["--temperature", "nan"]]
+)
+def test_generate_refuses_bad_sampling(run: Run, tiny: Path, bad: list[str]) -> None:
+    status, _, err = run("generate", tiny, "--prompt", "abc", "--steps", 1, *bad)
+    assert status == 1
+    assert one_sentence(err)
+
+
+def test_heads_of_a_repeat_have_an_induction_score(run: Run, tiny: Path) -> None:
+    status, out, _ = run("heads", tiny, "--repeat", 12, "--seed", 3, "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert data["tokens"] == 24
+    assert set(data["scores"]) == {"previous", "sink", "induction", "entropy"}
+    best = data["best"]["induction"]
+    layer, head = int(best["head"][1]), int(best["head"][3])
+    assert data["scores"]["induction"][layer][head] == best["score"]
+    assert run("heads", tiny, "--repeat", 12, "--seed", 3, "--json")[1] == out
+    assert run("heads", tiny, "--repeat", 12, "--seed", 4, "--json")[1] != out
+
+
+def test_heads_of_a_prompt_say_what_is_not_defined(run: Run, tiny: Path) -> None:
+    status, out, _ = run("heads", tiny, "--prompt", "abcd")
+    assert status == 0
+    assert "L1H3" in out
+    assert "induction: not defined" in out
+
+
+# snapshot -------------------------------------------------------------------------------------------------------------
+
+
+def test_snapshot_hands_over_everything_it_was_told(run: Run, shots: list[Shot], tmp_path: Path) -> None:
+    out = tmp_path / "window.png"
+    typed = f"snapshot {out} PATH --prompt hello --size 1280x800 --theme light --projector --steps 3 --panel heads"
+    status, printed, _ = run(*typed.split(), "--select", "L1H3 q=4 k=2", "--device", "cuda", "--dtype", "float16")
+    assert status == 0
+    assert printed.strip() == str(out)
+    select = (("layer", 1), ("head", 3), ("query", 4), ("key", 2))
+    assert shots == [Shot(out, "PATH", "cuda", "float16", "hello", 1280, 800, "light", True, select, 3, "heads")]
+
+
+def test_snapshot_of_the_bundled_model_by_default(run: Run, shots: list[Shot], tmp_path: Path) -> None:
+    assert run("snapshot", tmp_path / "a.png")[0] == 0
+    assert shots == [Shot(tmp_path / "a.png")]
+
+
+# what goes wrong ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "nonsense",
+        "ledger --tokens 0",
+        "ledger --past -1",
+        "capture --out x",
+        "capture --prompt a --ids 1 --out x",
+        "capture --ids 1,b --out x",
+        "generate --prompt a",
+        "heads",
+        "snapshot",
+        "snapshot a.png --size big",
+        "snapshot a.png --size 10x10",
+        "snapshot a.png --select Q9",
+        "snapshot a.png --panel nothing",
+        "snapshot a.png --theme pink",
+    ],
+)
+def test_wrong_usage_is_2(run: Run, typed: str) -> None:
+    status, out, err = run(*typed.split())
+    assert (status, out) == (2, "")
+    assert "usage: ropewalk" in err
+
+
+def test_help_is_0(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    for name in ("info", "ledger", "capture", "generate", "heads", "snapshot", "train"):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["info", "/nothing-here"],
+        ["info", "TINY", "--device", "warp"],
+        ["info", "TINY", "--dtype", "float7"],
+        ["heads", "TINY", "--prompt", ""],
+        ["heads", "TINY", "--repeat", "40"],
+        ["generate", "TINY", "--prompt", "a", "--steps", "99"],
+        ["generate", "TINY", "--prompt", "\ud800", "--steps", "1"],
+        ["capture", "TINY", "--ids", "999", "--out", "x"],
+        ["train", "--text", "/nothing-here", "--out", "x"],
+        ["train", "--text", "/nothing-here", "--out", "x", "--device", "cuda"],
+    ],
+)
+def test_an_error_is_one_sentence_and_1(
+    run: Run, tiny: Path, typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(*(str(tiny) if word == "TINY" else word for word in typed))
+    assert (status, out) == (1, "")
+    assert one_sentence(err)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Cancelled()])
+def test_ctrl_c_says_so_and_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def interrupted(*_: object) -> Generator[Progress, None, None]:
+        yield Progress(0, 1, "Reading")
+        raise error
+
+    monkeypatch.setattr("app.engine.open_model", interrupted)
+    assert run("info") == (130, "", "Cancelled.\n")
+
+
+def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "/big")
+
+    monkeypatch.setattr("app.engine.open_model", full)
+    status, _, err = run("info")
+    assert (status, err) == (1, "No space left on device: /big could not be used.\n")
+
+
+def test_progress_is_one_line_that_goes_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> Generator[Progress, None, int]:
+        for done in range(3):
+            yield Progress(done, 3, "Working")
+        return 5
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert commands._finished(work()) == 5
+    err = capsys.readouterr().err
+    assert "[########................] 1/3 Working" in err
+    assert err.endswith("\r\x1b[K")
+    assert "\n" not in err
+
+
+def test_no_number_that_json_lacks() -> None:
+    assert commands._plain({"a": [float("nan"), (1.5, float("inf"))], "b": "x"}) == {"a": [None, [1.5, None]], "b": "x"}

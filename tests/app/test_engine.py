@@ -1,0 +1,222 @@
+"""The engine on a tiny real checkpoint: runs, steps, branches, and every question a panel may ask."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app import engine
+from app.door import Engine, Held, Opened
+from app.questions import (
+    AskAtlas,
+    AskCache,
+    AskCell,
+    AskCheck,
+    AskHead,
+    AskLedger,
+    AskNextToken,
+    AskPlanes,
+    AskRow,
+    Question,
+)
+from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
+from model.progress import Progress, finished
+from model.readings import Sampling
+from model.trace_file import load_trace
+
+
+@pytest.fixture(scope="module")
+def opened(tiny: Path) -> Opened:
+    """The tiny checkpoint."""
+    return finished(engine.open_model(str(tiny), "cpu", "float32"))
+
+
+@pytest.fixture(scope="module")
+def held(opened: Opened) -> Held:
+    """A run of twelve tokens."""
+    return finished(engine.run(opened, "abcdefabcdef", 7))
+
+
+def ask(held: Held, question: Question) -> Any:
+    return finished(engine.answer(held, question))
+
+
+def test_the_module_is_what_the_session_expects() -> None:
+    module: Engine = engine
+    assert module is engine
+
+
+def test_a_model_is_described(opened: Opened, tiny: Path) -> None:
+    card = opened.card
+    assert (card.path, card.device, card.dtype, card.family) == (str(tiny), "cpu", "float32", "qwen3")
+    assert card.weight_bytes == 4 * card.parameters
+    assert card.has_tokenizer
+    assert opened.devices[0] == "cpu"
+
+
+def test_a_run_is_described(held: Held) -> None:
+    run = held.run
+    assert (run.run_id, run.length, run.prefill, run.newest, run.first_logit_row) == (7, 12, 12, 12, 0)
+    assert "".join(token.text for token in run.tokens) == "abcdefabcdef"
+    assert run.trace_bytes == held.trace.kept_bytes
+    assert run.seconds > 0
+
+
+def test_the_first_cell_is_the_head_with_the_clearest_stripe(held: Held) -> None:
+    atlas = ask(held, AskAtlas())
+    layer, head, query, key = held.cell
+    assert atlas.scores["induction"][layer, head] == np.max(atlas.scores["induction"])
+    assert query == 11
+    assert key == int(np.argmax(ask(held, AskRow(layer, head, query)).weights))
+
+
+def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: Opened) -> None:
+    assert finished(engine.run(opened, "abc", 1, (1, 2))).cell[:2] == (1, 2)
+    assert finished(engine.run(opened, "abc", 1, (9, 2))).cell[:2] == (0, 0)
+    assert finished(engine.run(opened, "a", 1)).cell == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "error", "words"),
+    [
+        ("", PromptError, "empty"),
+        ("x" * 70, PromptError, "70 tokens.*64.*6 shorter"),
+        ("\ud800", TokenizerError, "surrogate"),
+        ([], PromptError, "empty"),
+        ([1, 9999], PromptError, "9999"),
+        ([-1], PromptError, "-1"),
+    ],
+)
+def test_a_prompt_that_cannot_be_run_is_a_sentence(
+    opened: Opened, prompt: str | list[int], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        finished(engine.run(opened, prompt, 1))
+
+
+def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
+    opened = finished(engine.open_model(str(wordless), "cpu", "float32"))
+    assert not opened.card.has_tokenizer
+    held = finished(engine.run(opened, "3, 1 2", 1))
+    assert [token.id for token in held.run.tokens] == [3, 1, 2]
+    assert [token.text for token in held.run.tokens] == ["#3", "#1", "#2"]
+    assert engine.text_of(opened, [3, 1]) == "3 1"
+    with pytest.raises(PromptError, match="no tokenizer"):
+        finished(engine.run(opened, "hello", 1))
+
+
+def test_a_device_or_a_path_that_is_not_there(tiny: Path) -> None:
+    with pytest.raises(DeviceError, match="cpu"):
+        finished(engine.open_model(str(tiny), "warp", "float32"))
+    with pytest.raises(DeviceError, match="float32"):
+        finished(engine.open_model(str(tiny), "cpu", "float7"))
+    with pytest.raises(CheckpointError, match="nothing-here"):
+        finished(engine.open_model("/nothing-here", "cpu", "float32"))
+
+
+def test_steps_grow_the_run_and_an_earlier_step_branches(held: Held) -> None:
+    longer = finished(engine.step(held, 3, Sampling()))
+    assert (longer.run.length, longer.run.newest, longer.run.prefill) == (15, 15, 12)
+    assert longer.trace.length == 15
+    assert held.trace.length == 12
+    at_thirteen = Held(_with_length(longer, 13).run, longer.opened, longer.trace)
+    branch = finished(engine.step(at_thirteen, 1, Sampling(temperature=50.0, seed=3)))
+    assert branch.run.length == 14
+    assert [token.id for token in branch.run.tokens[:13]] == [token.id for token in longer.run.tokens[:13]]
+    same = finished(engine.step(at_thirteen, 2, Sampling()))
+    assert [token.id for token in same.run.tokens] == [token.id for token in longer.run.tokens]
+
+
+def _with_length(held: Held, length: int) -> Held:
+    from dataclasses import replace
+
+    return replace(held, run=replace(held.run, length=length))
+
+
+def test_no_step_past_the_last_position(held: Held) -> None:
+    with pytest.raises(PromptError, match="64"):
+        finished(engine.step(held, 53, Sampling()))
+
+
+def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: Opened) -> None:
+    points = list(engine.run(opened, "abc", 1))
+    assert all(isinstance(point, Progress) for point in points)
+    assert len(points) >= 2
+    steps = list(engine.step(finished(engine.run(opened, "abc", 1)), 2, Sampling()))
+    assert {point.total for point in steps} == {2}
+
+
+def test_a_prompt_in_chunks_gives_the_same_run(opened: Opened, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_chunk", lambda config, tokens: 5)
+    chunked = finished(engine.run(opened, "abcdefabcdef", 7))
+    for layer, head in ((0, 0), (1, 3)):
+        one, other = (ask(run, AskHead(layer, head)).weights.values for run in (held, chunked))
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_every_question_is_answered_about_the_rows_in_view(held: Held) -> None:
+    longer = finished(engine.step(held, 2, Sampling()))
+    view = _with_length(longer, 13)
+    assert ask(view, AskHead(1, 2)).weights.rows == (0, 13)
+    assert ask(view, AskAtlas(8)).thumbnails.shape[:2] == (2, 4)
+    row = ask(view, AskRow(1, 2, 12))
+    assert row.weights.shape == (13,)
+    assert math.isclose(float(row.weights.sum()), 1.0, abs_tol=1e-5)
+    assert ask(view, AskCell(1, 2, 12, 4)).weight == pytest.approx(float(row.weights[4]), abs=1e-9)
+    planes = ask(view, AskPlanes(1, 2, 12, 4))
+    assert float(planes.shares.sum()) + planes.rest == pytest.approx(planes.scaled, abs=1e-6)
+    assert ask(view, AskCache()).length == 13
+    following = ask(view, AskNextToken(11, 5, Sampling()))
+    assert len(following.candidates) == 5
+    assert following.actual is not None
+    assert following.actual.token.id == longer.run.tokens[12].id
+    assert not following.replayed
+    prefill, decode = ask(view, AskLedger(1))
+    assert (prefill.tokens, prefill.past) == (12, 0)
+    assert (decode.tokens, decode.past) == (1, 12)
+    for ledger in (prefill, decode):
+        assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
+    assert ask(held, AskLedger(0))[1] is None
+
+
+def test_the_candidates_show_their_text(held: Held) -> None:
+    reading = ask(held, AskNextToken(11, 3, Sampling()))
+    assert all(not candidate.token.text.startswith("#") for candidate in reading.candidates)
+
+
+def test_cached_and_full_logits_agree(held: Held) -> None:
+    for steps in (0, 1, 20):
+        run = held if steps == 0 else finished(engine.step(held, steps, Sampling()))
+        check = ask(run, AskCheck())
+        assert check.rows == 12 + steps
+        assert check.holds
+        assert check.difference < 1e-4
+        assert check.explained == ""
+
+
+def test_a_broken_cache_is_found_out(held: Held) -> None:
+    longer = finished(engine.step(held, 1, Sampling()))
+    broken = finished(engine.step(held, 1, Sampling()))
+    broken.trace.keys[0].tensor[:, :, 0] += 1.0
+    assert not ask(finished(engine.step(broken, 1, Sampling())), AskCheck()).holds
+    assert longer.run.length == 13
+
+
+def test_half_precision_runs(tiny: Path) -> None:
+    opened = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
+    held = finished(engine.step(finished(engine.run(opened, "abcabc", 1)), 3, Sampling()))
+    assert ask(held, AskCheck()).holds
+    assert ask(held, AskPlanes(0, 0, 5, 2)).approximate
+    assert ask(held, AskHead(0, 0)).weights.values.dtype == np.float32
+
+
+def test_a_run_is_saved_as_it_is_in_view(held: Held, tmp_path: Path) -> None:
+    longer = finished(engine.step(held, 2, Sampling()))
+    engine.save(_with_length(longer, 13), tmp_path / "run.safetensors", pattern=True)
+    back = load_trace(tmp_path / "run.safetensors")
+    assert back.trace.length == 13
+    assert back.strings == (*"abcdefabcdef", longer.run.tokens[12].text)

@@ -1,0 +1,102 @@
+"""The program as it is started: in its own process, from anywhere, with and without a display."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import main as program
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def start(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run main.py in a process of its own."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), *arguments],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def python(code: str, cwd: Path = ROOT) -> str:
+    """Run some code in a fresh interpreter and return what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_the_root_is_short() -> None:
+    assert len((ROOT / "main.py").read_text(encoding="utf-8").splitlines()) < 80
+
+
+def test_importing_app_and_views_leaves_torch_out() -> None:
+    code = (
+        "import importlib, pkgutil, sys, app, views\n"
+        "for package in (app, views):\n"
+        "    for found in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
+        "        if found.name != 'app.engine':\n"
+        "            importlib.import_module(found.name)\n"
+        "print('torch' in sys.modules)"
+    )
+    assert python(code) == "False"
+
+
+def test_the_command_line_knows_no_qt_until_it_draws() -> None:
+    code = "import main, sys; main.main(['--help']); print('PySide6.QtGui' in sys.modules)"
+    assert python(code).endswith("False")
+
+
+def test_threads_wait_without_spinning_unless_told_otherwise() -> None:
+    code = "import main, os; main.main(['--help']); print(os.environ['OMP_WAIT_POLICY'])"
+    assert python(f"import os; os.environ.pop('OMP_WAIT_POLICY', None); {code}").endswith("passive")
+    assert python(f"import os; os.environ['OMP_WAIT_POLICY'] = 'active'; {code}").endswith("active")
+
+
+def test_a_learners_own_folders_do_not_shadow_ours(tmp_path: Path) -> None:
+    for name in ("model", "app", "views"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('shadowed')", encoding="utf-8")
+    done = start("--help", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    code = f"import sys; sys.path.append({str(ROOT)!r}); import main; sys.exit(main.main(['--help']))"
+    assert "usage: ropewalk" in python(code, cwd=tmp_path)
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    shell = f"'{sys.executable}' '{ROOT / 'main.py'}' --help; true"
+    quiet = subprocess.run(f"({shell}) 2>err | true", shell=True, cwd=tmp_path, check=False, timeout=60)
+    assert quiet.returncode == 0
+    assert (tmp_path / "err").read_text(encoding="utf-8") == ""
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr("app.display.is_loadable", lambda name: name != "libEGL.so.1")
+    monkeypatch.setattr("app.display.missing.__defaults__", (lambda name: name != "libEGL.so.1",))
+    assert program.main([]) == 1
+    assert "apt install libegl1" in capsys.readouterr().err
+    assert program.main(["snapshot", "never.png"]) == 1
+    assert "libEGL.so.1" in capsys.readouterr().err
+    assert not Path("never.png").exists()
+
+
+def test_without_a_display_the_window_is_drawn_into_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    taken: list[Path] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setattr(program, "take_shot", lambda shot: taken.append(shot.out))
+    assert program.main([]) == 0
+    said = capsys.readouterr()
+    assert taken == [Path("ropewalk.png")]
+    assert str(tmp_path / "ropewalk.png") in said.err
+    assert said.err.count("\n") == 1
