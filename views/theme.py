@@ -321,9 +321,8 @@ QLineEdit {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
 QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ background: transparent; border: none;
   padding: 0 {pad}px; }}
 QWidget[bar="yes"] QLineEdit {{ background: {t.panel.name()}; }}
-QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus {{ border: 1px solid {t.accent.name()}; }}
+QLineEdit:focus, QAbstractSpinBox:focus {{ border: 1px solid {t.accent.name()}; }}
 QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ width: 0; border: none; }}
-QComboBox::drop-down {{ border: none; width: {2 * GRID}px; }}
 QPushButton, QToolButton {{ background: transparent; border: 1px solid transparent; border-radius: {pad}px;
   padding: {pad}px {GRID}px; color: {t.text.name()}; }}
 QPushButton {{ background: {t.hover.name()}; }}
