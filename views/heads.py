@@ -493,6 +493,7 @@ class HeadsPanel(Panel):
         self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.sort_box = QComboBox()
         self.sort_box.setAccessibleName("Sort heads by")
+        self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.sort_box.currentTextChanged.connect(self._sort)
         self.head_row.addWidget(self.sort_box)
