@@ -108,7 +108,7 @@ class Theme:
 
     def ink_on(self, ground: QColor) -> QColor:
         """Black or white, whichever can be read on a colour."""
-        dark, light = QColor("#0b0d12"), QColor("#ffffff")
+        dark, light = QColor("#000000"), QColor("#ffffff")
         return dark if contrast(dark, ground) >= contrast(light, ground) else light
 
 

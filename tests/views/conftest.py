@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.views.fake_session import FakeSession
@@ -35,7 +35,9 @@ def running(session: FakeSession) -> FakeSession:
 @pytest.fixture(autouse=True)
 def dark(qtbot: QtBot) -> None:
     """Begin every test with the dark theme."""
-    theme.apply("dark")
+    app = QApplication.instance()
+    if theme.current() is not theme.themed("dark") or not (isinstance(app, QApplication) and app.styleSheet()):
+        theme.apply("dark")
 
 
 @pytest.fixture
