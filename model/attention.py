@@ -68,7 +68,7 @@ class Call:
     rotations
         For each layer, the (cos, sin) of its rotary rule, [B, T, F] each, or None.
     padding
-        [B, S] bool, True for a real token; None when all are.
+        [B, S] bool, True for a real token, or more columns than there are keys; None when all are real.
     """
 
     past: int
@@ -174,7 +174,8 @@ def _guard(query: Tensor, key: Tensor, value: Tensor, causal: bool, mask: Tensor
         )
     if query.numel() == 0 or key.numel() == 0:
         raise AttentionError(
-            f"There are {query.shape[2]} queries and {key.shape[2]} keys, but attention needs at least one of each."
+            f"There are {query.shape[2]} queries and {key.shape[2]} keys in a batch of {query.shape[0]}, but attention "
+            "needs at least one of each."
         )
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise AttentionError(
@@ -461,8 +462,11 @@ class Attention(nn.Module):
             q, k = self._rotated(*self._normed(q, k), call)
         if call.cache is not None:
             k, v = call.cache.append(self.layer, k, v)  # [B, Hkv, S, Dh]
+        if self.rule.kv_map is not None:
+            k, v = k[:, self.rule.kv_map], v[:, self.rule.kv_map]  # [B, H, S, Dh]
+        padding = None if call.padding is None else call.padding[:, : k.shape[2]]
         attend = BRANCHES[call.branch]
-        result = attend(q, k, v, self.rule, past=call.past, padding=call.padding, sinks=self.sinks)
+        result = attend(q, k, v, self.rule, past=call.past, padding=padding, sinks=self.sinks)
         self._record(result)
         z = self.hook_z(result.out)  # [B, H, T, Dh]
         if self.hook_result.is_watched:

@@ -291,7 +291,7 @@ class Decoder(nn.Module):
             length = past + tokens if positions.is_meta else self._length_of(positions, batch, tokens)
         length = max(length, reach)
         self.config.check_position(length - 1)
-        if padding is not None and padding.shape != (batch, past + tokens):
+        if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
             raise ShapeError(
                 f"The padding mask has shape {tuple(padding.shape)}, but batch and keys are ({batch}, {past + tokens})."
             )
@@ -373,15 +373,16 @@ class Decoder(nn.Module):
 
     def _rotary_of(self, layer: int) -> Rotary | None:
         rope = self.config.rope_of(layer)
-        return next((rotary for rotary in self._rotaries if rotary.rope == rope), None)
+        return next((rotary for rotary in self.rotary_rules if rotary.rope == rope), None)
 
     @property
-    def _rotaries(self) -> list[Rotary]:
+    def rotary_rules(self) -> list[Rotary]:
+        """The tables of the different rotary rules, each once."""
         return [module for module in self.rotaries if isinstance(module, Rotary)]
 
     def _rotations(self, positions: Tensor, length: int) -> tuple[tuple[Tensor, Tensor] | None, ...]:
         """The (cos, sin) of each layer, looked up once for each rule."""
-        looked_up = {rotary.rope: rotary(positions, length) for rotary in self._rotaries}
+        looked_up = {rotary.rope: rotary(positions, length) for rotary in self.rotary_rules}
         rules = [self.config.rope_of(layer) for layer in range(self.config.layers)]
         return tuple(None if rope is None else looked_up[rope] for rope in rules)
 

@@ -60,6 +60,18 @@ class TrainingError(RopewalkError):
     """A training run that cannot start or go on."""
 
 
+class ExperimentError(RopewalkError):
+    """An experiment that names something the model does not have."""
+
+
+class LessonError(RopewalkError):
+    """A lesson file, or an expression in one, that cannot be used."""
+
+
+class ChallengeError(RopewalkError):
+    """A build challenge that cannot be run: no such challenge, no such file."""
+
+
 class Cancelled(RopewalkError):
     """The person cancelled; nothing is wrong."""
 

@@ -9,7 +9,8 @@ Letters: F = d_rot/2 planes; the features past d_rot pass through unturned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -182,7 +183,7 @@ class Rotary(nn.Module):
     Parameters
     ----------
     rope
-        The rule.
+        The rule of the model; ``turns`` is the one in force, another one only inside :meth:`turning_by`.
     width
         d_rot.
     limit
@@ -195,6 +196,7 @@ class Rotary(nn.Module):
     def __init__(self, rope: RopeConfig, width: int, limit: int) -> None:
         super().__init__()
         self.rope = rope
+        self.turns = rope
         self.width = width
         self.limit = limit
         rows = min(TABLE_ROWS, limit)
@@ -217,7 +219,7 @@ class Rotary(nn.Module):
         cos, sin
             [B, T, F] float32.
         """
-        if self.rope.depends_on_length:
+        if self.turns.depends_on_length:
             return self._angles(positions, length)
         if length > self.cos.shape[0] or self.cos.device != positions.device:
             self._rebuild(positions.device, max(length, self.cos.shape[0]))
@@ -225,11 +227,22 @@ class Rotary(nn.Module):
 
     def segment(self, start: int, stop: int, length: int) -> RotationSegment:
         """Describe what rows ``start`` to ``stop`` were turned by in a call that reached ``length``."""
-        theta, factor = frequencies(self.rope, self.width, length)
+        theta, factor = frequencies(self.turns, self.width, length)
         return RotationSegment(start, stop, tuple(theta.tolist()), factor)
 
+    @contextmanager
+    def turning_by(self, rope: RopeConfig) -> Iterator[None]:
+        """Use another rule for a while."""
+        kept = self.turns, self.cos, self.sin
+        self.turns = rope
+        self._rebuild(self.cos.device, min(TABLE_ROWS, self.limit))
+        try:
+            yield
+        finally:
+            self.turns, self.cos, self.sin = kept
+
     def _angles(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        theta, factor = frequencies(self.rope, self.width, length)
+        theta, factor = frequencies(self.turns, self.width, length)
         angles = positions[..., None].float() * theta.to(positions.device)  # [..., F]
         return angles.cos() * factor, angles.sin() * factor
 

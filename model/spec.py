@@ -45,6 +45,8 @@ class AttentionSpec:
         One logit per query head that takes part in the softmax without a key, or None.
     rotary_width, pairing, segments
         d_rot (0 where the layer does not rotate), which features make a plane, and the frequencies used.
+    kv_map
+        The kv head that each query head was made to read, None for the grouping of the model.
     experiments
         Names of the interventions that were active.
     """
@@ -61,11 +63,12 @@ class AttentionSpec:
     rotary_width: int = 0
     pairing: Pairing = "half"
     segments: tuple[RotationSegment, ...] = ()
+    kv_map: tuple[int, ...] | None = None
     experiments: tuple[str, ...] = ()
 
     def kv_head_of(self, head: int) -> int:
         """The kv head that query head ``head`` reads."""
-        return head // (self.heads // self.kv_heads)
+        return head // (self.heads // self.kv_heads) if self.kv_map is None else self.kv_map[head]
 
     def segment_of(self, row: int) -> RotationSegment | None:
         """The rotation that row ``row`` of the run was given, None where the layer does not rotate."""

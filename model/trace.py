@@ -18,6 +18,8 @@ from model.cache import KvCache, Rows
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
 from model.errors import PromptError, TraceError
+from model.experiments import Experiment, check_experiments
+from model.intervention import changed_block, changed_rule, turned
 from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Progress, Steps, finished
@@ -51,6 +53,10 @@ class Trace:
         Rows the prompt gave; later rows were decoded one at a time.
     logits
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
+    experiments
+        What was changed in the model while it ran.
+    earlier
+        The run one step before, kept only where an experiment lets a new token change earlier rows.
     """
 
     run_id: int
@@ -67,6 +73,8 @@ class Trace:
     logits: Rows | None
     first_logit_row: int
     branch: Branch = "fused"
+    experiments: tuple[Experiment, ...] = ()
+    earlier: Trace | None = None
 
     @property
     def length(self) -> int:
@@ -99,6 +107,10 @@ class Trace:
         """
         if not self.prefill <= length <= self.length:
             raise TraceError(f"Row {length} was asked for, but this run has rows from {self.prefill} to {self.length}.")
+        if length == self.length:
+            return self
+        if self.earlier is not None:
+            return self.earlier.at(length)
         kept = max(0, length - self.first_logit_row)
         return replace(
             self,
@@ -156,6 +168,7 @@ def capture(
     positions: Tensor | None = None,
     padding: Tensor | None = None,
     branch: Branch = "fused",
+    experiments: Sequence[Experiment] = (),
 ) -> Trace:
     """Run a prompt and keep what is needed to look at every head of it.
 
@@ -167,6 +180,13 @@ def capture(
         Whose logits to keep: ``all`` rows, the ``last``, or ``none``. By default all up to 1,024 tokens.
     positions, padding, branch
         As in :meth:`model.decoder.Decoder.forward`.
+    experiments
+        What to change in the model meanwhile; an order of tokens is applied to the ids by the caller.
+
+    Raises
+    ------
+    PromptError, PositionError, ExperimentError
+        When the prompt is empty or too long, or an experiment names what the model does not have.
 
     Examples
     --------
@@ -174,7 +194,16 @@ def capture(
     >>> trace = capture(checkpoint.model, checkpoint.tokenizer.encode("to be or not to be"))
     >>> lens.weights(trace, layer=1, head=3).shape
     """
-    steps = capture_steps(model, ids, run_id=run_id, logits=logits, positions=positions, padding=padding, branch=branch)
+    steps = capture_steps(
+        model,
+        ids,
+        run_id=run_id,
+        logits=logits,
+        positions=positions,
+        padding=padding,
+        branch=branch,
+        experiments=experiments,
+    )
     return finished(steps)
 
 
@@ -187,13 +216,17 @@ def capture_steps(
     positions: Tensor | None = None,
     padding: Tensor | None = None,
     branch: Branch = "fused",
+    experiments: Sequence[Experiment] = (),
     chunk: int = 0,
 ) -> Steps[Trace]:
     """Do what :func:`capture` does, pausing after every layer.
 
     ``chunk`` > 0 runs the prompt in pieces of so many rows against the cache.
     """
+    check_experiments(experiments, model.config)
     inputs = _as_inputs(model, ids)
+    if any(experiment.breaks_cache for experiment in experiments):
+        chunk = 0  # a piece would not see the keys of later pieces
     batch, tokens = inputs.shape[:2]
     if logits is None:
         logits = "all" if tokens <= ALL_LOGITS_UP_TO else "last"
@@ -201,12 +234,12 @@ def capture_steps(
     if positions is None:
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
     room = ROOM if tokens <= ROOM * ROOM else tokens // ROOM
-    maker = _Maker(model, KvCache(model.config.layers, tokens + room if chunk else room), room)
+    maker = _Maker(model, KvCache(model.config.layers, tokens + room if chunk else room), experiments)
     reach = int(positions.max()) + 1 if tokens else 0
     pieces = [(a, min(a + chunk, tokens)) for a in range(0, tokens, chunk)] if chunk else [(0, tokens)]
     for number, (start, stop) in enumerate(pieces):
         here = None if padding is None else padding[:, :stop]
-        with torch.no_grad():
+        with torch.no_grad(), turned(model, experiments):
             x, call = model.begin(
                 inputs[:, start:stop],
                 cache=maker.cache,
@@ -225,7 +258,10 @@ def capture_steps(
     return Trace(
         run_id=run_id,
         config=model.config,
-        specs=tuple(model.block(layer).attn.spec(model.segments(layer, 0, tokens, reach)) for layer in _layers(model)),
+        specs=tuple(
+            changed_rule(model.block(layer).attn.spec(segments), experiments)
+            for layer, segments in enumerate(_segments(model, experiments, (0, tokens), reach))
+        ),
         queries=tuple(maker.queries),
         keys=tuple(keys),
         values=tuple(values),
@@ -237,6 +273,7 @@ def capture_steps(
         logits=maker.logits,
         first_logit_row=0 if logits == "all" else tokens - 1,
         branch=branch,
+        experiments=tuple(experiments),
     )
 
 
@@ -254,15 +291,17 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     row = trace.length
     positions = trace.positions[:, -1:] + 1
     padding = None if trace.padding is None else torch.cat((trace.padding, trace.padding.new_ones(trace.batch, 1)), 1)
+    if any(experiment.breaks_cache for experiment in trace.experiments):
+        return (yield from _run_again(model, trace, tokens, positions, padding))
     maker = _Maker.going_on(model, trace)
-    with torch.no_grad():
+    with torch.no_grad(), turned(model, trace.experiments):
         x, call = model.begin(tokens, cache=maker.cache, positions=positions, padding=padding, branch=trace.branch)
     for layer in range(model.config.layers):
         x = maker.run_layer(layer, x, call)
         yield Progress(layer + 1, model.config.layers, "Decoding a token")
     maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
     keys, values = maker.cache.filled()
-    segments = [model.segments(layer, row, row + 1, call.length) for layer in _layers(model)]
+    segments = _segments(model, trace.experiments, (row, row + 1), call.length)
     return replace(
         trace,
         specs=tuple(_extended(spec, new) for spec, new in zip(trace.specs, segments, strict=True)),
@@ -278,6 +317,30 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     )
 
 
+def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, padding: Tensor | None) -> Steps[Trace]:
+    """Compute every row anew, since an experiment lets the new token change the earlier rows."""
+    assert trace.ids is not None
+    longer = yield from capture_steps(
+        model,
+        torch.cat((trace.ids, tokens), 1),
+        run_id=trace.run_id,
+        logits="all" if trace.first_logit_row == 0 else "last",
+        positions=torch.cat((trace.positions, positions), 1),
+        padding=padding,
+        branch=trace.branch,
+        experiments=trace.experiments,
+    )
+    return replace(longer, prefill=trace.prefill, earlier=trace)
+
+
+def _segments(
+    model: Decoder, experiments: Sequence[Experiment], rows: tuple[int, int], reach: int
+) -> list[tuple[RotationSegment, ...]]:
+    """What each layer rotated some rows with, under the experiments."""
+    with turned(model, experiments):
+        return [model.segments(layer, *rows, reach) for layer in range(model.config.layers)]
+
+
 def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> AttentionSpec:
     """Add a row's rotation, joining it to the last segment where the frequencies are the same."""
     if not new or not spec.segments:
@@ -291,24 +354,28 @@ def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> Attentio
 class _Maker:
     """Runs layers and gathers what a trace keeps."""
 
-    def __init__(self, model: Decoder, cache: KvCache, room: int) -> None:
+    def __init__(self, model: Decoder, cache: KvCache, experiments: Sequence[Experiment]) -> None:
         self.model = model
         self.cache = cache
-        self.room = room
+        self.experiments = experiments
         self.queries: list[Rows] = []
         self.lse: list[Rows] = []
         self.logits: Rows | None = None
 
     @classmethod
     def going_on(cls, model: Decoder, trace: Trace) -> _Maker:
-        maker = cls(model, KvCache.holding(list(trace.keys), list(trace.values)), ROOM)
+        maker = cls(model, KvCache.holding(list(trace.keys), list(trace.values)), trace.experiments)
         maker.queries, maker.lse, maker.logits = list(trace.queries), list(trace.lse), trace.logits
         return maker
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Hooks are on only meanwhile: another job may run between two layers."""
         block, point = self.model.block(layer), "attn." + last_points(self.model.config, layer)[0]
-        with torch.no_grad(), recording(block, (point, "attn.hook_lse")) as record:
+        with (
+            torch.no_grad(),
+            changed_block(block, layer, self.experiments),
+            recording(block, (point, "attn.hook_lse")) as record,
+        ):
             x = block(x, call)
         if layer < len(self.queries):
             self.queries[layer] = self.queries[layer].appended(record[point])
@@ -338,10 +405,6 @@ def _as_inputs(model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Te
     return inputs.to(device)
 
 
-def _layers(model: Decoder) -> range:
-    return range(model.config.layers)
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Replay
 
@@ -351,8 +414,9 @@ class _Replayed(KvCache):
 
     def __init__(self, trace: Trace, row: int) -> None:
         super().__init__(trace.config.layers)
-        self._keys = [rows.first(row + 1).tensor for rows in trace.keys]
-        self._values = [rows.first(row + 1).tensor for rows in trace.values]
+        seen = [row + 1 if spec.causal else trace.length for spec in trace.specs]
+        self._keys = [rows.first(stop).tensor for rows, stop in zip(trace.keys, seen, strict=True)]
+        self._values = [rows.first(stop).tensor for rows, stop in zip(trace.values, seen, strict=True)]
         self._past = row
 
     @property
@@ -398,15 +462,18 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
         raise TraceError("This run was given vectors, not tokens, so its rows cannot be replayed.")
     wanted = tuple(hook_points(model)) if names is None else names
     with torch.no_grad(), recording(model, wanted) as record:
-        x, call = model.begin(
-            trace.ids[:, row : row + 1],
-            cache=_Replayed(trace, row),
-            positions=trace.positions[:, row : row + 1],
-            padding=None if trace.padding is None else trace.padding[:, : row + 1],
-            branch=trace.branch,
-            reach=trace.reach(row),
-        )
-        for block in model.blocks:
-            x = block(x, call)
+        with turned(model, trace.experiments):
+            x, call = model.begin(
+                trace.ids[:, row : row + 1],
+                cache=_Replayed(trace, row),
+                positions=trace.positions[:, row : row + 1],
+                padding=trace.padding,
+                branch=trace.branch,
+                reach=trace.reach(row),
+            )
+        for layer in range(model.config.layers):
+            block = model.block(layer)
+            with changed_block(block, layer, trace.experiments):
+                x = block(x, call)
         logits = model.finish(x)[:, 0]
     return Replay(row, dict(record), logits)

@@ -1,0 +1,147 @@
+"""Doing experiments: the context managers that put them into a model for a moment and take them out again.
+
+Two moments matter: when a call begins (rotations are looked up) and while a block runs. Nothing stays changed after a
+``with`` block, whatever happens inside. ``model.experiments`` says what the experiments are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from model.attention import Attention, last_points
+from model.config import RopeConfig
+from model.decoder import Block, Decoder
+from model.experiments import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Experiment,
+    NoCausalMask,
+    NoScale,
+    ReadKvHead,
+    RopeBase,
+    RopeOff,
+    ScaleScores,
+)
+from model.probes import Change, intervening
+from model.probes import capture as recording
+from model.rope import plane_features
+from model.spec import AttentionSpec
+
+
+@contextmanager
+def turned(model: Decoder, experiments: Sequence[Experiment]) -> Iterator[None]:
+    """Rotate by other rules while a call begins, or while segments are described."""
+    with ExitStack() as stack:
+        for rotary in model.rotary_rules:
+            rope = rotary.rope
+            for experiment in experiments:
+                rope = _other_rope(rope, experiment, rotary.width)
+            if rope != rotary.rope:
+                stack.enter_context(rotary.turning_by(rope))
+        yield
+
+
+def _other_rope(rope: RopeConfig, experiment: Experiment, width: int) -> RopeConfig:
+    if isinstance(experiment, RopeOff):
+        return RopeConfig(width=rope.width, pairing=rope.pairing, frequencies=(0.0,) * (width // 2))
+    if isinstance(experiment, RopeBase) and rope.frequencies is None:
+        return replace(rope, base=experiment.base)
+    return rope
+
+
+@contextmanager
+def changed_block(block: Block, layer: int, experiments: Sequence[Experiment]) -> Iterator[None]:
+    """Apply what concerns one layer while its block runs."""
+    mine = [one for one in experiments if getattr(one, "layer", None) in (None, layer)]
+    if not mine:
+        yield
+        return
+    kept = block.attn.rule
+    block.attn.rule = changed_rule(kept, mine)
+    try:
+        with ExitStack() as stack:
+            for point, change in _changes(block.attn, mine):
+                stack.enter_context(intervening(block, {point: change}))
+            yield
+    finally:
+        block.attn.rule = kept
+
+
+def changed_rule(rule: AttentionSpec, experiments: Sequence[Experiment]) -> AttentionSpec:
+    """What a layer's attention is told to do under experiments; those of other layers are passed over."""
+    mine = [one for one in experiments if getattr(one, "layer", None) in (None, rule.layer)]
+    result = replace(rule, experiments=tuple(one.label for one in mine))
+    for experiment in mine:
+        if isinstance(experiment, NoScale):
+            result = replace(result, scale=result.scale / rule.scale)
+        elif isinstance(experiment, ScaleScores):
+            result = replace(result, scale=result.scale * experiment.factor)
+        elif isinstance(experiment, NoCausalMask):
+            result = replace(result, causal=False)
+        elif isinstance(experiment, ReadKvHead):
+            heads = [result.kv_head_of(head) for head in range(result.heads)]
+            heads[experiment.head] = experiment.kv_head
+            result = replace(result, kv_map=tuple(heads))
+    return result
+
+
+def _changes(attn: Attention, experiments: Sequence[Experiment]) -> Iterator[tuple[str, Change]]:
+    for experiment in experiments:
+        if isinstance(experiment, AblateHeads):
+            yield "attn.hook_z", _heads_replaced(experiment)
+        elif isinstance(experiment, AblatePlane):
+            yield "attn." + last_points(attn.config, attn.layer)[0], _plane_removed(experiment, attn.rule)
+        elif isinstance(experiment, AblateMlp):
+            yield "hook_mlp_out", _mlp_replaced(experiment)
+
+
+def _heads_replaced(experiment: AblateHeads) -> Change:
+    def change(z: Tensor) -> Tensor:  # [B, H, T, Dh]
+        z = z.clone()
+        for place, head in enumerate(experiment.heads):
+            z[:, head] = z.new_tensor(experiment.means[place]) if experiment.means else 0.0
+        return z
+
+    return change
+
+
+def _plane_removed(experiment: AblatePlane, rule: AttentionSpec) -> Change:
+    features = plane_features(rule.rotary_width, rule.pairing)[experiment.plane]
+
+    def change(q: Tensor) -> Tensor:  # [B, H, T, Dh]
+        q = q.clone()
+        q[:, experiment.head, :, list(features)] = 0.0
+        return q
+
+    return change
+
+
+def _mlp_replaced(experiment: AblateMlp) -> Change:
+    def change(out: Tensor) -> Tensor:  # [B, T, D]
+        return out.new_tensor(experiment.mean).expand(out.shape) if experiment.mean else torch.zeros_like(out)
+
+    return change
+
+
+def mean_heads(model: Decoder, ids: Tensor, layer: int, heads: Sequence[int]) -> AblateHeads:
+    """The ablation that replaces heads by their mean output over the rows of a prompt [B, T]."""
+    z = _recorded(model, ids, f"blocks.{layer}.attn.hook_z").mean(dim=(0, 2))  # [H, Dh]
+    return AblateHeads(layer, tuple(heads), tuple(tuple(z[head].tolist()) for head in heads))
+
+
+def mean_mlp(model: Decoder, ids: Tensor, layer: int) -> AblateMlp:
+    """The ablation that replaces an MLP by its mean output over the rows of a prompt [B, T]."""
+    out = _recorded(model, ids, f"blocks.{layer}.hook_mlp_out").mean(dim=(0, 1))  # [D]
+    return AblateMlp(layer, tuple(out.tolist()))
+
+
+def _recorded(model: Decoder, ids: Tensor, name: str) -> Tensor:
+    with torch.no_grad(), recording(model, (name,)) as record:
+        model(ids)
+    return record[name].float()
