@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskCache
@@ -106,7 +107,9 @@ def test_columns_outside_the_window_are_grey(running: FakeSession, shown: Shown)
 
     def colourful(layer: int, column: int) -> float:
         box = panel.slabs.column_box("K", layer, column).toRect().adjusted(2, 2, -2, -2)
-        return max(image.pixelColor(box.center().x(), y).hsvSaturationF() for y in range(box.top(), box.bottom()))
+        return max(
+            float(image.pixelColor(box.center().x(), y).hsvSaturationF()) for y in range(box.top(), box.bottom())
+        )
 
     assert colourful(1, 2) < 0.3 < colourful(1, 9)
     assert colourful(0, 2) > 0.3
@@ -116,9 +119,9 @@ def test_a_click_selects_layer_and_key_and_hover_points_at_it(running: FakeSessi
     panel = shown(CachePanel, running, 570, 180)
     drawn = panel.draws
     at = panel.slabs.column_box("V", 3, 7).center().toPoint()
-    qtbot.mouseMove(panel.slabs, at)
+    QTest.mouseMove(panel.slabs, at)
     assert running.selection.hover == Hover(key=7)
-    qtbot.mouseClick(panel.slabs, Qt.MouseButton.LeftButton, pos=at)
+    QTest.mouseClick(panel.slabs, Qt.MouseButton.LeftButton, pos=at)
     assert (running.selection.now.layer, running.selection.now.key) == (3, 7)
     assert panel.slabs.layer == 3
     assert panel.draws == drawn

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskAtlas
@@ -33,7 +34,7 @@ def test_a_pixel_is_the_weight_of_its_cell(running: FakeSession, shown: Shown) -
     image = panel.view.grab().toImage()
     table, look = theme.current().sequential, theme.current()
     for layer, head in ((0, 1), (1, 4), (2, 6)):
-        square = panel.view.plan.of(layer, head).square  # type: ignore[union-attr]
+        square = panel.view.plan.of(layer, head).square
         weights = running.weights(layer, head)
         side, cells = square.width(), len(weights)
         for q, k in ((5, 0), (7, 3), (11, 10), (2, 9)):
@@ -48,11 +49,11 @@ def test_a_pixel_is_the_weight_of_its_cell(running: FakeSession, shown: Shown) -
 def test_a_click_selects_layer_and_head_and_redraws_nothing(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     drawn = panel.draws
-    qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place(panel, 2, 5))
+    QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place(panel, 2, 5))
     assert (running.selection.now.layer, running.selection.now.head) == (2, 5)
     assert panel.view.selected == (2, 5)
     assert panel.draws == drawn
-    square = panel.view.plan.of(2, 5).square  # type: ignore[union-attr]
+    square = panel.view.plan.of(2, 5).square
     image = panel.view.grab().toImage()
     assert image.pixelColor(square.center().x(), square.top() - 1).rgb() == theme.current().accent.rgb()
 
@@ -62,16 +63,16 @@ def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: FakeSession, sh
     assert panel.view.plan.arrangement == "heads across"
     running.selection.update(layer=0, head=0)
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Left):
-        qtbot.keyClick(panel.view, key)
+        QTest.keyClick(panel.view, key)
     assert (running.selection.now.layer, running.selection.now.head) == (1, 1)
     for _ in range(9):
-        qtbot.keyClick(panel.view, Qt.Key.Key_Up)
+        QTest.keyClick(panel.view, Qt.Key.Key_Up)
     assert (running.selection.now.layer, running.selection.now.head) == (0, 1)
 
 
 def test_hover_names_head_kv_head_and_score(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
-    qtbot.mouseMove(panel.view, place(panel, 2, 6))
+    QTest.mouseMove(panel.view, place(panel, 2, 6))
     assert running.selection.hover == Hover(layer=2, head=6)
     score = running.atlas(AskAtlas()).scores["previous token"][2, 6]
     assert panel.reading.text() == f"L2H6 · kv1 · previous token {score:.3f}"
@@ -141,8 +142,8 @@ def test_sorted_heads_are_whole_rows(number: int, width: int, height: int) -> No
 def test_kv_groups_have_a_bracket_in_the_key_colour(running: FakeSession, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     image = panel.view.grab().toImage()
-    first = panel.view.plan.of(0, 0).square  # type: ignore[union-attr]
-    last = panel.view.plan.of(0, 3).square  # type: ignore[union-attr]
+    first = panel.view.plan.of(0, 0).square
+    last = panel.view.plan.of(0, 3).square
     above = {image.pixelColor(first.center().x() - 8, y).rgb() for y in range(first.top())}
     between = {image.pixelColor(last.right() + 5, y).rgb() for y in range(first.top())}
     assert theme.current().key.rgb() in above

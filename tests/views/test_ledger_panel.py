@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from model.ledger import Check, LedgerEntry
@@ -32,7 +33,7 @@ def row_named(panel: LedgerPanel, name: str) -> int:
 
 def click_row(qtbot: QtBot, panel: LedgerPanel, row: int) -> None:
     box = panel.table.visualRect(panel.model.index(row, 0))
-    qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=box.center())
+    QTest.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=box.center())
 
 
 def some_entry(**changes: Any) -> LedgerEntry:
@@ -106,7 +107,7 @@ def test_return_does_what_a_click_does(running: FakeSession, shown: Shown, qtbot
     panel = shown(LedgerPanel, running, 900, 800)
     panel.table.selectRow(row_named(panel, "Softmax"))
     with qtbot.waitSignal(panel.panel_requested) as asked:
-        qtbot.keyClick(panel.table, Qt.Key.Key_Return)
+        QTest.keyClick(panel.table, Qt.Key.Key_Return)
     assert asked.args == ["scores"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskNextToken
@@ -76,8 +77,8 @@ def test_a_number_box_changes_the_sampling(
     panel = shown(NextTokenPanel, running, 570, 300)
     field = getattr(panel, box)
     field.selectAll()
-    qtbot.keyClicks(field, str(value))
-    qtbot.keyClick(field, Qt.Key.Key_Return)
+    QTest.keyClicks(field, str(value))
+    QTest.keyClick(field, Qt.Key.Key_Return)
     assert running.sampling == wanted
     qtbot.waitUntil(lambda: panel.settled)
 
@@ -101,19 +102,19 @@ def test_buttons_step_play_and_run(running: FakeSession, shown: Shown, qtbot: Qt
     panel = shown(NextTokenPanel, running, 570, 300)
     left = Qt.MouseButton.LeftButton
     assert not panel.back_button.isEnabled()
-    qtbot.mouseClick(panel.step_button, left)
+    QTest.mouseClick(panel.step_button, left)
     assert running.shown.length == 13
     qtbot.waitUntil(lambda: panel.settled)
     assert running.selection.now.query == 12
-    qtbot.mouseClick(panel.back_button, left)
+    QTest.mouseClick(panel.back_button, left)
     assert running.shown.length == 12
-    qtbot.mouseClick(panel.play_button, left)
+    QTest.mouseClick(panel.play_button, left)
     assert running.playing
     assert panel.play_button.text() == "pause"
-    qtbot.mouseClick(panel.play_button, left)
+    QTest.mouseClick(panel.play_button, left)
     assert panel.play_button.text() == "play"
     panel.length_box.setValue(20)
-    qtbot.mouseClick(panel.run_button, left)
+    QTest.mouseClick(panel.run_button, left)
     assert running.calls[-1] == ("run_to", 20)
     qtbot.waitUntil(lambda: panel.settled)
 
