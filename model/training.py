@@ -44,7 +44,7 @@ OPENING_SHARE = 0.1
 """Rows of text that open with the end of the text before."""
 TEXT_REPEATS = 4
 """One repeating row in so many repeats a piece of the text instead of random tokens."""
-SMALLEST_CONTEXT = 32
+SMALLEST_CONTEXT = 48
 CLIP = 1.0
 """The largest norm of a step's gradient."""
 
