@@ -453,8 +453,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         """Read the normed stream and return what this layer adds to it, [B, T, D]."""
-        q = self.hook_q(self._split(self._clipped(self.query(x))))  # [B, H, T, Dh]
-        k = self.hook_k(self._split(self._clipped(self.key(x))))  # [B, Hkv, T, Dh]
+        early = self.config.qk_norm == "none"  # with a QK-norm, q and k are clipped after it (OLMoE)
+        q = self.hook_q(self._split(self._clipped(self.query(x)) if early else self.query(x)))  # [B, H, T, Dh]
+        k = self.hook_k(self._split(self._clipped(self.key(x)) if early else self.key(x)))  # [B, Hkv, T, Dh]
         v = self.hook_v(self._split(self._clipped(self.value(x))))
         if self.config.qk_norm_after_rope:
             q, k = self._normed(*self._rotated(q, k, call))
@@ -500,7 +501,8 @@ class Attention(nn.Module):
     def _normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         if self.config.qk_norm == "none":
             return q, k
-        return self.hook_q_normed(self.query_norm(q)), self.hook_k_normed(self.key_norm(k))
+        q, k = self._clipped(self.query_norm(q)), self._clipped(self.key_norm(k))
+        return self.hook_q_normed(q), self.hook_k_normed(k)
 
     def _rotated(self, q: Tensor, k: Tensor, call: Call) -> tuple[Tensor, Tensor]:
         rotation = call.rotations[self.layer]
