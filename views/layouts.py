@@ -73,11 +73,10 @@ def keep_rows(docks: Docks) -> None:
             docks[entry.name].keep(max(least, lines) if entry.area == "bottom" else least)
 
 
-def project(window: QMainWindow, docks: Docks) -> None:
+def project(docks: Docks) -> None:
     """Show only the panels that a projector shows."""
     shown = {entry.name for entry in PANELS if entry.projected}
     for name, dock in docks.items():
         if name in shown:
             dock.setFloating(False)
         dock.setVisible(name in shown)
-    keep_rows(docks)

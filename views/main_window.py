@@ -164,17 +164,18 @@ class MainWindow(QMainWindow):
     def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
         """Put on a theme, projector mode, or both, and remember it."""
         before = theme.current()
-        if projector and not before.projector:
+        enters = bool(projector) and not before.projector
+        leaves = projector is False and before.projector
+        if enters:
             self._layout_before = self.saveState(_VERSION)
+            layouts.project(self.docks)  # first: all panels in double type would make the window grow
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
         for part in (self.bar, self.status, self.failure):
             part.theme_changed()
         for panel in self.panels.values():
             panel.theme_changed()
         layouts.keep_rows(self.docks)
-        if now.projector and not before.projector:
-            layouts.project(self, self.docks)
-        elif before.projector and not now.projector and not self.restoreState(self._layout_before, _VERSION):
+        if leaves and not self.restoreState(self._layout_before, _VERSION):
             self.reset_layout()
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
@@ -183,7 +184,7 @@ class MainWindow(QMainWindow):
         """Put every panel back in its first place."""
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
-            layouts.project(self, self.docks)
+            layouts.project(self.docks)
 
     # How it works -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,106 @@
+"""No two actions share a key, and a text field keeps its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from views import keys
+from views.key_sheet import KeySheet
+
+
+def test_no_two_actions_share_a_key() -> None:
+    assert keys.collisions() == []
+
+
+def test_a_collision_is_found() -> None:
+    one, other = keys.Action("a", "A", "Run", ("Ctrl+R",)), keys.Action("b", "B", "Run", ("ctrl+r",))
+    assert keys.collisions((one, other)) == [("ctrl+r", "a", "b")]
+
+
+def test_names_are_unique() -> None:
+    assert max(Counter(entry.name for entry in keys.ACTIONS).values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("step", "→"),
+        ("step_back", "←"),
+        ("lesson_on", "PageDown"),
+        ("layer_down", "↓"),
+        ("head_after", "]"),
+        ("back", "Alt+←"),
+    ],
+)
+def test_keys_are_those_of_the_design(name: str, written: str) -> None:
+    assert keys.written(keys.action(name).keys) == written
+
+
+class Recorder:
+    """Counts what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def verbs(self) -> dict[str, object]:
+        return {entry.name: lambda name=entry.name: self.done.append(name) for entry in keys.ACTIONS}
+
+
+@pytest.fixture
+def window(qtbot: QtBot) -> tuple[QWidget, QLineEdit, Recorder]:
+    recorder, window, field = Recorder(), QWidget(), QLineEdit("ab")
+    qtbot.addWidget(window)
+    QVBoxLayout(window).addWidget(field)
+    window.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    keys.Shortcuts(window, recorder.verbs())  # type: ignore[arg-type]
+    with qtbot.waitActive(window):
+        window.show()
+        window.activateWindow()
+    window.setFocus()
+    return window, field, recorder
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (Qt.Key.Key_Right, "step"),
+        (Qt.Key.Key_Left, "step_back"),
+        (Qt.Key.Key_Down, "layer_down"),
+        (Qt.Key.Key_Space, "toggle_play"),
+        (Qt.Key.Key_Question, "keys"),
+    ],
+)
+def test_a_key_does_its_action(
+    qtbot: QtBot, window: tuple[QWidget, QLineEdit, Recorder], key: Qt.Key, name: str
+) -> None:
+    widget, _, recorder = window
+    qtbot.keyClick(widget, key)
+    assert recorder.done == [name]
+
+
+def test_a_text_field_keeps_bare_keys_and_gives_up_the_others(
+    qtbot: QtBot, window: tuple[QWidget, QLineEdit, Recorder]
+) -> None:
+    widget, field, recorder = window
+    field.setFocus()
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Home, Qt.Key.Key_Space, Qt.Key.Key_T):
+        qtbot.keyClick(field, key)
+    assert recorder.done == []
+    qtbot.keyClick(field, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
+    assert recorder.done == ["run"]
+    widget.setFocus()
+    qtbot.keyClick(widget, Qt.Key.Key_Up)
+    assert recorder.done == ["run", "layer_up"]
+
+
+def test_the_sheet_lists_every_action(qtbot: QtBot) -> None:
+    sheet = KeySheet()
+    qtbot.addWidget(sheet)
+    said = {label.text() for label in sheet.findChildren(QLabel)}
+    for entry in keys.ACTIONS:
+        assert {entry.text, keys.written(entry.keys)} <= said

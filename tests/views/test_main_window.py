@@ -1,0 +1,364 @@
+"""The real window over a session without torch: every panel linked, nothing clipped, and all of it back next time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from model.readings import Sampling
+from tests.views.fake_session import FakeSession
+from views import registry, snapshot, theme
+from views.heads import HeadsPanel
+from views.main_window import MainWindow
+from views.panel import ElidedLabel
+from views.prompt_bar import sampling_text
+from views.scores import ScoresPanel
+from views.tokens import TokensPanel
+
+Make = Callable[..., MainWindow]
+
+
+@pytest.fixture
+def make(qtbot: QtBot) -> Iterator[Make]:
+    """Make a window, show it, and wait until it has drawn."""
+    windows: list[MainWindow] = []
+
+    def made(session: FakeSession, width: int = 1280, height: int = 800, *, restore: bool = False) -> MainWindow:
+        window = MainWindow(cast("Any", session), restore=restore)
+        windows.append(window)
+        if not restore:
+            window.resize(width, height)
+        window.show()
+        window.activateWindow()
+        if session.run is not None:
+            qtbot.waitUntil(lambda: drawn(window))
+        return window
+
+    yield made
+    for window in windows:
+        window.close()
+        window.deleteLater()
+
+
+@pytest.fixture
+def window(make: Make, running: FakeSession) -> MainWindow:
+    return make(running)
+
+
+def drawn(window: MainWindow) -> bool:
+    return all(panel.settled for panel in window.panels.values() if panel.isVisible())
+
+
+def draws(window: MainWindow) -> dict[str, int]:
+    return {name: panel.draws for name, panel in window.panels.items()}
+
+
+def box(window: MainWindow, widget: QWidget) -> QRect:
+    return QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
+
+
+# Panels -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_panel_is_listed_once_and_docked(window: MainWindow) -> None:
+    assert registry.names() == ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+    assert set(window.docks) == set(registry.names())
+
+
+def test_the_panels_stand_as_in_the_sketch(make: Make, running: FakeSession) -> None:
+    window = make(running, 1920, 1080)
+    place = {name: box(window, dock) for name, dock in window.docks.items()}
+    assert place["tokens"].bottom() < place["heads"].top() < place["scores"].top() < place["why"].top()
+    assert place["ledger"].right() < place["heads"].left()
+    assert place["heads"].right() < place["rope"].left()
+    assert place["rope"].bottom() < place["cache"].top() < place["next_token"].top()
+    visible = [place[name] for name in place if window.docks[name].isVisible()]
+    assert not any(a.intersects(b) for i, a in enumerate(visible) for b in visible[i + 1 :])
+
+
+def test_a_small_window_puts_the_right_column_into_tabs(window: MainWindow) -> None:
+    tabbed = {dock.objectName() for dock in window.tabifiedDockWidgets(window.docks["rope"])}
+    assert tabbed == {"dock_cache", "dock_next_token"}
+    assert window.panels["rope"].isVisible()
+    assert window.panels["rope"].visibleRegion().boundingRect().width() > 0
+
+
+def test_a_hidden_dock_comes_back_from_the_menu(qtbot: QtBot, window: MainWindow) -> None:
+    dock = window.docks["ledger"]
+    dock.close()
+    assert not dock.isVisible()
+    dock.toggleViewAction().trigger()
+    assert dock.isVisible()
+
+
+@pytest.mark.parametrize("size", [QSize(1280, 800), QSize(1920, 1080)])
+@pytest.mark.parametrize("projector", [False, True])
+def test_the_window_keeps_its_size_and_no_word_is_cut_off(
+    qtbot: QtBot, make: Make, running: FakeSession, size: QSize, projector: bool
+) -> None:
+    running.set_sampling(Sampling(temperature=0.8, top_k=40, seed=7))
+    window = make(running, size.width(), size.height())
+    window.set_look(projector=projector)
+    snapshot.picture(window, size)
+    assert window.size() == size
+    whole = QRect(QPoint(0, 0), size)
+    for widget in [
+        *window.findChildren(QLabel),
+        *window.findChildren(QAbstractButton),
+        *window.findChildren(QComboBox),
+    ]:
+        if not widget.isVisible() or isinstance(widget, ElidedLabel) or widget.visibleRegion().isEmpty():
+            continue
+        text = widget.currentText() if isinstance(widget, QComboBox) else widget.text()
+        if not text or (isinstance(widget, QLabel) and widget.wordWrap()):
+            continue
+        assert whole.contains(box(window, widget)), text
+        assert widget.width() >= widget.fontMetrics().horizontalAdvance(text), text
+
+
+# The whole chain --------------------------------------------------------------------------------------------------
+
+
+def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    prompt = window.bar.prompt
+    prompt.setFocus()
+    prompt.selectAll()
+    qtbot.keyClicks(prompt, "to be or not")
+    qtbot.keyClick(prompt, Qt.Key.Key_Return)
+    assert running.calls[-1] == ("start", "to be or not")
+    qtbot.waitUntil(lambda: drawn(window))
+
+    heads = window.panels["heads"]
+    assert isinstance(heads, HeadsPanel)
+    heads.view.head_clicked.emit(2, 3)
+    qtbot.waitUntil(lambda: drawn(window))
+    scores = window.panels["scores"]
+    assert isinstance(scores, ScoresPanel)
+    point = scores.weights.cell_rect(9, 3).center().toPoint()
+    qtbot.mouseClick(scores.weights, Qt.MouseButton.LeftButton, pos=point)
+    qtbot.waitUntil(lambda: drawn(window))
+    now = running.selection.now
+    assert (now.layer, now.head, now.query, now.key) == (2, 3, 9, 3)
+    weight = float(running.weights(2, 3)[9, 3])
+    wanted = theme.current().sequential[round(weight * 255)].tolist()[:3]
+    image = scores.weights.grab().toImage()
+    corner = scores.weights.cell_rect(9, 3).center().toPoint() + QPoint(2, 2)
+    assert image.pixelColor(corner).getRgb()[:3] == tuple(wanted)
+    assert "L2H3" in window.panels["why"].subtitle.text()
+
+    window.setFocus()
+    for _ in range(3):
+        qtbot.keyClick(window, Qt.Key.Key_Right)
+    qtbot.waitUntil(lambda: drawn(window))
+    tokens = window.panels["tokens"]
+    assert isinstance(tokens, TokensPanel)
+    assert running.run is not None
+    assert running.run.length == 15
+    assert running.selection.now.query == 14
+    assert "3 decoded" in tokens.subtitle.text()
+    qtbot.keyClick(window, Qt.Key.Key_Left)
+    qtbot.waitUntil(lambda: drawn(window))
+    assert running.selection.now.query == 13
+    assert scores.subtitle.text().startswith("L2H3 · 14 × 14")
+
+
+@pytest.mark.parametrize(
+    ("change", "redrawn"),
+    [
+        ({"key": 2}, {"rope", "why"}),
+        ({"head": 5}, {"tokens", "scores", "rope", "why"}),
+        ({"layer": 3}, {"tokens", "ledger", "scores", "rope", "why"}),
+    ],
+)
+def test_a_change_redraws_each_dependent_panel_once_and_no_other(
+    qtbot: QtBot, window: MainWindow, running: FakeSession, change: dict[str, int], redrawn: set[str]
+) -> None:
+    before = draws(window)
+    running.selection.update(**change)
+    qtbot.waitUntil(lambda: drawn(window))
+    after = draws(window)
+    seen = {name for name, panel in window.panels.items() if panel.isVisible()}
+    assert {name: after[name] - before[name] for name in after} == {
+        name: int(name in redrawn and name in seen) for name in after
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "by"),
+    [
+        (Qt.Key.Key_Down, "layer", 1),
+        (Qt.Key.Key_Up, "layer", -1),
+        (Qt.Key.Key_BracketRight, "head", 1),
+        (Qt.Key.Key_BracketLeft, "head", -1),
+    ],
+)
+def test_keys_walk_layers_and_heads(
+    qtbot: QtBot, window: MainWindow, running: FakeSession, key: Qt.Key, field: str, by: int
+) -> None:
+    window.setFocus()
+    before = getattr(running.selection.now, field)
+    qtbot.keyClick(window, key)
+    assert getattr(running.selection.now, field) == before + by
+    qtbot.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    assert getattr(running.selection.now, field) == before
+
+
+def test_arrows_in_the_prompt_do_not_step(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    window.bar.prompt.setFocus()
+    calls = len(running.calls)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Space):
+        qtbot.keyClick(window.bar.prompt, key)
+    assert len(running.calls) == calls
+
+
+def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> None:
+    assert not window.panels["next_token"].visibleRegion().boundingRect().width()
+    window.panels["ledger"].panel_requested.emit("next_token")  # type: ignore[attr-defined]
+    assert window.panels["next_token"].visibleRegion().boundingRect().width()
+
+
+# The bar and the line at the bottom ---------------------------------------------------------------------------------
+
+
+def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    run = running.run
+    window.bar.prompt.clear()
+    window.bar.run.click()
+    assert window.failure.isVisible()
+    assert window.failure.sentence.text().startswith("The prompt is empty")
+    assert running.run is run
+    assert window.panels["scores"].body.isVisible()
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.failure.isVisible()
+
+
+def test_details_are_folded_until_asked_for(window: MainWindow, running: FakeSession) -> None:
+    running.failed.emit("The file <b>x</b> is not a checkpoint.", "Traceback …")
+    assert window.failure.sentence.text() == "The file <b>x</b> is not a checkpoint."
+    assert not window.failure.details.isVisible()
+    window.failure.unfold.click()
+    assert window.failure.details.isVisible()
+    assert box(window, window.failure).bottom() < box(window, window.statusBar()).top()
+    window.failure.close_button.click()
+    assert not window.failure.isVisible()
+
+
+def test_progress_is_shown_with_a_cancel(window: MainWindow, running: FakeSession) -> None:
+    assert not window.status.bar.isVisible()
+    running.report("Running the prompt", 3, 8)
+    assert window.status.what.text() == "Running the prompt 3 of 8"
+    assert window.status.bar.value() == 3
+    window.status.cancel.click()
+    assert running.calls[-1] == ("cancel",)
+    assert window.status.what.text() == "idle"
+
+
+def test_the_line_names_what_is_open_and_proves_the_cache(window: MainWindow) -> None:
+    for part in ("Bundled (4 layers)", "parameters", "float32", "cpu", "weights", "trace"):
+        assert part in window.status.facts.text()
+    assert window.status.check.text() == "cached = full within 3e−6 ✓"
+
+
+def test_device_and_dtype_are_chosen_in_the_bar(window: MainWindow, running: FakeSession) -> None:
+    menu = window.bar.device.menu()
+    menu.aboutToShow.emit()
+    choices = {entry.text(): entry for entry in menu.actions()}
+    assert choices["cpu"].isChecked()
+    choices["cuda"].trigger()
+    assert ("open", None, "cuda", None) in running.calls
+    menu.aboutToShow.emit()
+    {entry.text(): entry for entry in menu.actions()}["bfloat16"].trigger()
+    assert window.bar.device.text() == "cuda · bf16"
+
+
+def test_step_buttons_know_what_is_possible(window: MainWindow, running: FakeSession) -> None:
+    buttons = window.bar.steps.buttons
+    assert not buttons["step_back"].isEnabled()
+    buttons["step"].click()
+    assert buttons["step_back"].isEnabled()
+    assert not buttons["to_end"].isEnabled()
+    buttons["to_start"].click()
+    assert running.run is not None
+    assert running.run.length == running.run.prefill
+    assert buttons["to_end"].isEnabled()
+    buttons["toggle_play"].click()
+    assert buttons["toggle_play"].text() == "pause"
+
+
+@pytest.mark.parametrize(
+    ("sampling", "text"),
+    [(Sampling(), "greedy"), (Sampling(0.8, 40, 0.9, 7), "T 0.8 · top-k 40 · top-p 0.9 · seed 7")],
+)
+def test_sampling_is_summed_up(sampling: Sampling, text: str) -> None:
+    assert sampling_text(sampling) == text
+
+
+# The look ---------------------------------------------------------------------------------------------------------
+
+
+def test_projector_mode_shows_at_most_three_panels_and_the_rest_returns(
+    qtbot: QtBot, make: Make, running: FakeSession
+) -> None:
+    window = make(running, 1920, 1080)
+    before = {name for name, dock in window.docks.items() if dock.isVisible()}
+    qtbot.keyClick(window, Qt.Key.Key_P)
+    assert theme.current().projector
+    assert {name for name, dock in window.docks.items() if dock.isVisible()} == {"tokens", "scores", "why"}
+    qtbot.keyClick(window, Qt.Key.Key_P)
+    assert {name for name, dock in window.docks.items() if dock.isVisible()} == before
+
+
+def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    dark = window.grab().toImage()
+    qtbot.keyClick(window, Qt.Key.Key_T)
+    assert theme.current().name == "light"
+    assert running.settings.now.theme == "light"
+    light = window.grab().toImage()
+    assert dark.pixelColor(2, 2) != light.pixelColor(2, 2)
+    qtbot.keyClick(window, Qt.Key.Key_T)
+    assert theme.current().name == "dark"
+
+
+def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: FakeSession) -> None:
+    first = make(running, 1500, 900)
+    first.docks["ledger"].close()
+    first.set_look("light")
+    first.close()
+
+    again = FakeSession(running.settings.path)
+    assert again.settings.now.geometry
+    second = make(again, restore=True)
+    assert not second.docks["ledger"].isVisible()
+    assert second.docks["heads"].isVisible()
+    assert theme.current().name == "light"
+    assert second.bar.prompt.text() == "the cat sat on the mat."
+    again.close()
+
+
+def test_projector_mode_comes_back_with_the_other_layout_behind_it(
+    qtbot: QtBot, make: Make, running: FakeSession
+) -> None:
+    first = make(running, 1500, 900)
+    first.docks["ledger"].close()
+    first.set_look(projector=True)
+    first.close()
+
+    again = FakeSession(running.settings.path)
+    second = make(again, restore=True)
+    assert theme.current().projector
+    assert {name for name, dock in second.docks.items() if dock.isVisible()} == {"tokens", "scores", "why"}
+    second.set_look(projector=False)
+    assert not second.docks["ledger"].isVisible()
+    assert second.docks["heads"].isVisible()
+    again.close()
+
+
+def test_closing_the_window_closes_the_session(make: Make, running: FakeSession) -> None:
+    window = make(running)
+    window.close()
+    assert running.closed

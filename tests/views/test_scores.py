@@ -1,0 +1,165 @@
+"""Scores, masked scores and weights agree with the run, share their crosshair, and are drawn once per change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor
+from pytestqt.qtbot import QtBot
+
+from app.questions import AskHead, AskRow
+from app.selection import Hover
+from tests.views.fake_session import FakeSession
+from views import theme
+from views.scores import ScoresPanel
+
+Show = Callable[..., Any]
+
+
+@pytest.fixture
+def panel(running: FakeSession, shown: Show) -> ScoresPanel:
+    made: ScoresPanel = shown(ScoresPanel, running, 760, 460)
+    return made
+
+
+def test_nothing_is_explained_before_the_first_run(session: FakeSession, shown: Show) -> None:
+    panel = shown(ScoresPanel, session)
+    assert panel.notice.text() == "Nothing has been run yet: type a prompt and press Run."
+    assert not panel.body.isVisible()
+
+
+def test_the_three_pictures_hold_the_numbers_of_the_run(panel: ScoresPanel, running: FakeSession) -> None:
+    now = running.selection.now
+    scores, weights = running.scores(now.layer, now.head), running.weights(now.layer, now.head)
+    for query, key in ((0, 0), (7, 3), (11, 11)):
+        assert panel.raw.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
+        assert panel.masked.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
+        assert panel.weights.value(query, key) == pytest.approx(weights[query, key], abs=1e-6)
+    assert panel.masked.is_masked(2, 9)
+    assert panel.weights.is_masked(2, 9)
+    assert not panel.raw.is_masked(2, 9)
+
+
+def test_the_weights_keep_fixed_levels_and_their_pixels(panel: ScoresPanel, running: FakeSession) -> None:
+    now = running.selection.now
+    assert (panel.weights.levels.low, panel.weights.levels.high) == (0.0, 1.0)
+    weight = running.weights(now.layer, now.head)[9, 3]
+    wanted = theme.current().sequential[round(float(np.float32(weight)) * 255)].tolist()[:3]
+    assert panel.weights.cell_color(9, 3) == QColor(*wanted)
+
+
+def test_leaving_out_the_first_token_stretches_the_colours(
+    qtbot: QtBot, panel: ScoresPanel, running: FakeSession
+) -> None:
+    running.selection.update(layer=0, head=1)  # a head that looks at the first token
+    qtbot.waitUntil(lambda: panel.settled)
+    panel.skip_first.click()
+    weights = np.where(running.visible(), running.weights(0, 1), 0)
+    assert panel.weights.levels.high == pytest.approx(weights[:, 1:].max(), abs=1e-6)
+    panel.skip_first.click()
+    assert panel.weights.levels.high == 1.0
+
+
+def test_the_log_scale_is_for_weights_alone(panel: ScoresPanel) -> None:
+    panel.log_scale.click()
+    assert [m.levels.scale for m in panel.maps] == ["linear", "linear", "log"]
+
+
+def test_a_click_selects_the_cell(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+    point = panel.weights.cell_rect(8, 2).center().toPoint()
+    qtbot.mouseClick(panel.weights, Qt.MouseButton.LeftButton, pos=point)
+    assert (running.selection.now.query, running.selection.now.key) == (8, 2)
+
+
+def test_a_change_of_cell_moves_marks_and_asks_for_the_row_alone(
+    qtbot: QtBot, panel: ScoresPanel, running: FakeSession
+) -> None:
+    draws, asked = panel.draws, len(running.asked)
+    running.selection.update(query=5, key=1)
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.draws == draws
+    now = running.selection.now
+    assert running.asked[asked:] == [("scores.row", AskRow(now.layer, now.head, 5))]
+    running.selection.update(key=2)
+    assert len(running.asked) == asked + 1
+
+
+def test_a_change_of_head_draws_once(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+    draws = panel.draws
+    running.selection.update(layer=2, head=3)
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.draws == draws + 1
+    assert panel.subtitle.text() == "L2H3 · 12 × 12 · kv head 0"
+
+
+def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+    draws = panel.draws
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.draws == draws + 1
+    assert panel.weights.cell_color(12, 0) is not None
+
+
+def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: FakeSession) -> None:
+    running.selection.point_at(Hover(query=9, key=3))
+    assert {m._hover for m in panel.maps} == {(9, 3)}
+    assert panel.row._readout.startswith("query 9 ·cat → key 3 ·sat · score ")
+    running.selection.point_at(Hover(query=3, key=9))
+    assert panel.row._readout.endswith("masked")
+    running.selection.point_at(Hover())
+    assert panel.row._readout == ""
+
+
+def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: FakeSession) -> None:
+    now = running.selection.now
+    weights = running.weights(now.layer, now.head)[now.query]
+    assert panel.row.shares() == pytest.approx(weights / weights.max())
+    assert panel.row.heading().startswith("row of query 10 ·sat")
+
+
+def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+    point = panel.row.bar_rect(6).center().toPoint()
+    qtbot.mouseClick(panel.row, Qt.MouseButton.LeftButton, pos=point)
+    assert running.selection.now.key == 6
+
+
+def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
+    view = QRectF(1.5, 2.5, 6, 6)
+    panel.raw._look_at(view)
+    assert {m.view.left() for m in panel.maps} == {1.5}
+
+
+def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
+    qtbot: QtBot, tmp_path_factory: pytest.TempPathFactory, shown: Show
+) -> None:
+    fake = FakeSession(tmp_path_factory.mktemp("long") / "s.json", rows=300)
+    fake.prompt = "long"
+    fake.open(None)
+    fake.start("long", prefill=300)
+    panel = shown(ScoresPanel, fake, 760, 460)
+    assert panel.weights.block[0] > 1
+    assert panel.weights.note.startswith("max of ")
+    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.weights.block == (1, 1)
+    slot, question = fake.asked[-1]
+    assert slot == "scores.zoom"
+    assert isinstance(question, AskHead)
+    assert question.columns == (10, 50)
+    assert panel.weights.value(30, 15) == pytest.approx(fake.weights(1, 4)[30, 15], abs=1e-6)
+    fake.close()
+
+
+def test_a_hidden_panel_asks_nothing_until_it_is_shown(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+    panel.hide()
+    asked = len(running.asked)
+    running.selection.update(layer=3)
+    running.selection.update(query=4)
+    assert len(running.asked) == asked
+    panel.show()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.subtitle.text().startswith("L3H4")
