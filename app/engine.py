@@ -36,12 +36,14 @@ from model.config import ModelConfig
 from model.costs import layer_parameters
 from model.errors import PromptError
 from model.generation import draw, next_token_reading, row_logits
+from model.grading import Bar, bars
 from model.ledger import ShapeLedger, build_ledger, checked
-from model.lens import read_cache, read_cell, read_head, read_planes, read_row
+from model.lens import read_cache, read_cell, read_planes, read_row
 from model.measure import measure
 from model.patterns import FORMULAS, atlas_steps, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.readings import CachedCheck, Doubles, ModelCard, Run, Sampling, TokenText
+from model.tiles import read_head
 from model.trace import Logits, Trace, append_steps, capture_steps, replay
 from model.trace_file import save_trace
 
@@ -384,9 +386,17 @@ def text_of(opened: Opened, ids: Sequence[int]) -> str:
     return checkpoint.tokenizer.decode(known)
 
 
-def train(text: Path, out: Path, **options: int) -> Steps[Any]:
-    """Train the bundled model; ``options`` are fields of the recipe."""
+def train(text: Path, out: Path, **options: int) -> Steps[tuple[Bar, ...]]:
+    """Train the bundled model, or go on with it; ``options`` are fields of the recipe. Returns what it is worth."""
     from model.training import TrainOptions
     from model.training import train as training
 
-    return training(text, out, TrainOptions(**options))
+    trained = yield from training(text, out, TrainOptions(**options))
+    return bars(trained.grades)
+
+
+def grade(folder: Path, text: Path) -> Steps[tuple[Bar, ...]]:
+    """Measure a checkpoint as the bundled model is measured."""
+    from model.training import grade_folder
+
+    return bars((yield from grade_folder(folder, text)))

@@ -7,6 +7,7 @@ nothing of attention.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -18,12 +19,16 @@ GROWTH = 8
 """A full buffer grows by one part in GROWTH, so that appending stays cheap and at most that part is unused."""
 
 
+_numbers = itertools.count()
+
+
 class _Buffer:
     """One tensor [B, heads, capacity, …] and how many of its rows are written."""
 
     def __init__(self, storage: Tensor, used: int) -> None:
         self.storage = storage
         self.used = used
+        self.number = next(_numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,11 @@ class Rows:
     def tensor(self) -> Tensor:
         """[B, heads, length, …], a view."""
         return self._buffer.storage[:, :, : self.length]
+
+    @property
+    def store(self) -> int:
+        """The number of the store behind the view. Row i of one store is the same for ever, whatever is appended."""
+        return self._buffer.number
 
     @property
     def reserved_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Reading a trace: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
+"""Reading a trace exactly: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
 
 Everything is computed from Q', K' and lse when somebody looks, for just what they look at:
 
@@ -25,28 +25,32 @@ from model.readings import (
     CellReading,
     Doubles,
     Floats,
-    HeadPicture,
     PlaneReading,
-    Reduction,
     RowReading,
-    Tile,
 )
 from model.rope import plane_features, unrotate
 from model.spec import AttentionSpec, RotationSegment
 from model.trace import Trace
 
 Span = tuple[int, int]
-STRIP_ELEMENTS = 1 << 21
-"""Scores computed at once while a large rectangle is reduced (8 MiB in float32)."""
+"""A half-open range of rows."""
 
 
-def _frozen(tensor: Tensor) -> NDArray[Any]:
+def frozen(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor as a read-only array; what is on another device is brought back."""
     array: NDArray[Any] = tensor.detach().cpu().numpy()
     array.setflags(write=False)
     return array
 
 
-def _span(wanted: Span | None, length: int, what: str) -> Span:
+def checked_span(wanted: Span | None, length: int, what: str) -> Span:
+    """A range of rows that is there; all of them when none is named.
+
+    Raises
+    ------
+    TraceError
+        With the number of rows there are.
+    """
     if wanted is None:
         return 0, length
     start, stop = wanted
@@ -55,7 +59,14 @@ def _span(wanted: Span | None, length: int, what: str) -> Span:
     return start, stop
 
 
-def _check_head(trace: Trace, layer: int, head: int) -> AttentionSpec:
+def checked_spec(trace: Trace, layer: int, head: int) -> AttentionSpec:
+    """What the attention of a head did.
+
+    Raises
+    ------
+    TraceError
+        When there is no such head.
+    """
     if not 0 <= layer < trace.config.layers or not 0 <= head < trace.config.heads:
         raise TraceError(
             f"L{layer}H{head} was asked for, but the model has {trace.config.layers} layers of {trace.config.heads} "
@@ -90,6 +101,15 @@ def _weights(trace: Trace, layer: int, head: int, rows: Span, batch: int, raw: T
     return (raw - lse[:, None]).exp().masked_fill(~seen, 0.0)
 
 
+def raw_scores(
+    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+) -> Floats:
+    """Scaled and soft-capped scores of a rectangle [n, m] as they are before the mask."""
+    checked_spec(trace, layer, head)
+    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
+    return frozen(_raw_scores(trace, layer, head, rows, columns, batch))
+
+
 def scores(
     trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
 ) -> Floats:
@@ -105,92 +125,21 @@ def scores(
     TraceError
         For a head or a range that is not there.
     """
-    _check_head(trace, layer, head)
-    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
+    checked_spec(trace, layer, head)
+    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
     raw = _raw_scores(trace, layer, head, rows, columns, batch)
-    return _frozen(raw.masked_fill(~_visible(trace, layer, rows, columns, batch), -math.inf))
+    return frozen(raw.masked_fill(~_visible(trace, layer, rows, columns, batch), -math.inf))
 
 
 def weights(
     trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
 ) -> Floats:
     """Softmax weights of a rectangle [n, m], 0 where masked; no other column is needed, since lse is known."""
-    _check_head(trace, layer, head)
-    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
+    checked_spec(trace, layer, head)
+    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
     raw = _raw_scores(trace, layer, head, rows, columns, batch)
     seen = _visible(trace, layer, rows, columns, batch)
-    return _frozen(_weights(trace, layer, head, rows, batch, raw, seen))
-
-
-def read_head(
-    trace: Trace,
-    layer: int,
-    head: int,
-    rows: Span | None = None,
-    columns: Span | None = None,
-    pixels: int = 512,
-    *,
-    batch: int = 0,
-) -> HeadPicture:
-    """Scores before and after the mask, and weights, of a rectangle, in at most ``pixels`` × ``pixels`` cells.
-
-    When the rectangle is larger, a pixel shows the maximum over the cells it covers.
-    """
-    spec = _check_head(trace, layer, head)
-    rows, columns = _span(rows, trace.length, "Rows"), _span(columns, trace.length, "Columns")
-    high, wide = -(-(rows[1] - rows[0]) // pixels), -(-(columns[1] - columns[0]) // pixels)
-    strips = [
-        _strip(trace, layer, head, (start, stop), columns, (high, wide), batch)
-        for start, stop in _strip_spans(rows, columns, high)
-    ]
-    raw, score, weight, seen = (torch.cat(parts) for parts in zip(*strips, strict=True))
-    reduction: Reduction = "exact" if high == wide == 1 else "max"
-
-    def tile(kind: str, values: Tensor, before_mask: Tensor | None) -> Tile:
-        return Tile(
-            "scores" if kind == "scores" else "weights",
-            layer,
-            head,
-            rows,
-            columns,
-            _frozen(values),
-            _frozen(seen),
-            None if before_mask is None else _frozen(before_mask),
-            reduction,
-        )
-
-    return HeadPicture(layer, head, spec.kv_head_of(head), tile("scores", score, raw), tile("weights", weight, None))
-
-
-def _strip_spans(rows: Span, columns: Span, high: int) -> list[Span]:
-    """Cut the rows into strips of whole pixels whose scores stay small."""
-    width = columns[1] - columns[0]
-    step = max(high, STRIP_ELEMENTS // max(1, width) // high * high)
-    return [(start, min(start + step, rows[1])) for start in range(rows[0], rows[1], step)]
-
-
-def _strip(
-    trace: Trace, layer: int, head: int, rows: Span, columns: Span, cell: tuple[int, int], batch: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Raw scores, masked scores, weights and visibility of some rows, reduced to pixels of ``cell`` cells."""
-    raw = _raw_scores(trace, layer, head, rows, columns, batch)
-    seen = _visible(trace, layer, rows, columns, batch)
-    weight = _weights(trace, layer, head, rows, batch, raw, seen)
-    shown = raw.masked_fill(~seen, -math.inf)
-    any_seen = _largest(seen.float(), cell) > 0
-    score = _largest(shown, cell).masked_fill(~any_seen, 0.0)
-    return _largest(raw, cell), score, _largest(weight, cell), any_seen
-
-
-def _largest(values: Tensor, cell: tuple[int, int]) -> Tensor:
-    """Maximum over blocks of ``cell`` rows and columns; the last blocks may be smaller."""
-    if cell == (1, 1):
-        return values
-    high, wide = cell
-    rows, columns = values.shape
-    fill = (0, -columns % wide, 0, -rows % high)
-    padded = torch.nn.functional.pad(values, fill, value=-math.inf)
-    return padded.view(padded.shape[0] // high, high, padded.shape[1] // wide, wide).amax(dim=(1, 3))
+    return frozen(_weights(trace, layer, head, rows, batch, raw, seen))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -202,7 +151,7 @@ def read_row(trace: Trace, layer: int, head: int, query: int, *, batch: int = 0)
 
     The log-sum-exp is the run's own; the entropy, in nats, counts the sink's share where the layer has a sink.
     """
-    spec = _check_head(trace, layer, head)
+    spec = checked_spec(trace, layer, head)
     trace.check_row(query)
     q = trace.queries[layer].tensor[batch, head, query].double()
     k = trace.keys[layer].tensor[batch, spec.kv_head_of(head)].double()  # [S, Dh]
@@ -214,12 +163,12 @@ def read_row(trace: Trace, layer: int, head: int, query: int, *, batch: int = 0)
     weight = (score - lse).exp().masked_fill(~seen, 0.0)
     sink = 0.0 if spec.sinks is None or math.isinf(lse) else math.exp(spec.sinks[head] - lse)
     entropy = float(torch.special.entr(weight).sum()) + (-sink * math.log(sink) if sink > 0 else 0.0)
-    return RowReading(layer, head, query, _frozen(score), _frozen(weight), _frozen(seen), lse, entropy, sink)
+    return RowReading(layer, head, query, frozen(score), frozen(weight), frozen(seen), lse, entropy, sink)
 
 
 def read_cell(trace: Trace, layer: int, head: int, query: int, key: int, *, batch: int = 0) -> CellReading:
     """One cell in float64, from q'·k' to the weight."""
-    spec = _check_head(trace, layer, head)
+    spec = checked_spec(trace, layer, head)
     trace.check_row(query)
     trace.check_row(key)
     kv_head = spec.kv_head_of(head)
@@ -238,8 +187,8 @@ def read_cell(trace: Trace, layer: int, head: int, query: int, key: int, *, batc
         sharing=tuple(range(kv_head * group, (kv_head + 1) * group)),
         query=query,
         key=key,
-        q=_frozen(q),
-        k=_frozen(k),
+        q=frozen(q),
+        k=frozen(k),
         dot=dot,
         scale=spec.scale,
         scaled=scaled,
@@ -270,7 +219,7 @@ def read_planes(trace: Trace, layer: int, head: int, query: int, key: int, *, ba
 
     The vectors before rotation are undone exactly from float32 data; from half precision they are approximate.
     """
-    spec = _check_head(trace, layer, head)
+    spec = checked_spec(trace, layer, head)
     trace.check_row(query)
     trace.check_row(key)
     at_query, at_key = spec.segment_of(query), spec.segment_of(key)
@@ -292,15 +241,15 @@ def read_planes(trace: Trace, layer: int, head: int, query: int, key: int, *, ba
         key=key,
         query_position=m,
         key_position=n,
-        features=_frozen(features),
+        features=frozen(features),
         query_frequencies=_doubles(at_query),
         key_frequencies=_doubles(at_key),
         factor=at_query.factor,
-        q_before=_frozen(_turned_back(q, at_query, m, spec)[features]),
-        k_before=_frozen(_turned_back(k, at_key, n, spec)[features]),
-        q_after=_frozen(q_after),
-        k_after=_frozen(k_after),
-        shares=_frozen(shares),
+        q_before=frozen(_turned_back(q, at_query, m, spec)[features]),
+        k_before=frozen(_turned_back(k, at_key, n, spec)[features]),
+        q_after=frozen(q_after),
+        k_after=frozen(k_after),
+        shares=frozen(shares),
         rest=spec.scale * float(q[spec.rotary_width :] @ k[spec.rotary_width :]),
         scaled=scaled,
         scale=spec.scale,
@@ -335,8 +284,8 @@ def read_cache(trace: Trace, positions: int = 512, *, batch: int = 0) -> CacheRe
     size = trace.keys[0].tensor.element_size()
     per_head = 2 * trace.batch * c.layers * c.head_width * size  # bytes a token, for one kv head
     return CacheReading(
-        keys=_frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.keys])),
-        values=_frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.values])),
+        keys=frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.keys])),
+        values=frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.values])),
         stride=stride,
         length=trace.length,
         prefill=trace.prefill,

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from model.attention import fused_attention
-from model.lens import read_head
 from model.progress import Progress, Steps
 from model.readings import Doubles, Floats, HeadAtlas, Reduction
+from model.tiles import read_head
 from model.trace import Trace
 
 FORMULAS = {

@@ -18,6 +18,13 @@ class Progress:
     what: str
 
 
+@dataclass(frozen=True, eq=False)
+class Partial(Progress):
+    """Progress that brings a part of the result, to be shown before the rest is there."""
+
+    reading: object
+
+
 Steps: TypeAlias = Generator[Progress, None, Result]
 """A computation that yields progress and returns a result."""
 

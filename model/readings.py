@@ -115,7 +115,10 @@ class Tile:
     raw
         [h, w] scores as they are before the mask (only for ``kind == "scores"``), else None.
     reduction
-        ``exact`` when a pixel is one cell; else how a pixel stands for the cells it covers.
+        ``exact`` when a pixel is one cell; else how a pixel stands for the cells it covers: the ``max`` or ``mean`` of
+        the visible ones (of all, for ``raw``), or one of them (``sampled``).
+    cell
+        Query rows and key rows under one pixel; the last pixels may hold fewer.
     """
 
     kind: TileKind
@@ -127,6 +130,7 @@ class Tile:
     visible: Bools
     raw: Floats | None = None
     reduction: Reduction = "exact"
+    cell: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +142,26 @@ class HeadPicture:
     kv_head: int
     scores: Tile
     weights: Tile
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPatch:
+    """A refined part of a :class:`HeadPicture` that was sampled.
+
+    Attributes
+    ----------
+    top, left
+        The pixel of the picture where the arrays begin.
+    scores, weights, visible, raw
+        [h, w] each, as in the picture's tiles.
+    """
+
+    top: int
+    left: int
+    scores: Floats
+    weights: Floats
+    visible: Bools
+    raw: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,3 +367,83 @@ class CachedCheck:
     def holds(self) -> bool:
         """Whether the difference is within the tolerance of the dtype."""
         return self.difference <= self.tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class HeadNeeds:
+    """Change of one token's logit after row ``row`` when each head is ablated: ``change`` [L, H], ``logit`` without."""
+
+    row: int
+    token: int
+    logit: float
+    change: Doubles
+
+
+@dataclass(frozen=True, eq=False)
+class DirectAttribution:
+    """What each part adds directly to one token's logit after row ``row``; all of it adds up to ``logit``.
+
+    Attributes
+    ----------
+    heads, mlps
+        [L, H] and [L].
+    embedding, rest
+        The embedding, and the biases.
+    """
+
+    row: int
+    token: int
+    logit: float
+    heads: Doubles
+    mlps: Doubles
+    embedding: float
+    rest: float
+
+
+@dataclass(frozen=True)
+class TokenChange:
+    """One token's probability before and after."""
+
+    token: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDifference:
+    """One head of two runs, B minus A, rows and columns aligned by token.
+
+    Attributes
+    ----------
+    scores, weights
+        [n, n] differences; NaN where either run masks the cell or has no such row.
+    rows
+        For each aligned row, the row of A and of B, None where one has a gap.
+    """
+
+    layer: int
+    head: int
+    scores: Floats
+    weights: Floats
+    rows: tuple[tuple[int | None, int | None], ...]
+
+
+@dataclass(frozen=True)
+class NextTokenDifference:
+    """Next-token distributions of two runs at one row each.
+
+    Attributes
+    ----------
+    kl_forward, kl_backward
+        Σ a ln(a/b) and Σ b ln(b/a) in nats.
+    top_before, top_after
+        The most probable token of each.
+    changes
+        The tokens whose probability moved most.
+    """
+
+    kl_forward: float
+    kl_backward: float
+    top_before: int
+    top_after: int
+    changes: tuple[TokenChange, ...]

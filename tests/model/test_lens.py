@@ -125,41 +125,14 @@ def test_a_layer_without_rope_has_no_planes() -> None:
     assert lens.read_planes(trace, 0, 0, 3, 1) is not None
 
 
-def test_a_reduced_picture_holds_the_maximum_of_each_pixel() -> None:
-    trace = capture(make("plain"), random_ids(37))
-    picture = lens.read_head(trace, 0, 1, pixels=10)  # 37 rows in at most 10 pixels: 4 cells each
-    assert picture.weights.reduction == "max"
-    assert picture.weights.values.shape == (10, 10)
-    weights, scores = lens.weights(trace, 0, 1), lens.scores(trace, 0, 1)
-    for i in range(10):
-        for j in range(10):
-            block = (slice(4 * i, 4 * i + 4), slice(4 * j, 4 * j + 4))
-            assert picture.weights.values[i, j] == weights[block].max()
-            seen = bool(np.isfinite(scores[block]).any())
-            assert picture.weights.visible[i, j] == seen
-            assert picture.scores.values[i, j] == (scores[block].max() if seen else 0.0)
-
-
-def test_strips_do_not_change_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = capture(make("soft_cap"), random_ids(37))
-    expected = lens.read_head(trace, 0, 1, pixels=10)
-    monkeypatch.setattr(lens, "STRIP_ELEMENTS", 100)
-    found = lens.read_head(trace, 0, 1, pixels=10)
-    assert np.allclose(found.scores.values, expected.scores.values, atol=1e-6)
-    assert np.array_equal(found.scores.visible, expected.scores.visible)
-    assert np.allclose(found.weights.values, expected.weights.values, atol=1e-7)
-
-
-def test_an_exact_picture_shows_scores_before_and_after_the_mask() -> None:
+def test_scores_before_the_mask_are_those_after_it_where_a_key_is_visible() -> None:
     trace = capture(make("plain"), random_ids(6))
-    picture = lens.read_head(trace, 0, 0)
-    raw = picture.scores.raw
-    assert raw is not None
-    assert picture.scores.reduction == "exact"
-    assert np.array_equal(picture.scores.visible, np.tril(np.ones((6, 6), dtype=bool)))
-    assert raw[picture.scores.visible] == pytest.approx(picture.scores.values[picture.scores.visible])
+    raw, masked = lens.raw_scores(trace, 0, 0), lens.scores(trace, 0, 0)
+    seen = np.isfinite(masked)
+    assert np.array_equal(seen, np.tril(np.ones((6, 6), dtype=bool)))
+    assert raw[seen] == pytest.approx(masked[seen])
+    assert np.isfinite(raw).all()
     assert raw[0, 5] != 0.0
-    assert picture.scores.values[0, 5] == 0.0
 
 
 def test_the_cache_and_its_bytes() -> None:
