@@ -183,7 +183,7 @@ class ModelConfig:
         projected vector. ``qk_norm_kind`` is its kind, ``qk_norm_bias`` adds a β; ``qk_norm_after_rope`` puts it after
         the rotation.
     qkv_clip
-        q, k and v are clamped to ±this right after projection (OLMo).
+        q, k and v are clamped to ±this after projection, q and k after their norm where there is one (OLMo, OLMoE).
     score_scale, score_cap, sink
         What q·k is multiplied by (None: 1/√Dh), the soft cap c·tanh(s/c), and a learned logit per head that takes
         part in the softmax without a key.

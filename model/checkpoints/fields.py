@@ -27,12 +27,33 @@ class Fields:
         What the file holds.
     where
         How to name the file in a sentence.
+    stored
+        Patterns of the stored weights' names (``{l}`` and ``{e}`` for numbers), for what a config leaves open; None
+        where there are no weights.
     """
 
-    def __init__(self, values: Mapping[str, Any], where: str = "config.json") -> None:
+    def __init__(
+        self, values: Mapping[str, Any], where: str = "config.json", stored: frozenset[str] | None = None
+    ) -> None:
         self.values = values
         self.where = where
+        self.stored = stored
         self.read: set[str] = set()
+
+    def changed(self, **values: Any) -> Fields:
+        """The same fields with some replaced, for a family whose defaults differ."""
+        changed = Fields({**self.values, **values}, self.where, self.stored)
+        changed.read = self.read
+        return changed
+
+    def with_defaults(self, **values: Any) -> Fields:
+        """The same fields, with values for those that are absent or null."""
+        absent = {name: value for name, value in values.items() if self.values.get(name) is None}
+        return self.changed(**absent)
+
+    def holds(self, *patterns: str) -> bool:
+        """Whether a weight of one of these patterns is stored."""
+        return self.stored is not None and any(pattern in self.stored for pattern in patterns)
 
     def raw(self, *names: str, default: Any = _REQUIRED) -> Any:
         """The value under the first of several spellings that is there and not null."""
@@ -53,6 +74,13 @@ class Fields:
             raise ConfigError(f"{self.where} has {names[0]} {value!r:.80}, but it must be a whole number.")
         return value
 
+    def count(self, *names: str, default: Any = _REQUIRED, most: int = LARGEST_WHOLE) -> int:
+        """A count of at least 1 and at most ``most``, past which no real model goes."""
+        value = self.whole(*names, default=default)
+        if not 1 <= value <= most:
+            raise ConfigError(f"{self.where} has {names[0]} {value:,}, but it must be from 1 to {most:,}.")
+        return value
+
     def optional_whole(self, *names: str, default: int | None = None) -> int | None:
         """A count, or None where the field is absent or null."""
         return default if self.raw(*names, default=None) is None else self.whole(*names)
@@ -63,6 +91,13 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
             raise ConfigError(f"{self.where} has {names[0]} {value!r:.80}, but it must be a finite number.")
         return float(value)
+
+    def above_zero(self, *names: str, default: Any = _REQUIRED) -> float:
+        """A finite number above 0."""
+        value = self.number(*names, default=default)
+        if not value > 0:
+            raise ConfigError(f"{self.where} has {names[0]} {value}, but it must be above 0.")
+        return value
 
     def optional_number(self, *names: str) -> float | None:
         """A finite number, or None where the field is absent or null."""
@@ -106,4 +141,8 @@ class Fields:
 
     def unread(self, ignored: frozenset[str] = frozenset()) -> list[str]:
         """Fields that nothing read and nobody lists as ignored."""
-        return sorted(name for name in self.values if name not in self.read and name not in ignored)
+        return sorted(
+            name
+            for name, value in self.values.items()
+            if name not in self.read and name not in ignored and value is not None
+        )

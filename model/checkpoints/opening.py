@@ -10,10 +10,11 @@ from pathlib import Path
 
 import torch
 
-from model.checkpoints.families import read_config
+from model.checkpoints.families import Family
 from model.checkpoints.formats import FORMATS
-from model.checkpoints.source import Source
-from model.checkpoints.weights import ProgressCall, load, plan
+from model.checkpoints.reading import read_config
+from model.checkpoints.source import Source, TensorFile
+from model.checkpoints.weights import ProgressCall, load, patterns_of, plan, same_matrix, stored_under
 from model.config import ModelConfig
 from model.decoder import Decoder
 from model.errors import CheckpointError, DeviceError
@@ -85,10 +86,11 @@ def open_checkpoint(
     if files is None:
         raise CheckpointError(f"{source.path.name} has no weights.")
     try:
-        family, config = read_config(source.config, source.config_name, _holds_head(source))
+        family, config = read_config(source.config, source.config_name, patterns_of(files.tensors))
+        config = _untied_if_different(family, config, files)
         with torch.device("meta"):
             model = Decoder(config)
-        placements = plan(files, family.weights, model, source.path.name)
+        placements = plan(files, family.weights, model, source.path.name, family.name)
         load(model, placements, files, device=place, dtype=kind, progress=progress)
     finally:
         files.close()
@@ -159,8 +161,14 @@ def dtype_of(name: str) -> torch.dtype:
     return DTYPES[name]
 
 
-def _holds_head(source: Source) -> bool | None:
-    return None if source.files is None else "lm_head.weight" in source.files.tensors
+def _untied_if_different(family: Family, config: ModelConfig, files: TensorFile) -> ModelConfig:
+    """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word."""
+    if not config.tied:
+        return config
+    head, embed = (stored_under(target, family.weights, files) for target in ("head.weight", "embed.weight"))
+    if head is None or embed is None or same_matrix(files, head, embed):
+        return config
+    return config.changed(tied=False)
 
 
 def _tokenizer(source: Source) -> Tokenizer | None:

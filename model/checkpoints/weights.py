@@ -1,85 +1,52 @@
 """From stored tensors to the decoder's parameters: which goes where, whether it fits, and the loading itself.
 
-A family's weight map is data: a pattern of the stored name, and a rule that says which parameters it fills. ``None``
-means that the tensor is left out on purpose. Nothing here knows any family.
+Names and shapes are settled before anything is read. Nothing here knows any family.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from model.checkpoints.layouts import Fused, Piece, Rule, Shape, WeightMap
 from model.checkpoints.source import Stored, TensorFile
-from model.config import ModelConfig
 from model.decoder import Decoder
 from model.errors import CheckpointError, ShapeError
 
-Shape = tuple[int, ...]
 ProgressCall = Callable[[int, int, str], None]
 """Called with done, total and what; it may raise :class:`~model.errors.Cancelled`."""
 
-
-@dataclass(frozen=True)
-class Fused:
-    """One stored tensor that holds several parameters.
-
-    Attributes
-    ----------
-    targets
-        The parameters, in the order in which they lie.
-    layout
-        ``rows``: one after the other along the rows. ``per_head``: for every head its q, then k, then v rows
-        (GPT-NeoX).
-    """
-
-    targets: tuple[str, ...]
-    layout: Literal["rows", "per_head"] = "rows"
-
-    def joined(self, shapes: Sequence[Shape]) -> Shape:
-        """The stored shape that parameters of ``shapes`` make together."""
-        return (sum(shape[0] for shape in shapes), *shapes[0][1:])
-
-    def part(self, stored: Tensor, index: int, shapes: Sequence[Shape], config: ModelConfig) -> Tensor:
-        """Parameter ``index``, cut from the stored tensor."""
-        if self.layout == "per_head":
-            return stored.view(config.heads, len(shapes), -1, *stored.shape[1:])[:, index].flatten(0, 1)
-        start = sum(shape[0] for shape in shapes[:index])
-        return stored[start : start + shapes[index][0]]
-
-
-Rule = str | Fused | None
-WeightMap = Mapping[str, Rule]
+NUMBER = re.compile(r"(?<=\.)(\d+)(?=\.)")
+LETTERS = ("{l}", "{e}")
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One stored tensor and the parameters it fills."""
+    """One stored tensor and what it fills: whole parameters, or row ``row`` of one."""
 
     stored: Stored
-    rule: str | Fused
+    rule: str | Fused | Piece
     targets: tuple[str, ...]
+    row: int | None = None
 
 
-def _pattern(source: str) -> re.Pattern[str]:
-    """A regular expression for a source name, ``{l}`` and ``{e}`` standing for a layer and an expert."""
-    escaped = re.escape(source)
-    for letter in "le":
-        escaped = escaped.replace(re.escape(f"{{{letter}}}"), rf"(?P<{letter}>0|[1-9]\d{{0,5}})")
-    return re.compile(escaped)
+def pattern_of(name: str) -> tuple[str, list[str]]:
+    """A stored name with its numbers taken out, ``{l}`` for the first and ``{e}`` for the second."""
+    numbers = NUMBER.findall(name)[:2]
+    letters = iter(LETTERS)
+    return NUMBER.sub(lambda match: next(letters, match.group()), name), numbers
 
 
-def _filled(target: str, match: re.Match[str]) -> str:
-    for letter, number in match.groupdict().items():
-        target = target.replace(f"{{{letter}}}", number)
-    return target
+def patterns_of(names: Iterable[str]) -> frozenset[str]:
+    """The patterns of all stored names."""
+    return frozenset(pattern_of(name)[0] for name in names)
 
 
-def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str) -> list[Placement]:
+def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str, family: str) -> list[Placement]:
     """Decide what every stored tensor fills, and check names and shapes before anything is read.
 
     Raises
@@ -90,22 +57,21 @@ def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str) -> l
         For a weight whose shape contradicts the config, with both shapes.
     """
     parameters = {name: tuple(value.shape) for name, value in model.named_parameters(remove_duplicate=False)}
-    patterns = [(_pattern(source), rule) for source, rule in weights.items()]
+    experts = model.config.moe.experts if model.config.moe is not None else 0
     placements: list[Placement] = []
     filled: dict[str, str] = {}
     for stored in files.tensors.values():
-        placement = _place(stored, patterns, where)
-        if placement is None:
-            continue
-        if model.config.tied and placement.targets == ("head.weight",):
+        placement = _place(stored, weights, experts, where, family)
+        if placement is None or (model.config.tied and placement.targets == ("head.weight",)):
             continue
         _check_fit(placement, parameters, where)
         for target in placement.targets:
-            if target in filled:
+            key = target if placement.row is None else f"{target}[{placement.row}]"
+            if key in filled:
                 raise CheckpointError(
-                    f"{where} holds both {filled[target]} and {stored.name}, which are the same weight; remove one."
+                    f"{where} holds both {filled[key]} and {stored.name}, which are the same weight; remove one."
                 )
-            filled[target] = stored.name
+            filled[key] = stored.name
         placements.append(placement)
     if model.config.tied:
         filled.setdefault("head.weight", "the embedding")
@@ -113,53 +79,97 @@ def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str) -> l
     return placements
 
 
-def _place(stored: Stored, patterns: Sequence[tuple[re.Pattern[str], Rule]], where: str) -> Placement | None:
-    for pattern, rule in patterns:
-        match = pattern.fullmatch(stored.name)
-        if match is None:
-            continue
-        if rule is None:
-            return None
-        targets = (rule,) if isinstance(rule, str) else rule.targets
-        return Placement(stored, rule, tuple(_filled(target, match) for target in targets))
-    raise CheckpointError(
-        f"{where} holds the weight {stored.name!r:.120}, which this family does not have; Ropewalk opens nothing that "
-        "it would have to leave out silently."
-    )
+def _place(stored: Stored, weights: WeightMap, experts: int, where: str, family: str) -> Placement | None:
+    pattern, numbers = pattern_of(stored.name)
+    if pattern not in weights or any(len(number) > 6 or (number[0] == "0" and number != "0") for number in numbers):
+        raise CheckpointError(
+            f"{where} holds the weight {stored.name!r:.120}, which the family {family} does not have; Ropewalk opens "
+            "nothing that it would have to leave out silently."
+        )
+    rule = weights[pattern]
+    if rule is None:
+        return None
+    if isinstance(rule, Piece):
+        return Placement(stored, rule, (_filled(rule.target, numbers),), int(numbers[-1]))
+    targets = (rule,) if isinstance(rule, str) else rule.targets
+    if isinstance(rule, Fused) and rule.stacked:
+        targets = tuple(target.replace("{e}", str(expert)) for expert in range(experts) for target in targets)
+    return Placement(stored, rule, tuple(_filled(target, numbers) for target in targets))
+
+
+def _filled(target: str, numbers: Sequence[str]) -> str:
+    for letter, number in zip(LETTERS, numbers, strict=False):
+        target = target.replace(letter, number)
+    return target
 
 
 def _check_fit(placement: Placement, parameters: Mapping[str, Shape], where: str) -> None:
-    stored = placement.stored
+    stored, rule = placement.stored, placement.rule
     absent = [target for target in placement.targets if target not in parameters]
-    if absent:
+    if absent or not placement.targets:
+        part = f" ({absent[0]})" if absent else ""
         raise CheckpointError(
-            f"{where} holds the weight {stored.name}, but by its config this model has no such part "
-            f"({absent[0]}); the weights and the config belong to different models."
+            f"{where} holds the weight {stored.name}, but by its config this model has no such part{part}; the weights "
+            "and the config belong to different models."
         )
     shapes = [parameters[target] for target in placement.targets]
-    expected = shapes[0] if isinstance(placement.rule, str) else placement.rule.joined(shapes)
-    if stored.shape != expected:
+    fits: tuple[Shape, ...]
+    if isinstance(rule, Fused):
+        fits = (rule.joined(shapes),)
+    elif placement.row is not None:
+        fits = (shapes[0][-1:],)
+    else:
+        fits = (shapes[0], tuple(size for size in shapes[0] if size != 1) or (1,))
+    within = placement.row is None or placement.row < shapes[0][0]
+    if stored.shape not in fits or not within:
         raise ShapeError(
             f"{stored.name} in {stored.file.name} has shape {list(stored.shape)}, but the config asks for "
-            f"{list(expected)}; the weights and the config belong to different models."
+            f"{list(fits[0])}; the weights and the config belong to different models."
         )
 
 
 def _check_complete(parameters: Mapping[str, Shape], filled: Mapping[str, str], weights: WeightMap, where: str) -> None:
-    empty = [name for name in parameters if name not in filled]
+    empty = [name for name, shape in parameters.items() if name not in filled and not _has_rows(name, shape, filled)]
     if not empty:
         return
-    wanted = re.sub(r"\.\d+\.", ".{l}.", empty[0], count=1)
-    sources = [
-        source for source, rule in weights.items()
-        if rule == wanted or (isinstance(rule, Fused) and wanted in rule.targets)
-    ]  # fmt: skip
+    wanted = pattern_of(empty[0])[0]
+    sources = [source for source, rule in weights.items() if wanted in _targets(rule)]
     named = f" (stored as {sources[0]})" if sources else ""
     more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
     raise CheckpointError(
         f"{where} lacks the weight for {empty[0]}{named}{more}; the download is not complete or the config is of "
         "another model."
     )
+
+
+def _has_rows(name: str, shape: Shape, filled: Mapping[str, str]) -> bool:
+    return f"{name}[0]" in filled and all(f"{name}[{row}]" in filled for row in range(shape[0]))
+
+
+def _targets(rule: Rule) -> tuple[str, ...]:
+    if rule is None:
+        return ()
+    if isinstance(rule, str):
+        return (rule,)
+    return (rule.target,) if isinstance(rule, Piece) else rule.targets
+
+
+def stored_under(target: str, weights: WeightMap, files: TensorFile) -> str | None:
+    """The stored name that is parameter ``target`` as a whole, None where there is none."""
+    return next((name for name in files.tensors if weights.get(pattern_of(name)[0]) == target), None)
+
+
+def same_matrix(files: TensorFile, first: str, second: str) -> bool:
+    """Whether two stored matrices are equal, compared in slices."""
+    one, other = files.tensors[first], files.tensors[second]
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    a, b = files.read(first), files.read(second)
+    return all(torch.equal(a[start : start + 4096], b[start : start + 4096]) for start in range(0, len(a), 4096))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Loading
 
 
 def load(
@@ -194,24 +204,33 @@ def _layer_of(placement: Placement) -> int:
 
 
 def _read(model: Decoder, placement: Placement, files: TensorFile, device: torch.device, dtype: torch.dtype) -> None:
-    stored = files.read(placement.stored.name)
+    stored, rule = files.read(placement.stored.name), placement.rule
     shapes = [tuple(model.get_parameter(target).shape) for target in placement.targets]
     for index, target in enumerate(placement.targets):
-        rule = placement.rule
-        part = stored if isinstance(rule, str) else rule.part(stored, index, shapes, model.config)
-        value = torch.empty(part.shape, dtype=dtype, device=device)
-        value.copy_(part)
-        _check_finite(value, part, placement.stored)
+        part = rule.part(stored, index, shapes, model.config) if isinstance(rule, Fused) else stored
+        value = _parameter(model, target, device, dtype)
+        place = value if placement.row is None else value[placement.row]
+        place.copy_(part.reshape(place.shape))
+        _check_finite(place, part, placement.stored)
+
+
+def _parameter(model: Decoder, target: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The memory of a parameter, made when it is first filled."""
+    held = model.get_parameter(target)
+    if held.is_meta:
         owner, _, leaf = target.rpartition(".")
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=False))
+        held = nn.Parameter(torch.empty(held.shape, dtype=dtype, device=device), requires_grad=False)
+        setattr(model.get_submodule(owner), leaf, held)
+    return held.data
 
 
 def _check_finite(value: Tensor, part: Tensor, stored: Stored) -> None:
     if bool(torch.isfinite(value.sum(dtype=torch.float32))) or bool(torch.isfinite(value).all()):
         return
-    if bool(torch.isfinite(part.float()).all()):
+    wide = part.float()
+    if bool(torch.isfinite(wide).all()):
         raise CheckpointError(
-            f"{stored.name} in {stored.file.name} holds numbers up to {part.float().abs().max():.3g}, more than "
+            f"{stored.name} in {stored.file.name} holds numbers up to {wide.abs().max():.3g}, more than "
             f"{str(value.dtype).removeprefix('torch.')} can hold; open it in bfloat16 or float32."
         )
     raise CheckpointError(
