@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QScrollArea, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskAtlas, Question
 from app.selection import Hover, Selection
@@ -496,16 +496,15 @@ class HeadsPanel(Panel):
         self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.sort_box.currentTextChanged.connect(self._sort)
+        self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.sort_box)
         self.why_undefined = plain_label("", "label")
-        foot = QHBoxLayout()
-        foot.addWidget(self.why_undefined, 1)
-        foot.addWidget(self.reading)
+        self.why_undefined.hide()
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addWidget(self.scroller, 1)
-        layout.addLayout(foot)
+        layout.addWidget(self.why_undefined)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the thumbnails and scores of all heads."""
@@ -561,13 +560,14 @@ class HeadsPanel(Panel):
         score = name if name in atlas.scores else self._default_score(atlas)
         self.view.choose(score, name)
         formula = atlas.formulas.get(score, "")
-        self.sort_box.setToolTip(wording.tooltip(f"{score}: {formula}"))
+        self.sort_box.setToolTip(wording.tooltip(formula))
         why = atlas.undefined.get(name, "")
         self.why_undefined.setText(f"{name} is not defined here: {why}" if why else "")
+        self.why_undefined.setVisible(bool(why))
         layers, heads = atlas.thumbnails.shape[:2]
-        order = "by layer" if name == LAYER_ORDER else f"by {name}"
+        order = "" if name == LAYER_ORDER else f" · by {name}"
         pixel = "" if atlas.reduction == "exact" else f" · a pixel is the {atlas.reduction} of its cells"
-        self.describe(f"{layers} layers × {heads} heads · {order} · label: {score} · weights 0 to 1{pixel}")
+        self.describe(f"{layers} layers × {heads} heads{order} · label: {score} · weights 0 to 1{pixel}")
         self._tell()
 
     def _default_score(self, atlas: HeadAtlas) -> str:

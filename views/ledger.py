@@ -133,7 +133,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dtype", "dtype", lambda r: r.entry.dtype),
     Column("check", "", lambda r: "✗" if r.failed else "✓" if r.passed else "", explained="Checks"),
 )
-ESSENTIAL = ("operation", "check", "shape", "symbol", "memory", "decode")
+ESSENTIAL = ("operation", "check", "shape", "symbol", "decode", "memory")
 """Columns in order of importance; the rest follow when there is room."""
 EXTRA = ("flops", "parameters", "causal", "decode_flops", "decode_memory", "dtype")
 
@@ -324,6 +324,7 @@ class LedgerPanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
+        self.ledgers: tuple[ShapeLedger, ...] = ()
         self.model = LedgerModel(self)
         self.table = self._make_table()
         self.totals = plain_label("", "label")
@@ -355,8 +356,8 @@ class LedgerPanel(Panel):
         if 0 <= current < self.model.rowCount():
             self.table.selectRow(current)
         self.describe(_subtitle(prefill, decode))
-        ledgers = [ledger for ledger in (prefill, decode) if ledger is not None]
-        self.totals.setText("\n".join([*map(totals_text, ledgers), model_text(ledgers[-1])]))
+        self.ledgers = (prefill,) if decode is None else (prefill, decode)
+        self._sum_up()
         self.fit_columns()
 
     def theme_changed(self) -> None:
@@ -365,9 +366,24 @@ class LedgerPanel(Panel):
         rows = self.table.verticalHeader()
         rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.5)))
         self.table.horizontalHeader().setFont(look.font("label"))
+        self._sum_up()
         self.frame.fit()
         self.fit_columns()
         self.table.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Say the sums briefly where there is little room."""
+        super().resizeEvent(event)
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        def lines(brief: bool) -> str:
+            sums = [totals_text(ledger, brief) for ledger in self.ledgers]
+            return "\n".join([*sums, *(model_text(ledger, brief) for ledger in self.ledgers[-1:])])
+
+        wide = self.width() >= 4 * ink.text_width(theme.current().font("label"), "whole model: 886 K params")
+        self.totals.setText(lines(brief=not wide))
+        self.totals.setToolTip(lines(brief=False))
 
     def shown_columns(self) -> tuple[str, ...]:
         """Return the keys of the columns on screen, from left to right."""
@@ -389,13 +405,18 @@ class LedgerPanel(Panel):
 
     def _fitting(self, widths: dict[str, int]) -> set[str]:
         has_decode = any(row.decode is not None for row in self.model.rows)
-        keys = ESSENTIAL if theme.current().projector else (*ESSENTIAL, *EXTRA)
+        essential = [key for key in ESSENTIAL if key != "decode" or has_decode]
+        extra = [key for key in EXTRA if not key.startswith("decode") or has_decode]
         room = self.table.viewport().width()
         wanted: set[str] = set()
-        for key in keys:
-            if key.startswith("decode") and not has_decode:
-                continue
+        for key in essential:
             if key in ("operation", "check", "shape") or widths[key] <= room:
+                wanted.add(key)
+                room -= widths[key]
+        if theme.current().projector or len(wanted) < len(essential):
+            extra = []
+        for key in extra:
+            if widths[key] <= room:
                 wanted.add(key)
                 room -= widths[key]
         if "memory" in wanted and widths["spared"] - widths["memory"] <= room:
@@ -446,27 +467,31 @@ def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:
     return text if decode is None else f"{text} · decode P = {decode.past}"
 
 
-def totals_text(ledger: ShapeLedger) -> str:
+def totals_text(ledger: ShapeLedger, brief: bool = False) -> str:
     """Add up the rows of one ledger in a line."""
     stored = sum(e.bytes for e in ledger.entries if e.stored == "stored")
     spared = sum(e.would_cost_bytes for e in ledger.entries if e.stored == "not stored")
     full = sum(e.flops_full for e in ledger.entries)
     causal = sum(e.flops_causal for e in ledger.entries)
-    parts = [f"{wording.byte_size(stored)} stored"]
+    parts = [f"{ledger.mode} rows: {wording.byte_size(stored)} stored", f"{wording.count(full) or '0'}FLOPs"]
+    if brief:
+        return _unbroken(parts)
     if spared:
-        parts.append(f"{wording.byte_size(spared)} not stored")
-    parts.append(f"{wording.count(full) or '0'}FLOPs")
+        parts.insert(1, f"{wording.byte_size(spared)} not stored")
     if causal != full:
         parts.append(f"causal {wording.count(causal) or '0'}FLOPs")
     if ledger.mode == "prefill":
         parts.append(f"{wording.count(sum(e.parameters for e in ledger.entries)) or '0'} params")
-    return _unbroken([f"{ledger.mode} rows: {parts[0]}", *parts[1:]])
+    return _unbroken(parts)
 
 
-def model_text(ledger: ShapeLedger) -> str:
+def model_text(ledger: ShapeLedger, brief: bool = False) -> str:
     """Say what the whole model costs for the same call, in a line."""
+    size = f"{wording.count(ledger.model_parameters)} params, {wording.byte_size(ledger.model_weight_bytes)}"
+    if brief:
+        return _unbroken([f"whole model: {size}"])
     parts = [
-        f"whole model: {wording.count(ledger.model_parameters)} params, {wording.byte_size(ledger.model_weight_bytes)}",
+        f"whole model: {size}",
         f"{wording.count(ledger.model_flops.full)}FLOPs a {'step' if ledger.mode == 'decode' else 'prefill'}",
         f"cache {wording.byte_size(ledger.cache_bytes)}",
         f"trace {wording.byte_size(ledger.trace_bytes)}",

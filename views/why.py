@@ -74,10 +74,10 @@ def scale_text(cell: CellReading) -> str:
 
 
 def _mask_line(cell: CellReading) -> Line:
+    if cell.hidden_because:
+        return (Piece(f"hidden: {cell.hidden_because}", "bad"),)
     sign = "≤" if cell.key <= cell.query else ">"
     head = (Piece(f"key {cell.key}", "key"), Piece(f" {sign} "), Piece(f"query {cell.query}", "query"))
-    if cell.hidden_because:
-        return (*head, Piece(f": hidden, {cell.hidden_because}", "bad"))
     return (*head, Piece(": visible", "good"))
 
 

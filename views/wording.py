@@ -37,7 +37,7 @@ def significant(value: float, figures: int = 3) -> str:
     size = abs(value)
     if size == 0 or not math.isfinite(size):
         return number(value, 0)
-    digits = figures - 1 - math.floor(math.log10(size))
+    digits = figures - 1 - int(f"{size:.{figures - 1}e}".split("e")[1])  # rounded first: 0.00999… is 0.0100
     if digits > figures + 2:
         return number(value, 1)
     return f"{value:.{max(digits, 0)}f}".replace("-", MINUS)

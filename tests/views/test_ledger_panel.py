@@ -187,3 +187,21 @@ def test_only_the_layer_redraws_it(running: FakeSession, shown: Shown, qtbot: Qt
     qtbot.waitUntil(lambda: panel.settled)
     assert panel.draws == drawn + 1
     assert "layer 2" in panel.subtitle.text()
+
+
+def test_nothing_less_important_takes_the_decode_columns_place(
+    running: FakeSession, shown: Shown, qtbot: QtBot
+) -> None:
+    panel = shown(LedgerPanel, running, 520, 600)
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert "decode" in panel.shown_columns()
+    assert not {"flops", "parameters", "causal"} & set(panel.shown_columns())
+
+
+def test_sums_are_brief_where_there_is_little_room(running: FakeSession, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 900, 600)
+    assert "not stored" in panel.totals.text().replace("\u00a0", " ")
+    panel.resize(330, 600)
+    assert "not stored" not in panel.totals.text().replace("\u00a0", " ")
+    assert "not stored" in panel.totals.toolTip().replace("\u00a0", " ")

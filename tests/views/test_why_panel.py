@@ -61,8 +61,8 @@ def test_the_arithmetic_of_a_visible_cell() -> None:
 
 
 def test_a_masked_cell_says_why_and_weighs_nothing() -> None:
-    lines = told(a_cell(key=9, hidden_because="it comes later", weight=0.0))
-    assert "key 9 > query 8: hidden, it comes later" in lines
+    lines = told(a_cell(key=9, hidden_because="key 9 comes after query 8", weight=0.0))
+    assert "hidden: key 9 comes after query 8" in lines
     assert lines[-1] == "weight = 0 (masked before the softmax)"
 
 

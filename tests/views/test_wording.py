@@ -25,7 +25,9 @@ def test_numbers_keep_what_matters(value: float, text: str) -> None:
     assert wording.number(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(12.566, "12.6"), (0.031622, "0.0316"), (1.0, "1.00"), (0.0, "0")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(12.566, "12.6"), (0.031622, "0.0316"), (0.0099999998, "0.0100"), (1.0, "1.00"), (0.0, "0")]
+)
 def test_angles_keep_three_figures(value: float, text: str) -> None:
     assert wording.significant(value) == text
 
