@@ -10,27 +10,43 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.address import head_name, read_address
 from app.door import Held, Opened
 from app.settings import sampling_refusal
 from model.costs import format_bytes, format_count, format_flops, format_shape, kv_bytes, parameters
-from model.errors import Cancelled, DeviceError, PromptError, RopewalkError, TrainingError
+from model.errors import Cancelled, DeviceError, PromptError, RopewalkError
 from model.ledger import LedgerEntry, ShapeLedger, build_ledger
 from model.progress import Progress, Steps
 from model.readings import Sampling
+
+if TYPE_CHECKING:
+    from model.grading import Bar
 
 Result = TypeVar("Result")
 
 DTYPES = ("float32", "bfloat16", "float16")
 PANELS = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
 LONGEST_SIDE = 16_384
+SIZES = {
+    "steps": "optimiser steps",
+    "seed": "seed of weights and rows",
+    "layers": "L",
+    "width": "D",
+    "heads": "H",
+    "kv_heads": "Hkv",
+    "vocabulary": "V",
+    "context": "positions",
+}
+"""What of the recipe may be chosen; the bundled model's values are the defaults."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +178,13 @@ def _train_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="train the bundled model from a text",
         description="Train the bundled model from a text. A run that was stopped goes on where it was.",
     )
-    train.add_argument("--text", type=Path, required=True, metavar="FILE", help="what to learn from")
-    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="the checkpoint folder to make")
-    train.add_argument("--steps", type=_count, metavar="N", help="optimiser steps")
-    train.add_argument("--seed", type=_natural, metavar="S", help="seed of weights and rows")
+    train.add_argument("--text", type=Path, required=True, metavar="FILE", help="what to learn from, UTF-8")
+    place = train.add_mutually_exclusive_group(required=True)
+    place.add_argument("--out", type=Path, metavar="DIR", help="the checkpoint folder to make")
+    place.add_argument("--grade", type=Path, metavar="DIR", help="only measure the checkpoint in this folder")
+    for name, meaning in SIZES.items():
+        train.add_argument(f"--{name.replace('_', '-')}", type=_natural, metavar="N", help=meaning)
+    _json_option(train)
     _device_options(train)
     train.set_defaults(act=train_model)
 
@@ -521,11 +540,57 @@ def train_model(parsed: argparse.Namespace) -> None:
         raise DeviceError(
             f"Training was asked for in {parsed.dtype} on {parsed.device}, but the recipe is for float32 on cpu alone."
         )
-    if not parsed.text.is_file():
-        raise TrainingError(f"There is no text file at {parsed.text}; give one with --text.")
-    chosen = {name: getattr(parsed, name) for name in ("steps", "seed") if getattr(parsed, name) is not None}
-    _finished(engine.train(parsed.text, parsed.out, **chosen), every=100)
-    print(parsed.out)
+    if parsed.grade is not None:
+        _print_grades(_finished(engine.grade(parsed.grade, parsed.text)), parsed.json)
+        return
+    chosen = {name: getattr(parsed, name) for name in SIZES if getattr(parsed, name) is not None}
+    bars = _stoppable(engine.train(parsed.text, parsed.out, **chosen))
+    _print_grades(bars, parsed.json)
+    if not parsed.json:
+        print(parsed.out)
+
+
+def _print_grades(bars: Sequence[Bar], as_json: bool) -> None:
+    """What a model of this kind is held to, and what was found."""
+    if as_json:
+        _print_json({"bars": [{**asdict(bar), "holds": bar.holds} for bar in bars]})
+        return
+    rows = [
+        (
+            bar.name,
+            f"{bar.found:.3f}",
+            f"{'≥' if bar.at_least else '≤'} {bar.limit:g}",
+            "✓" if bar.holds else "missed",
+            bar.where,
+        )
+        for bar in bars
+    ]
+    _print_table(rows, frozenset({1}))
+
+
+def _stoppable(steps: Steps[Result]) -> Result:
+    """Run a long job so that Ctrl-C ends it at its next point, where it can save what it has; a second one at once."""
+    stopped: list[bool] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.append(True)
+        signal.signal(signal.SIGINT, before)
+
+    def until_stopped() -> Steps[Result]:
+        while not stopped:
+            try:
+                yield next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+        steps.close()
+        raise Cancelled
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        return _finished(until_stopped(), every=100)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _check_folder(out: Path) -> None:

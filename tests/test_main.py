@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
 
 import main as program
+
+from .app.tiny_checkpoint import write_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -100,3 +104,17 @@ def test_without_a_display_the_window_is_drawn_into_a_file(
     assert taken == [Path("ropewalk.png")]
     assert str(tmp_path / "ropewalk.png") in said.err
     assert said.err.count("\n") == 1
+
+
+def test_a_picture_of_the_real_window(qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = write_checkpoint(tmp_path / "tiny"), tmp_path / "window.png"
+    arguments = ["snapshot", str(out), str(folder), "--prompt", "abcabc", "--size", "1280x800", "--steps", "2"]
+    assert program.main([*arguments, "--select", "L1H2 q=7 k=3"]) == 0
+    said = capsys.readouterr()
+    assert (said.out.strip(), said.err) == (str(out), "")
+    picture = QImage(str(out))
+    assert (picture.width(), picture.height()) == (1280, 800)
+    assert program.main([*arguments, "--select", "L2H0"]) == 1
+    assert capsys.readouterr().err == "The layer 2 was to be selected, but the last one here is 1.\n"
+    assert program.main(["snapshot", str(out), str(folder), "--prompt", ""]) == 1
+    assert "empty" in capsys.readouterr().err

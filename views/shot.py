@@ -5,11 +5,14 @@ It composes the session and the window for one picture, and leaves nothing behin
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessageHandler
 
 from app.session import Session
 from app.settings import SettingsStore
@@ -21,6 +24,16 @@ from views.snapshot import picture, save, wait_until_drawn
 if TYPE_CHECKING:
     from app.commands import Shot
 
+PLATFORM_CHATTER = frozenset(
+    {
+        "This plugin does not support propagateSizeHints()",
+        "This plugin does not support raise()",
+        "This plugin does not support grabbing the keyboard",
+        "This plugin does not support setting window opacity",
+    }
+)
+"""What the offscreen platform says of itself; nobody who asked for a picture needs to read it."""
+
 
 def take(shot: Shot) -> None:
     """Draw the window, or one panel, into a PNG.
@@ -30,7 +43,7 @@ def take(shot: Shot) -> None:
     RopewalkError
         When the model cannot be opened, the prompt cannot be run, the cell is not there, or the file not written.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _without_chatter():
         settings = SettingsStore(Path(folder) / "settings.json")
         settings.update(device=shot.device, dtype=shot.dtype)
         session = Session(settings)
@@ -59,3 +72,22 @@ def _select(session: Session, wanted: dict[str, int]) -> None:
         raise RopewalkError(
             f"The {name} {wanted[name]} was to be selected, but the last one here is {getattr(now, name)}."
         )
+
+
+@contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Keep what the offscreen platform says of itself off stderr; everything else is still heard."""
+
+    def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if message in PLATFORM_CHATTER:
+            return
+        if before is None:
+            print(message, file=sys.stderr)
+        else:
+            before(kind, context, message)
+
+    before = qInstallMessageHandler(hear)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,43 @@ def test_snapshot_hands_over_everything_it_was_told(run: Run, shots: list[Shot],
 def test_snapshot_of_the_bundled_model_by_default(run: Run, shots: list[Shot], tmp_path: Path) -> None:
     assert run("snapshot", tmp_path / "a.png")[0] == 0
     assert shots == [Shot(tmp_path / "a.png")]
+
+
+# train ----------------------------------------------------------------------------------------------------------------
+
+SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--kv-heads", "1", "--vocabulary", "300", "--context", "256"]
+
+
+def test_train_makes_a_checkpoint_that_can_be_graded(run: Run, tmp_path: Path) -> None:
+    text, out = tmp_path / "words.txt", tmp_path / "made"
+    text.write_text("".join(f"{number} {number * number} and so on\n" for number in range(4000)), encoding="utf-8")
+    status, printed, err = run("train", "--text", text, "--out", out, "--steps", 2, *SMALL)
+    assert status == 0, err
+    assert printed.rstrip().endswith(str(out))
+    status, printed, _ = run("train", "--grade", out, "--text", text, "--json")
+    assert status == 0
+    assert {"name", "found", "limit", "holds"} <= set(json.loads(printed)["bars"][0])
+    assert run("info", out, "--json")[0] == 0
+    assert run("train", "--text", text, "--out", out)[0] == 1
+
+
+def test_ctrl_c_lets_training_save_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    def training(*_: object) -> Generator[Progress, None, None]:
+        try:
+            while True:
+                yield Progress(1, 2, "Training")
+                signal.raise_signal(signal.SIGINT)
+        except GeneratorExit:
+            ended.append("saved")
+            raise
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("app.engine.train", training)
+    assert run("train", "--text", "a", "--out", "b") == (130, "", "Cancelled.\n")
+    assert ended == ["saved"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 # what goes wrong ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app import engine
 from app.door import Engine, Held, Opened
@@ -23,6 +24,8 @@ from app.questions import (
     AskRow,
     Question,
 )
+from app.session import Session
+from app.settings import SettingsStore
 from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
 from model.progress import Progress, finished
 from model.readings import Sampling
@@ -220,3 +223,23 @@ def test_a_run_is_saved_as_it_is_in_view(held: Held, tmp_path: Path) -> None:
     back = load_trace(tmp_path / "run.safetensors")
     assert back.trace.length == 13
     assert back.strings == (*"abcdefabcdef", longer.run.tokens[12].text)
+
+
+def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: SettingsStore, tiny: Path) -> None:
+    session = Session(store)
+    answers: list[Any] = []
+    try:
+        session.begin(str(tiny), "abcabc")
+        qtbot.waitUntil(lambda: session.check is not None and not session.busy, timeout=60_000)
+        with qtbot.waitSignal(session.settled, timeout=60_000):
+            session.step()
+            session.step()
+        qtbot.waitUntil(lambda: session.run is not None and session.run.length == 8 and not session.busy)
+        with qtbot.waitSignal(session.settled, timeout=60_000):
+            session.step_back()
+            session.ask("scores", AskHead(1, 2), answers.append)
+        assert answers[0].weights.rows == (0, 7)
+        assert session.check is not None
+        assert session.check.holds
+    finally:
+        session.close()
