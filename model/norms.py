@@ -59,6 +59,20 @@ class Norm(nn.Module):
             normed = normed + self.bias.float()
         return normed.to(x.dtype)
 
+    def part_of(self, x: Tensor, part: Tensor) -> Tensor:
+        """What one summand ``part`` of ``x`` contributes to the normed result, the statistics of ``x`` held fixed.
+
+        Parameters
+        ----------
+        x, part
+            [..., width]; the contributions of all summands of x add up to ``forward(x)`` less the bias.
+        """
+        wide, share = x.float(), part.float()
+        if self.kind == "layer":
+            wide, share = wide - wide.mean(-1, keepdim=True), share - share.mean(-1, keepdim=True)
+        share = share * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return share if self.weight is None else share * (self.weight.float() + self.offset)
+
 
 def stream_norm(config: ModelConfig) -> Norm:
     """The norm of a [..., D] stream, as the config asks for it."""
