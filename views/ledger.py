@@ -381,7 +381,7 @@ class LedgerPanel(Panel):
             sums = [totals_text(ledger, brief) for ledger in self.ledgers]
             return "\n".join([*sums, *(model_text(ledger, brief) for ledger in self.ledgers[-1:])])
 
-        wide = self.width() >= 4 * ink.text_width(theme.current().font("label"), "whole model: 886 K params")
+        wide = self.width() >= 3 * ink.text_width(theme.current().font("label"), "whole model: 886 K params")
         self.totals.setText(lines(brief=not wide))
         self.totals.setToolTip(lines(brief=False))
 
