@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -79,7 +80,7 @@ def test_a_key_does_its_action(
     qtbot: QtBot, window: tuple[QWidget, QLineEdit, Recorder], key: Qt.Key, name: str
 ) -> None:
     widget, _, recorder = window
-    qtbot.keyClick(widget, key)
+    QTest.keyClick(widget, key)
     assert recorder.done == [name]
 
 
@@ -89,12 +90,12 @@ def test_a_text_field_keeps_bare_keys_and_gives_up_the_others(
     widget, field, recorder = window
     field.setFocus()
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Home, Qt.Key.Key_Space, Qt.Key.Key_T):
-        qtbot.keyClick(field, key)
+        QTest.keyClick(field, key)
     assert recorder.done == []
-    qtbot.keyClick(field, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(field, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
     assert recorder.done == ["run"]
     widget.setFocus()
-    qtbot.keyClick(widget, Qt.Key.Key_Up)
+    QTest.keyClick(widget, Qt.Key.Key_Up)
     assert recorder.done == ["run", "layer_up"]
 
 

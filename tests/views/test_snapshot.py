@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
@@ -53,8 +53,7 @@ def test_an_unknown_panel_is_named_with_those_there_are(window: MainWindow) -> N
 def test_a_failure_ends_the_waiting(qtbot: QtBot, tmp_path: Path) -> None:
     session = FakeSession(tmp_path / "other.json")
     window = MainWindow(cast("Any", session), restore=False)
-    session.startTimer(0)
-    session.timerEvent = lambda event: (session.killTimer(event.timerId()), session.failed.emit("No model.", ""))  # type: ignore[method-assign]
+    QTimer.singleShot(0, session, lambda: session.failed.emit("No model.", ""))
     with pytest.raises(RopewalkError, match="No model"):
         snapshot.wait_until_drawn(window)
     window.close()

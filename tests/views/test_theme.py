@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from PySide6.QtGui import QFontInfo, QPalette
@@ -79,7 +81,7 @@ def test_light_and_dark_differ_on_the_screen(qtbot: QtBot) -> None:
 
 def test_projector_mode_doubles_the_type_to_18_points_and_more() -> None:
     small, large = theme.themed("dark"), theme.themed("dark", projector=True)
-    for role in theme.get_args(theme.Role):
+    for role in get_args(theme.Role):
         assert large.size(role) == 2 * small.size(role)
         assert large.size(role) * 72 / 96 >= 18
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.selection import Hover
@@ -24,7 +25,7 @@ def panel(running: FakeSession, shown: Callable[..., Any]) -> TokensPanel:
 
 def click(qtbot: QtBot, strip: TokenStrip, position: int, *, shift: bool = False) -> None:
     modifier = Qt.KeyboardModifier.ShiftModifier if shift else Qt.KeyboardModifier.NoModifier
-    qtbot.mouseClick(strip, Qt.MouseButton.LeftButton, modifier, strip.box_of(position).center().toPoint())
+    QTest.mouseClick(strip, Qt.MouseButton.LeftButton, modifier, strip.box_of(position).center().toPoint())
 
 
 def test_a_click_picks_the_query_and_a_shift_click_the_key(
@@ -127,6 +128,6 @@ def test_the_strip_says_its_selection_to_a_screen_reader(panel: TokensPanel) -> 
 
 
 def test_pointing_at_a_token_points_at_the_key(qtbot: QtBot, panel: TokensPanel, running: FakeSession) -> None:
-    qtbot.mouseMove(panel.strip, panel.strip.box_of(5).center().toPoint())
+    QTest.mouseMove(panel.strip, panel.strip.box_of(5).center().toPoint())
     now = running.selection.now
     assert running.selection.hover == Hover(query=now.query, key=5, layer=now.layer, head=now.head)
