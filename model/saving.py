@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from model.checkpoints.families import BY_TYPE
@@ -40,7 +40,7 @@ def save_folder(folder: Path, model: Decoder, tokenizer: Tokenizer) -> None:
     if isinstance(tokenizer.codec, JsonCodec):
         tokenizer.codec.save(folder / "tokenizer.json")
     part = folder / f"{WEIGHTS}.part"
-    save_file(layout_weights(model), part, metadata={"format": "pt"})
+    part.write_bytes(save(layout_weights(model), metadata={"format": "pt"}))
     os.replace(part, folder / WEIGHTS)
 
 
