@@ -1,0 +1,122 @@
+"""Expressions of a lesson file: names, numbers, lists and calls, read into plain data and never run as Python.
+
+``kv_bytes(llama3_70b, tokens=4096)`` becomes a :class:`Call`. Python's own parser splits the text into a syntax tree,
+of which only these few forms are taken; everything else is refused by name. What a function does is none of this
+file's business.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from model.errors import LessonError
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number, a text in quotes, or true and false."""
+
+    value: int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Name:
+    """Something given in the lesson, a config, or a model."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of the table with its arguments."""
+
+    function: str
+    arguments: tuple[Expression, ...] = ()
+    named: tuple[tuple[str, Expression], ...] = ()
+
+
+Expression: TypeAlias = Constant | Name | Items | Call
+
+CONSTANTS = {"true": True, "false": False}
+LONGEST = 400
+
+
+def read_expression(text: str) -> Expression:
+    """Read one expression.
+
+    Raises
+    ------
+    LessonError
+        When it is not one, with what was found.
+    """
+    source = text.strip()
+    if not source:
+        raise LessonError("An expression is empty; write a name or a function such as kv_bytes(llama3_70b, 4096).")
+    if len(source) > LONGEST:
+        raise LessonError(
+            f"The expression {source[:40]}… has {len(source)} characters, more than the {LONGEST} allowed."
+        )
+    try:
+        tree = ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError, RecursionError) as error:
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise LessonError(f"The expression {source!r} cannot be read: {said}.") from error
+    return _taken(tree.body, source)
+
+
+def _taken(node: ast.expr, source: str) -> Expression:
+    """One node of the tree, if it is of a form that lessons have."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+        return Constant(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _taken(node.operand, source)
+        if isinstance(inner, Constant) and not isinstance(inner.value, str | bool):
+            return Constant(-inner.value)
+    if isinstance(node, ast.Name):
+        return Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else Name(node.id)
+    if isinstance(node, ast.List | ast.Tuple):
+        return Items(tuple(_taken(item, source) for item in node.elts))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        named = []
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise LessonError(f"The expression {source!r} uses **, which lessons do not have.")
+            named.append((keyword.arg, _taken(keyword.value, source)))
+        return Call(node.func.id, tuple(_taken(item, source) for item in node.args), tuple(named))
+    raise LessonError(
+        f"The expression {source!r} holds {type(node).__name__}, but lessons have only names, numbers, texts, lists "
+        "and calls of named functions."
+    )
+
+
+def calls(expression: Expression) -> Iterator[Call]:
+    """Every call in an expression, outermost first."""
+    if isinstance(expression, Call):
+        yield expression
+        for argument in (*expression.arguments, *(value for _, value in expression.named)):
+            yield from calls(argument)
+    elif isinstance(expression, Items):
+        for item in expression.items:
+            yield from calls(item)
+
+
+def names(expression: Expression) -> Iterator[str]:
+    """Every name in an expression that is not a function's."""
+    if isinstance(expression, Name):
+        yield expression.name
+    elif isinstance(expression, Items):
+        for item in expression.items:
+            yield from names(item)
+    elif isinstance(expression, Call):
+        for argument in (*expression.arguments, *(value for _, value in expression.named)):
+            yield from names(argument)

@@ -1,0 +1,45 @@
+"""The models a lesson works with, as plain data: which one, and what to run on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from model.config import ModelConfig
+from model.toy_spec import ToySpec
+
+ModelKind = Literal["bundled", "open", "toy", "shapes"]
+
+
+@dataclass(frozen=True)
+class LessonModel:
+    """One model of a lesson.
+
+    Attributes
+    ----------
+    name
+        What the lesson calls it; ``main`` for the one it opens with.
+    kind
+        ``bundled``; ``open``, whatever the person has open; ``toy``, built from numbers; ``shapes``, a config alone.
+    prompt
+        What to run on it; empty where nothing is to be run (``open`` keeps its run).
+    others
+        Further sequences of the same length that make a batch with the prompt. The window shows the first alone.
+    toy
+        Of a toy, its numbers.
+    config
+        Of a toy or a config alone, the sizes; None where they are the file's.
+    tokens, past, batch, dtype
+        Of a config alone, the call that its ledger describes.
+    """
+
+    name: str
+    kind: ModelKind
+    prompt: str = ""
+    others: tuple[str, ...] = ()
+    toy: ToySpec | None = None
+    config: ModelConfig | None = None
+    tokens: int = 10
+    past: int = 0
+    batch: int = 1
+    dtype: str = "bfloat16"
