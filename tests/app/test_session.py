@@ -376,8 +376,9 @@ def test_the_newest_question_of_a_slot_replaces_the_older(qtbot: QtBot, running:
 def test_an_answer_about_an_older_run_is_dropped(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     answers: list[Any] = []
     engine.gate.shut()
-    running.ask("heads", AskAtlas(), answers.append)
     running.start("new")
+    assert engine.gate.reached.wait(10)
+    running.ask("heads", AskAtlas(), answers.append)  # about the old run, and less urgent than the prefill
     settle(qtbot, running, engine.gate.open.set)
     assert any("AskAtlas 1@3" in call for call in engine.calls)
     assert answers == []
