@@ -103,6 +103,9 @@ class PlanesView(QWidget):
     plane_clicked = Signal(int)
     plane_pointed = Signal(int)
 
+    FEW = 16
+    """Up to this many planes, angles are written even where they need a line each."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.turned: Turned | None = None
@@ -154,7 +157,7 @@ class PlanesView(QWidget):
             return min(width - 8, height - self._lines(width) * label - 4)
 
         ways = range(1, self.planes + 1)
-        told = [n for n in ways if self._lines(size(n)[0]) == 2 and circle(n) >= 2 * smallest - 20]
+        told = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
         largest = max(circle(n) for n in told or ways)
         best = min(
             (n for n in told or ways if circle(n) >= min(0.9 * largest, largest)),
@@ -173,7 +176,10 @@ class PlanesView(QWidget):
     def _lines(self, width: int) -> int:
         """How many lines of text a cell of that width has room for."""
         font = theme.current().font("label")
-        return 2 if width / 2 - 4 >= ink.text_width(font, "mθ 0.0000") else 1
+        angle_width = ink.text_width(font, "mθ 0.0000")
+        if width / 2 - 4 >= angle_width:
+            return 2
+        return 3 if width >= angle_width and self.planes <= self.FEW else 1
 
     def cell_of(self, plane: int) -> QRectF:
         """Return where a plane is drawn, text included."""
@@ -265,14 +271,18 @@ class PlanesView(QWidget):
         if ink.text_width(font, "00 · θ 0.00000") > box.width():
             name = str(plane)
         ink.draw_text(painter, QRectF(box.left(), top, box.width(), line), name, font, colour, ink.CENTRE)
+        if lines == 1:
+            return
+        q = f"mθ {angle(self.turned.position * theta)}"
+        k = f"nθ {angle(r.key_position * float(r.key_frequencies[plane]))}"
+        below = QRectF(box.left(), top + line, box.width(), line)
         if lines == 2:
-            q = f"mθ {angle(self.turned.position * theta)}"
-            k = f"nθ {angle(r.key_position * float(r.key_frequencies[plane]))}"
-            middle = box.center().x()
-            left = QRectF(box.left(), top + line, middle - box.left() - 4, line)
-            right = QRectF(middle + 4, top + line, box.right() - middle - 4, line)
-            ink.draw_text(painter, left, q, font, look.query, ink.RIGHT)
-            ink.draw_text(painter, right, k, font, look.key)
+            half = box.width() / 2 + 4
+            ink.draw_text(painter, below.adjusted(0, 0, -half, 0), q, font, look.query, ink.RIGHT)
+            ink.draw_text(painter, below.adjusted(half, 0, 0, 0), k, font, look.key)
+        else:
+            ink.draw_text(painter, below, q, font, look.query, ink.CENTRE)
+            ink.draw_text(painter, below.translated(0, line), k, font, look.key, ink.CENTRE)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Announce the plane under a left click."""
@@ -405,10 +415,12 @@ class SharesView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("label")
         line = ink.line_height(font)
-        reach = f"{wording.number(float(self.curve.min()), 1)} to {wording.number(float(self.curve.max()), 1)}"
+        reach = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
+        room = self.curve_box().width()
+        place = "position m" if ink.text_width(font, f"score by position m: {reach}") <= room else "m"
         for box, text in (
             (self.bars_box(), "share of the score, by plane"),
-            (self.curve_box(), f"score by position m: {reach}"),
+            (self.curve_box(), f"score by {place}: {reach}"),
         ):
             ink.draw_text(painter, QRectF(box.left(), 0, box.width(), line), text, font, look.faint)
         self._paint_bars(painter)
