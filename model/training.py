@@ -1,9 +1,10 @@
 """Makes the bundled model: a small decoder trained on a text mixed with sequences that repeat themselves.
 
 Repeats at a random period teach a model to look back for what followed the last time (an induction head, Olsson et al.
-2022, arXiv:2209.11895); a fixed period would teach an offset only. The rows of a step follow from the seed and the
-step's number alone, so a run that was stopped goes on exactly where it was. This file owns the recipe and the state of
-an unfinished run; it must not know who watches.
+2022, arXiv:2209.11895); a fixed period would teach an offset only. Such heads form slowly beside text, so training
+opens with rows that are short and mostly repeat, until their loss falls; then come the text and the long rows. The rows
+of a step follow from the seed and the state of the run alone, so a run that was stopped goes on exactly where it was.
+This file owns the recipe and the state of an unfinished run; it must not know who watches.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ STATE = "training.safetensors"
 """The state of an unfinished run, in the folder where the model will be."""
 NOTE = "ropewalk_training"
 """Key of the state's JSON in the header of that file."""
+NOTED = ("step", "text_loss", "repeat_loss", "opened", "checks")
+"""What that JSON holds of a run."""
 SHORTEST_PERIOD = 4
-OPENING_SHARE = 0.1
-"""Rows of text that open with the end of the text before."""
-TEXT_REPEATS = 4
+BEGIN_SHARE = 0.1
+"""Rows of text that begin with the end of the text before."""
+TEXT_REPEATS = 8
 """One repeating row in so many repeats a piece of the text instead of random tokens."""
 SMALLEST_CONTEXT = 48
 CLIP = 1.0
 """The largest norm of a step's gradient."""
+SMOOTHING = 0.9
+"""How much of a running loss is kept at each step."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,14 @@ class TrainOptions:
     dropout
         Share of the numbers a sub-layer adds to the stream that are dropped, in rows of text; repeats cannot be
         overfitted.
-    repeat_share, late_repeat_share
-        Share of the rows that repeat themselves, in the first half of the steps and at the end.
-    short_share
-        Share of the steps, from the first, that see short rows only: induction forms soonest over short distances.
+    opening_share, repeat_share, late_repeat_share
+        Share of the rows that repeat themselves: in the opening, after it, and at the end.
+    solved, longest_opening
+        The opening, which has short rows only, ends when the loss on repeats falls below ``solved`` nats, or after that
+        share of the steps.
+    qk_gain, gain_rate, residual_start
+        What the gains of QK-norm start with, how much faster than matrices gains learn, and what the matrices that add
+        to the stream are multiplied by at the start.
     validation_share
         Share of the text, its end, that is kept for measuring.
     check_every
@@ -83,25 +92,37 @@ class TrainOptions:
     mlp_width: int | None = None
     vocabulary: int = 1024
     context: int = 512
-    steps: int = 6000
+    steps: int = 3500
     tokens_a_step: int = 4608
     learning_rate: float = 3e-3
     warm_up: int = 200
     weight_decay: float = 0.1
     dropout: float = 0.1
+    opening_share: float = 0.9
     repeat_share: float = 0.5
     late_repeat_share: float = 0.25
-    short_share: float = 0.4
+    solved: float = 1.0
+    longest_opening: float = 0.5
     qk_gain: float = 1.5
+    gain_rate: float = 5.0
+    residual_start: float = 0.2
     validation_share: float = 0.1
     check_every: int = 250
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "tokens_a_step", "check_every", "learning_rate", "qk_gain"):
+        for name in (
+            "steps",
+            "tokens_a_step",
+            "check_every",
+            "learning_rate",
+            "qk_gain",
+            "gain_rate",
+            "residual_start",
+        ):
             if not getattr(self, name) > 0:
                 raise TrainingError(f"The option {name} is {getattr(self, name)}, but it must be above 0.")
-        for name in ("dropout", "repeat_share", "late_repeat_share", "validation_share"):
+        for name in ("dropout", "opening_share", "repeat_share", "late_repeat_share", "validation_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise TrainingError(f"The option {name} is {getattr(self, name)}, but it must be from 0 to below 1.")
         if self.context < SMALLEST_CONTEXT:
@@ -229,30 +250,36 @@ class Batch:
 
 def row_lengths(context: int) -> tuple[tuple[int, float], ...]:
     """Lengths of rows and how often each is drawn: mostly short ones, some that reach the last position."""
-    return (context * 3 // 16, 0.45), (context // 4, 0.2), (context // 2, 0.15), (context, 0.2)
+    return (context * 3 // 16, 0.4), (context // 4, 0.15), (context // 2, 0.15), (context, 0.3)
 
 
-def draw_batch(text: Tensor, options: TrainOptions, step: int, opening: int | None = None) -> Batch:
+def draw_batch(
+    text: Tensor, options: TrainOptions, step: int, share: float, short: bool = False, begin: int | None = None
+) -> Batch:
     """The rows of step ``step``.
 
     Parameters
     ----------
     text
         [N] ids.
-    opening
+    share
+        Share of the rows that repeat themselves.
+    short
+        Whether all rows have the shortest length.
+    begin
         The special token that some rows of text begin with.
     """
     o = options
     draw = torch.Generator().manual_seed(o.seed * 1_000_003 + step)
-    length = _draw_length(o, step, draw)
+    length = _draw_length(o.context, short, draw)
     rows = max(2, o.tokens_a_step // length)
-    repeats = round(rows * repeat_share(o, step))
+    repeats = round(rows * share)
     starts = torch.randint(len(text) - length + 1, (rows, 1), generator=draw)
     ids = text[starts + torch.arange(length)]  # [B, T]
     counted = torch.ones(rows, length - 1, dtype=torch.bool)
-    if opening is not None:
-        opens = torch.rand(rows, generator=draw) < OPENING_SHARE
-        ids[opens, 0] = opening
+    if begin is not None:
+        begins = torch.rand(rows, generator=draw) < BEGIN_SHARE
+        ids[begins, 0] = begin
     for row in range(repeats):
         period = int(torch.randint(SHORTEST_PERIOD, length // 2 + 1, (), generator=draw))
         random = torch.randint(o.vocabulary, (period,), generator=draw)
@@ -262,16 +289,10 @@ def draw_batch(text: Tensor, options: TrainOptions, step: int, opening: int | No
     return Batch(ids, counted, repeats)
 
 
-def _draw_length(options: TrainOptions, step: int, draw: torch.Generator) -> int:
-    lengths, shares = zip(*row_lengths(options.context), strict=True)
+def _draw_length(context: int, short: bool, draw: torch.Generator) -> int:
+    lengths, shares = zip(*row_lengths(context), strict=True)
     drawn = int(torch.multinomial(torch.tensor(shares), 1, generator=draw))
-    return int(lengths[0 if step < options.short_share * options.steps else drawn])
-
-
-def repeat_share(options: TrainOptions, step: int) -> float:
-    """The share of rows that repeat: the same for half of the steps, then falling to its late value."""
-    late = max(0.0, 2 * step / options.steps - 1)
-    return options.repeat_share + (options.late_repeat_share - options.repeat_share) * late
+    return int(lengths[0 if short else drawn])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -280,12 +301,47 @@ def repeat_share(options: TrainOptions, step: int) -> float:
 
 @dataclass(eq=False)
 class Run:
-    """Everything that changes while training; ``checks`` holds what each look at the validation text found."""
+    """Everything that changes while training.
+
+    Attributes
+    ----------
+    text_loss, repeat_loss
+        Running means in nats, None before the first step.
+    opened
+        The step at which the opening ended, None while it lasts.
+    checks
+        What each look at the validation text found.
+    """
 
     model: Decoder
     optimizer: torch.optim.AdamW
     step: int = 0
+    text_loss: float | None = None
+    repeat_loss: float | None = None
+    opened: int | None = None
     checks: list[dict[str, float]] = field(default_factory=list)
+
+    def share(self, options: TrainOptions) -> float:
+        """The share of the next step's rows that repeat: fixed in the opening, then falling to its late value."""
+        if self.opened is None:
+            return options.opening_share
+        through = (self.step - self.opened) / max(1, options.steps - self.opened)
+        return options.repeat_share + (options.late_repeat_share - options.repeat_share) * through
+
+    def saw(self, text: float, repeats: float, options: TrainOptions) -> None:
+        """Take note of a step's losses, NaN where it had no such rows, and end the opening when it is over."""
+        self.step += 1
+        self.text_loss = _running(self.text_loss, text)
+        self.repeat_loss = _running(self.repeat_loss, repeats)
+        solved = self.repeat_loss is not None and self.repeat_loss < options.solved
+        if self.opened is None and (solved or self.step >= options.longest_opening * options.steps):
+            self.opened = self.step
+
+
+def _running(mean: float | None, new: float) -> float | None:
+    if math.isnan(new):
+        return mean
+    return new if mean is None else SMOOTHING * mean + (1 - SMOOTHING) * new
 
 
 def new_run(options: TrainOptions) -> Run:
@@ -295,12 +351,14 @@ def new_run(options: TrainOptions) -> Run:
         for name, parameter in model.named_parameters():
             if "query_norm" in name or "key_norm" in name:
                 parameter.fill_(options.qk_gain)
+            elif name.endswith(("attn.output.weight", "mlp.down.weight")):
+                parameter.mul_(options.residual_start)
     parameters = list(model.parameters())
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": options.weight_decay},
-        {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0},
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": options.weight_decay, "rate": 1.0},
+        {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0, "rate": options.gain_rate},
     ]
-    return Run(model, torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, 0.98), fused=True))
+    return Run(model, torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, 0.95), fused=True))
 
 
 def learning_rate(options: TrainOptions, step: int) -> float:
@@ -312,10 +370,10 @@ def learning_rate(options: TrainOptions, step: int) -> float:
     return o.learning_rate * (0.01 + 0.99 * (1 + math.cos(math.pi * through)) / 2)
 
 
-def train_step(run: Run, batch: Batch, options: TrainOptions) -> float:
-    """Take one step and return the loss on its rows of text, in nats a token (NaN where there are none)."""
+def train_step(run: Run, batch: Batch, options: TrainOptions) -> None:
+    """Take one step, and let the run take note of its losses."""
     for group in run.optimizer.param_groups:
-        group["lr"] = learning_rate(options, run.step)
+        group["lr"] = group["rate"] * learning_rate(options, run.step)
     with torch.enable_grad(), _dropping(run.model, batch, options, run.step):
         logits = run.model(batch.ids)[:, :-1]
         losses = functional.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
@@ -323,8 +381,8 @@ def train_step(run: Run, batch: Batch, options: TrainOptions) -> float:
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), CLIP)
     run.optimizer.step()
     run.optimizer.zero_grad()
-    run.step += 1
-    return float(losses[batch.repeats :].detach().mean())
+    seen, n = losses.detach(), batch.repeats
+    run.saw(float(seen[n:].mean()), float(seen[:n][batch.counted[:n]].mean()), options)
 
 
 @contextmanager
@@ -358,7 +416,7 @@ def save_state(path: Path, run: Run, options: TrainOptions, digest: str) -> None
     for name, parameter in run.model.named_parameters():
         for key, value in run.optimizer.state.get(parameter, {}).items():
             tensors[f"{key}.{name}"] = value
-    note = {"step": run.step, "options": asdict(options), "text": digest, "checks": run.checks}
+    note = {"options": asdict(options), "text": digest} | {name: getattr(run, name) for name in NOTED}
     part = path.with_name(path.name + ".part")
     save_file(tensors, part, metadata={NOTE: json.dumps(note)})
     os.replace(part, path)
@@ -383,7 +441,8 @@ def load_state(path: Path, options: TrainOptions, digest: str) -> Run:
         ) from error
     _check_same(note, options, digest, path)
     run = new_run(options)
-    run.step, run.checks = note["step"], note["checks"]
+    for name in NOTED:
+        setattr(run, name, note[name])
     for name, parameter in run.model.named_parameters():
         with torch.no_grad():
             parameter.copy_(tensors[f"weight.{name}"])
@@ -478,15 +537,14 @@ def _make_folder(out: Path) -> None:
 
 def _steps(run: Run, corpus: Corpus, options: TrainOptions, state: Path) -> Iterator[Progress]:
     """All steps that are left."""
-    smooth = math.nan
     while run.step < options.steps:
-        batch = draw_batch(corpus.training, options, run.step, corpus.tokenizer.eos_id)
-        loss = train_step(run, batch, options)
-        smooth = loss if math.isnan(smooth) else 0.95 * smooth + 0.05 * loss
+        share, short = run.share(options), run.opened is None
+        batch = draw_batch(corpus.training, options, run.step, share, short, corpus.tokenizer.eos_id)
+        train_step(run, batch, options)
         if run.step % options.check_every == 0:
             run.checks.append({"step": run.step, "validation_loss": validation_loss(run.model, corpus.validation)})
             save_state(state, run, options, corpus.digest)
-        yield Progress(run.step, options.steps, _said(smooth, run))
+        yield Progress(run.step, options.steps, _said(run))
 
 
 def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
@@ -496,6 +554,8 @@ def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
     return float(torch.cat([token_losses(model, row[None]) for row in chosen]).mean())
 
 
-def _said(loss: float, run: Run) -> str:
-    last = f", validation {run.checks[-1]['validation_loss']:.3f}" if run.checks else ""
-    return f"Training: loss {loss:.3f}{last}"
+def _said(run: Run) -> str:
+    losses = {"text": run.text_loss, "repeats": run.repeat_loss}
+    if run.checks:
+        losses["validation"] = run.checks[-1]["validation_loss"]
+    return "Training: loss on " + ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items() if loss is not None)

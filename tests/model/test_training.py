@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,6 @@ from model.training import (
     load_state,
     new_run,
     read_corpus,
-    repeat_share,
     row_lengths,
     save_state,
     split_text,
@@ -90,23 +88,24 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 # Rows -------------------------------------------------------------------------------------------------------------
 
 
-def batches(options: TrainOptions, steps: int = 40) -> Iterator[training.Batch]:
-    ids = torch.arange(1000) % options.vocabulary
-    return (draw_batch(ids, options, step, opening=0) for step in range(steps))
+IDS = torch.arange(1000) % 270
+
+
+def batches(options: TrainOptions, steps: int = 40, *, short: bool = False) -> list[training.Batch]:
+    return [draw_batch(IDS, options, step, 0.5, short, begin=0) for step in range(steps)]
 
 
 def test_a_step_draws_the_same_rows_every_time() -> None:
-    ids = torch.arange(1000) % 270
-    first, again, other = (draw_batch(ids, SMALL, step) for step in (3, 3, 4))
+    first, again, other = (draw_batch(IDS, SMALL, step, 0.5, short=True) for step in (3, 3, 4))
     assert torch.equal(first.ids, again.ids)
     assert torch.equal(first.counted, again.counted)
-    assert first.ids.shape != other.ids.shape or not torch.equal(first.ids, other.ids)
-    assert not torch.equal(first.ids, draw_batch(ids, replace(SMALL, seed=1), 3).ids)
+    assert not torch.equal(first.ids, other.ids)
+    assert not torch.equal(first.ids, draw_batch(IDS, replace(SMALL, seed=1), 3, 0.5, short=True).ids)
 
 
 def test_repeats_have_many_periods_and_their_first_round_does_not_count() -> None:
     periods = set()
-    for batch in batches(replace(SMALL, tokens_a_step=512, late_repeat_share=0.5)):
+    for batch in batches(replace(SMALL, tokens_a_step=512)):
         assert batch.repeats == round(len(batch.ids) / 2)
         for row in range(batch.repeats):
             period = int((~batch.counted[row]).sum())
@@ -129,11 +128,11 @@ def test_rows_of_text_are_pieces_of_the_text() -> None:
     assert opened > 0
 
 
-def test_short_rows_come_first_and_some_reach_the_last_position() -> None:
-    lengths = [batch.ids.shape[1] for batch in batches(replace(SMALL, steps=40, short_share=0.5))]
-    assert set(lengths[:20]) == {12}
-    assert set(lengths[20:]) == {12, 16, 32, 64}
-    assert row_lengths(512) == ((96, 0.45), (128, 0.2), (256, 0.15), (512, 0.2))
+def test_rows_have_four_lengths_up_to_the_context_or_the_shortest_only() -> None:
+    assert {batch.ids.shape[1] for batch in batches(SMALL)} == {12, 16, 32, 64}
+    assert {batch.ids.shape[1] for batch in batches(SMALL, short=True)} == {12}
+    assert [length for length, _ in row_lengths(512)] == [96, 128, 256, 512]
+    assert sum(share for _, share in row_lengths(512)) == pytest.approx(1.0)
 
 
 def test_the_schedule() -> None:
@@ -142,11 +141,35 @@ def test_the_schedule() -> None:
     assert learning_rate(options, 99) == 1.0
     assert learning_rate(options, 550) == pytest.approx(0.505)
     assert learning_rate(options, 1000) == pytest.approx(0.01)
-    late = replace(options, repeat_share=0.5, late_repeat_share=0.1)
-    assert [repeat_share(late, step) for step in (0, 500, 750, 1000)] == pytest.approx([0.5, 0.5, 0.3, 0.1])
 
 
-def test_norm_gains_start_where_the_recipe_says_and_do_not_decay() -> None:
+def test_the_opening_ends_when_repeats_are_solved() -> None:
+    options = replace(SMALL, steps=100, solved=1.0, opening_share=0.9, repeat_share=0.5, late_repeat_share=0.1)
+    run = new_run(options)
+    run.saw(5.0, 3.0, options)
+    assert (run.step, run.opened, run.share(options)) == (1, None, 0.9)
+    while run.opened is None:
+        run.saw(5.0, 0.5, options)
+    # 3 · 0.9ⁿ + 0.5 · (1 − 0.9ⁿ) < 1 from n = 16 on
+    assert (run.step, run.opened) == (17, 17)
+    assert run.share(options) == 0.5
+    run.saw(math.nan, 9.0, options)
+    assert run.opened == 17
+    assert run.text_loss == pytest.approx(5.0)
+    run.step = 100
+    assert run.share(options) == pytest.approx(0.1)
+
+
+def test_the_opening_ends_in_time_even_if_repeats_are_not_solved() -> None:
+    options = replace(SMALL, steps=10, longest_opening=0.4)
+    run = new_run(options)
+    for _ in range(4):
+        assert run.opened is None
+        run.saw(5.0, 5.0, options)
+    assert run.opened == 4
+
+
+def test_weights_start_where_the_recipe_says_and_norm_gains_do_not_decay() -> None:
     run = new_run(SMALL)
     gains = [
         p
@@ -158,6 +181,8 @@ def test_norm_gains_start_where_the_recipe_says_and_do_not_decay() -> None:
     decaying, steady = run.optimizer.param_groups
     assert (decaying["weight_decay"], steady["weight_decay"]) == (0.1, 0.0)
     assert {p.ndim for p in decaying["params"]} == {2}
+    ours, plain = (model.get_parameter("blocks.0.mlp.down.weight") for model in (run.model, Decoder(SMALL.config)))
+    assert torch.equal(ours, 0.2 * plain)
     assert {p.ndim for p in steady["params"]} == {1}
 
 
@@ -168,15 +193,21 @@ def test_a_step_lowers_the_loss_on_its_own_rows() -> None:
     options = replace(SMALL, dropout=0.0, warm_up=1, steps=100)
     ids = torch.tensor([1, 2, 3, 4, 5, 6, 7] * 40)
     run = new_run(options)
-    batch = draw_batch(ids, options, 0)
-    losses = [train_step(run, batch, options) for _ in range(8)]
-    assert run.step == 8
-    assert losses[-1] < losses[0] - 1.0
+    batch = draw_batch(ids, options, 0, share=0.5)
+    train_step(run, batch, options)
+    first = run.text_loss
+    for _ in range(12):
+        train_step(run, batch, options)
+    assert run.step == 13
+    assert first is not None
+    assert run.text_loss is not None
+    assert first == pytest.approx(math.log(270), abs=1.0)
+    assert run.text_loss < first - 1.0
 
 
 def test_only_rows_of_text_are_dropped_from() -> None:
     model = Decoder(SMALL.config, seed=0)
-    batch = draw_batch(torch.arange(300) % 270, SMALL, 0)
+    batch = draw_batch(IDS, SMALL, 0, share=0.5)
     plain = model(batch.ids)
     with training._dropping(model, batch, SMALL, 0):
         dropped = model(batch.ids)
@@ -233,9 +264,10 @@ def test_progress_counts_steps_and_says_the_loss(text: Path, tmp_path: Path) -> 
     points = [next(run) for _ in range(3)]
     run.close()
     assert [(point.done, point.total) for point in points] == [(1, 6), (2, 6), (3, 6)]
-    said = [re.fullmatch(r"Training: loss (\d\.\d{3})(?:, validation (\d\.\d{3}))?", point.what) for point in points]
-    assert all(said)
-    assert [match is not None and match[2] is not None for match in said] == [False, True, True]
+    loss = r"\d\.\d{3}"
+    wanted = rf"Training: loss on text {loss}, repeats {loss}"
+    assert re.fullmatch(wanted, points[0].what)
+    assert all(re.fullmatch(rf"{wanted}, validation {loss}", point.what) for point in points[1:])
 
 
 def test_another_seed_gives_another_model(trained: Trained, text: Path, tmp_path: Path) -> None:
@@ -249,11 +281,12 @@ def test_another_seed_gives_another_model(trained: Trained, text: Path, tmp_path
 
 def test_a_state_holds_weights_and_both_moments(tmp_path: Path) -> None:
     run = new_run(SMALL)
-    train_step(run, draw_batch(torch.arange(300) % 270, SMALL, 0), SMALL)
+    train_step(run, draw_batch(IDS, SMALL, 0, share=0.5), SMALL)
     run.checks.append({"step": 1, "validation_loss": 5.5})
     save_state(tmp_path / STATE, run, SMALL, "digest")
     again = load_state(tmp_path / STATE, SMALL, "digest")
-    assert (again.step, again.checks) == (1, run.checks)
+    assert (again.step, again.text_loss, again.repeat_loss) == (1, run.text_loss, run.repeat_loss)
+    assert (again.opened, again.checks) == (None, run.checks)
     for ours, theirs in zip(run.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
         for key, value in run.optimizer.state[ours].items():
