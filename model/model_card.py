@@ -10,7 +10,8 @@ from model.decoder import Decoder
 from model.grading import Bar, Grades, bars
 
 CARD = "MODEL_CARD.md"
-COMMAND = "python main.py train --grade {folder} --text {text}"
+COMMAND = "python main.py train --grade DIR --text FILE"
+"""Measures a checkpoint on the end of a text, the part that training keeps for measuring."""
 
 
 def write_card(folder: Path, model: Decoder, grades: Grades, recipe: Mapping[str, object]) -> None:
@@ -19,7 +20,7 @@ def write_card(folder: Path, model: Decoder, grades: Grades, recipe: Mapping[str
     Parameters
     ----------
     recipe
-        How the model came to be, name → value; ``text`` is the name of the text file.
+        How the model came to be, name → value, the text among it.
     """
     (folder / CARD).write_text(model_card(folder.name, model, grades, recipe), encoding="utf-8")
 
@@ -27,9 +28,8 @@ def write_card(folder: Path, model: Decoder, grades: Grades, recipe: Mapping[str
 def model_card(name: str, model: Decoder, grades: Grades, recipe: Mapping[str, object]) -> str:
     """The card's text, in Markdown."""
     c = model.config
-    text = str(recipe.get("text", "FILE"))
     lines = [
-        f"# {name}",
+        f"# Model card: {name}",
         "",
         f"A decoder small enough to look at every number of: {c.layers} layers, width {c.width}, {c.heads} query heads "
         f"that share {c.kv_heads} key and value heads, head width {c.head_width} ({c.head_width // 2} planes), "
@@ -63,9 +63,10 @@ def model_card(name: str, model: Decoder, grades: Grades, recipe: Mapping[str, o
     lines += [
         "Measure again with",
         "",
-        "    " + COMMAND.format(folder=name, text=text),
+        f"    {COMMAND}",
         "",
-        "and make again, in a folder of your own, with `python main.py train --text FILE --out DIR`.",
+        "where DIR is this folder and FILE the text named below; make it again, in a new folder, with",
+        "`python main.py train --text FILE --out DIR`.",
         "",
         "## Recipe",
         "",

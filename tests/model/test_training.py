@@ -469,7 +469,7 @@ def test_the_card_states_what_was_measured_and_how_to_measure_it() -> None:
     card = model_card("small", Decoder(SMALL.config), made_up(induction=0.5), {"text": "plays.txt", "seed": 0})
     assert "| induction head, 48 random tokens twice | 0.500 (L2H3) | ≥ 0.6 | missed |" in card
     assert "| validation loss, nats a token | 3.700 | ≤ 3.85 | ✓ |" in card
-    assert "python main.py train --grade small --text plays.txt" in card
+    assert "python main.py train --grade DIR --text FILE" in card
     assert "| 0–31 | 32–63 |" in card
     assert "- seed: 0" in card
 
