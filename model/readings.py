@@ -447,3 +447,59 @@ class NextTokenDifference:
     top_before: int
     top_after: int
     changes: tuple[TokenChange, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of arithmetic.
+
+    Attributes
+    ----------
+    key
+        A stable name, such as ``score.scaled``.
+    symbol, substituted
+        The formula in symbols, and with this cell's numbers put in.
+    value
+        The result where it is one number.
+    vector
+        The result where it is many, or what was summed; shown folded.
+    place
+        Where the number lives: ``cell``, ``row``, ``plane:3``, ``cache:key`` (a slot of the KV cache),
+        ``ledger:softmax``, ``tokens``, ``next_token`` or empty.
+    """
+
+    key: str
+    symbol: str
+    substituted: str = ""
+    value: float | None = None
+    vector: Doubles | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of the block: a name and its lines, in the order they are computed."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """Why one weight is what it is, from the token's residual to the logits, stage by stage."""
+
+    layer: int
+    head: int
+    kv_head: int
+    sharing: tuple[int, ...]
+    query: int
+    key: int
+    stages: tuple[Stage, ...]
+
+    def line(self, key: str) -> Line:
+        """The line of that name; ``KeyError`` where this model has none."""
+        for stage in self.stages:
+            for line in stage.lines:
+                if line.key == key:
+                    return line
+        raise KeyError(key)
