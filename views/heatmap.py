@@ -309,6 +309,12 @@ class Heatmap(QWidget):
         widest = max((metrics.horizontalAdvance(text) for text in self._labels), default=0.0)
         return math.ceil(min(max(widest, metrics.horizontalAdvance("000")), metrics.horizontalAdvance("0" * 9))) + 6
 
+    def left_margin(self) -> int:
+        """Width left of the cells: the row labels, or half of the first column's label."""
+        if self.row_labels:
+            return self.label_width() if self.gutter is None else self.gutter
+        return theme.current().size("number") // 2 if self.column_labels else 0
+
     def height_for(self, side: float) -> int:
         """Height at which the cells fill a width of ``side``; more than that stays empty."""
         now = theme.current()
@@ -330,9 +336,7 @@ class Heatmap(QWidget):
         now = theme.current()
         line = QFontMetricsF(now.font("label")).height()
         gap = now.grid(0.5)
-        gutter = now.size("number") // 2 if self.column_labels else 0
-        if self.row_labels:
-            gutter = self.gutter if self.gutter is not None else self.label_width()
+        gutter = self.left_margin()
         top = line + gap if self.title else 0.0
         foot = gap + _BAR + 2 + line
         names = self.label_width() if self.column_labels else 0

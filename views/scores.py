@@ -44,9 +44,9 @@ class Triptych(QWidget):
 
     @property
     def side(self) -> float:
-        """Width that one map has for its cells."""
-        gap = theme.current().grid(2)
-        return max((self.width() - self.maps[0].label_width() - 2 * gap) / 3, 0)
+        """Width that each map has for its cells."""
+        margins = sum(heatmap.left_margin() for heatmap in self.maps)
+        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""
@@ -54,13 +54,11 @@ class Triptych(QWidget):
 
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
-        gutter, gap, side = self.maps[0].label_width(), theme.current().grid(2), self.side
-        self.maps[0].gutter = gutter
-        left = 0.0
-        for index, heatmap in enumerate(self.maps):
-            width = side + gutter if index == 0 else side
-            heatmap.setGeometry(round(left), 0, round(width), self.height())
-            left += width + gap
+        side, left = self.side, 0.0
+        for heatmap in self.maps:
+            width = heatmap.left_margin() + side
+            heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
+            left += width + theme.GRID
 
 
 class ScoresPanel(Panel):

@@ -42,6 +42,7 @@ class StatusLine(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("progress")
         self.cancel = QPushButton("Cancel")
+        self.cancel.setProperty("kind", "small")
         self.cancel.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.cancel.clicked.connect(session.cancel)
         layout = QHBoxLayout(self)
@@ -62,6 +63,8 @@ class StatusLine(QWidget):
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))
+        self.cancel.ensurePolished()
+        self.setMinimumHeight(self.cancel.sizeHint().height())  # nothing moves when a job begins or ends
 
     def _on_model(self, card: ModelCard) -> None:
         self._tell()

@@ -333,6 +333,7 @@ QToolButton:checked, QPushButton:checked {{ background: {t.chosen.name()}; color
 QPushButton[kind="main"] {{ background: {t.accent.name()}; color: {t.on_accent.name()}; font-weight: 600; }}
 QPushButton[kind="main"]:disabled {{ background: {t.hover.name()}; color: {t.faint.name()}; }}
 QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
+QPushButton[kind="small"] {{ padding: 0 {GRID}px; }}
 QToolButton::menu-indicator {{ image: none; }}
 QMenu {{ background: {t.panel.name()}; border: 1px solid {t.line.name()}; padding: {pad}px; }}
 QMenu::item {{ padding: {pad}px {2 * GRID}px; border-radius: {pad}px; }}

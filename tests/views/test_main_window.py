@@ -253,7 +253,9 @@ def test_details_are_folded_until_asked_for(window: MainWindow, running: FakeSes
 
 def test_progress_is_shown_with_a_cancel(window: MainWindow, running: FakeSession) -> None:
     assert not window.status.bar.isVisible()
+    height = window.statusBar().sizeHint().height()
     running.report("Running the prompt", 3, 8)
+    assert window.statusBar().sizeHint().height() == height
     assert window.status.what.text() == "Running the prompt 3 of 8"
     assert window.status.bar.value() == 3
     window.status.cancel.click()

@@ -128,6 +128,13 @@ def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: FakeSess
     assert running.selection.now.key == 6
 
 
+@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264])
+def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int) -> None:
+    panel.resize(width, 460)
+    panel.triptych.resize(width - 32, 250)
+    assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1
+
+
 def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
     view = QRectF(1.5, 2.5, 6, 6)
     panel.raw._look_at(view)
