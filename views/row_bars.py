@@ -196,7 +196,7 @@ class RowBars(QWidget):
         metrics = QFontMetricsF(painter.font())
         line, plot, shares = metrics.height(), self._plot(), self.shares()
         widest = max((metrics.horizontalAdvance(label[:5]) for label in self._labels), default=0.0)
-        room = max(metrics.horizontalAdvance("0.00"), widest) + 1
+        room = max(metrics.horizontalAdvance("0.00"), widest) + 3
         stride = max(math.ceil(room / step), 1)
         chosen = [k for k in range(len(shares)) if k % stride == 0 and (k == self._key or abs(k - self._key) >= stride)]
         if 0 <= self._key < len(shares) and self._key not in chosen:
