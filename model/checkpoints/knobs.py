@@ -102,7 +102,7 @@ def llama_knobs(c: Fields, *, base: float = 10_000.0, eps: float = 1e-6, partial
     bias = c.flag("attention_bias", default=False)
     rule = rope(c, sizes["head_width"], base=base, partial=partial, kind="full_attention")
     return sizes | {
-        "max_position": reach(sizes["max_position"], rule),
+        "max_position": max(reach(sizes["max_position"], rule), c.optional_whole("max_sequence_length") or 0),
         "rope": rule,
         "norm_eps": c.number("rms_norm_eps", default=eps),
         "activation": activation(c),

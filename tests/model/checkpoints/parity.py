@@ -1,0 +1,122 @@
+"""Measures how far Ropewalk is from transformers, case by case.
+
+``python -m tests.model.checkpoints.parity`` prints the table of families with the worst differences, as Markdown.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.cache import KvCache
+from model.checkpoints import Checkpoint, open_checkpoint
+from model.checkpoints.families import BY_TYPE
+from model.probes import capture
+from tests.model.checkpoints import reference
+from tests.model.checkpoints.reference import CASES, PROMPT, VOCABULARY, Case
+
+STEPS = 8
+PADDED = 4
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The largest absolute differences from the reference, in float32.
+
+    Attributes
+    ----------
+    logits
+        Over plain, left-padded and right-padded batches, both branches and a cached decode of eight steps; rows of
+        padding left out.
+    weights
+        Attention weights of every layer and head on the explicit branch.
+    spread
+        Standard deviation of the reference's logits, so that a small difference means something.
+    """
+
+    logits: float
+    weights: float
+    spread: float
+
+
+def prompt(seed: int = 1) -> Tensor:
+    """Two rows of ids."""
+    return torch.randint(1, VOCABULARY, (2, PROMPT), generator=torch.Generator().manual_seed(seed))
+
+
+def paddings(ids: Tensor) -> list[Tensor | None]:
+    """No padding; the second row padded on the left; on the right."""
+    left, right = torch.ones_like(ids), torch.ones_like(ids)
+    left[1, :PADDED] = 0
+    right[1, -PADDED:] = 0
+    return [None, left, right]
+
+
+def read(checkpoint: Checkpoint, ids: Tensor, mask: Tensor | None, branch: Any) -> tuple[Tensor, list[Tensor]]:
+    """Our logits and, on the explicit branch, attention weights of each layer."""
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(checkpoint.config.layers)]
+    padding = None if mask is None else mask.bool()
+    with torch.no_grad(), capture(checkpoint.model, names if branch == "explicit" else []) as record:
+        logits = checkpoint.model(ids, padding=padding, branch=branch)
+    return logits, [record[name] for name in names if name in record]
+
+
+def decode(checkpoint: Checkpoint, ids: Tensor, prefill: int) -> list[Tensor]:
+    """Our logits of the last row after a prefill and after each further token, through our own cache."""
+    cache = KvCache(checkpoint.config.layers)
+    steps = [(0, prefill), *((step, step + 1) for step in range(prefill, ids.shape[1]))]
+    with torch.no_grad():
+        return [checkpoint.model(ids[:, start:stop], cache=cache)[:, -1] for start, stop in steps]
+
+
+def measure(case: Case, folder: Path) -> Differences:
+    """Build, save, open and compare one case."""
+    model = reference.build(case)
+    checkpoint = open_checkpoint(reference.save(model, folder))
+    ids = prompt()
+    logits, weights, spread = 0.0, 0.0, 0.0
+    for mask in paddings(ids):
+        # a rule that looks at the length leaves its tables behind in the model
+        model = reference.build(case) if case.stateful else model
+        expected, patterns = reference.reference_logits(model, ids, mask)
+        rows = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        explicit, ours = read(checkpoint, ids, mask, "explicit")
+        fused, _ = read(checkpoint, ids, mask, "fused")
+        logits = max(logits, _worst(explicit[rows], expected[rows]), _worst(fused[rows], expected[rows]))
+        by_row = [(a - b).abs().amax((1, 3))[rows] for a, b in zip(ours, patterns, strict=True)]
+        weights = max(weights, max(float(row.max()) for row in by_row))
+        spread = float(expected.std())
+    model = reference.build(case) if case.stateful else model
+    expected_rows = reference.reference_decode(model, ids, PROMPT - STEPS)
+    rows_of_ours = decode(checkpoint, ids, PROMPT - STEPS)
+    steps = [_worst(a, b) for a, b in zip(rows_of_ours, expected_rows, strict=True)]
+    return Differences(max(logits, *steps), weights, spread)
+
+
+def _worst(ours: Tensor, expected: Tensor) -> float:
+    return float((ours.float() - expected.float()).abs().max())
+
+
+def table(cases: Iterable[Case]) -> str:
+    """The families with their worst differences, as Markdown."""
+    found: dict[str, list[tuple[str, Differences]]] = defaultdict(list)
+    for case in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            found[case.family].append((case.variant, measure(case, Path(folder))))
+    lines = ["| family | `model_type` | variants compared | logits | attention weights |", "|---|---|---|---|---|"]
+    for name, measured in found.items():
+        variants = ", ".join(variant for variant, _ in measured)
+        logits, weights = (max(getattr(one, what) for _, one in measured) for what in ("logits", "weights"))
+        lines.append(f"| {BY_TYPE[name].title} | `{name}` | {variants} | {logits:.1e} | {weights:.1e} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(CASES))
