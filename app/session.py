@@ -32,8 +32,8 @@ from app.settings import SettingsStore, sampling_refusal
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling
 
-DEFAULT_PROMPT = "the cat sat on the mat. the cat sat on the mat."
-"""Repeats itself, so that the induction stripe is the first thing anyone sees."""
+DEFAULT_PROMPT = " hark, who goes there? hark, who goes there?"
+"""The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
 
 CHECK_LIMIT = 1024
 """Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""

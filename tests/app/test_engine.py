@@ -24,7 +24,7 @@ from app.questions import (
     AskRow,
     Question,
 )
-from app.session import Session
+from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
 from model.progress import Progress, finished
@@ -243,3 +243,13 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
         assert session.check.holds
     finally:
         session.close()
+
+
+def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
+    opened = finished(engine.open_model(None, "cpu", "float32"))
+    held = finished(engine.run(opened, DEFAULT_PROMPT, 1))
+    layer, head, query, key = held.cell
+    scores, _, undefined = engine.scores_of(held)
+    assert "induction" not in undefined
+    assert scores["induction"][layer, head] >= 0.6
+    assert (query, key) == (held.run.length - 1, held.run.length // 2)
