@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from app.questions import Question
+from model.experiments import Experiment
 from model.progress import Progress
 from model.readings import ModelCard, Run, Sampling
 
@@ -33,13 +34,14 @@ class Opened:
 class Held:
     """A run and its tensors. ``run.length`` says how much of ``trace`` is in view.
 
-    ``cell`` is (layer, head, query, key): where it is worth looking first.
+    ``cell`` is (layer, head, query, key): where it is worth looking first. ``pinned`` is the run it is compared with.
     """
 
     run: Run
     opened: Opened
     trace: Any
     cell: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pinned: Held | None = None
 
 
 class Engine(Protocol):
@@ -49,12 +51,22 @@ class Engine(Protocol):
         """Open a checkpoint; None is the bundled one."""
 
     def run(
-        self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
+        self,
+        opened: Opened,
+        prompt: str,
+        run_id: int,
+        head: tuple[int, int] | None,
+        *,
+        experiments: Sequence[Experiment] = (),
+        decoded: Sequence[int] = (),
     ) -> Generator[Progress, None, Held]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 
     def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         """Decode ``count`` tokens after the rows in view."""
+
+    def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
+        """Put another token in the place of a decoded row, and forget what came after it."""
 
     def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         """Answer a panel's question about the rows in view."""

@@ -20,21 +20,32 @@ from torch import Tensor
 
 from app.door import Held, Opened
 from app.questions import (
+    AskArithmetic,
     AskAtlas,
+    AskAttribution,
     AskCache,
     AskCell,
     AskCheck,
     AskHead,
+    AskHeadDifference,
     AskLedger,
+    AskNeeds,
     AskNextToken,
+    AskNextTokenDifference,
     AskPlanes,
+    AskRouting,
     AskRow,
+    AskRules,
     Question,
 )
+from model.arithmetic import read_arithmetic
+from model.attribution import direct_attribution, head_needs_steps
 from model.checkpoints import Checkpoint, available_devices, open_checkpoint
+from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.costs import layer_parameters
 from model.errors import PromptError
+from model.experiments import Experiment, check_experiments, permuted
 from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
 from model.ledger import ShapeLedger, build_ledger, checked
@@ -42,7 +53,22 @@ from model.lens import read_cache, read_cell, read_planes, read_row
 from model.measure import measure
 from model.patterns import FORMULAS, atlas_steps, head_scores, repeated_ids
 from model.progress import Progress, Steps
-from model.readings import CachedCheck, Doubles, ModelCard, Run, Sampling, TokenText
+from model.readings import (
+    Arithmetic,
+    CachedCheck,
+    DirectAttribution,
+    Doubles,
+    HeadDifference,
+    ModelCard,
+    NextTokenDifference,
+    RopeRule,
+    Routing,
+    Run,
+    Sampling,
+    TokenText,
+)
+from model.rope import other_rules
+from model.routing import read_routing
 from model.tiles import read_head
 from model.trace import Logits, Trace, append_steps, capture_steps, replay
 from model.trace_file import save_trace
@@ -100,6 +126,8 @@ def run(
     run_id: int,
     head: tuple[int, int] | None = None,
     logits: Logits | None = None,
+    experiments: Sequence[Experiment] = (),
+    decoded: Sequence[int] = (),
 ) -> Steps[Held]:
     """Prefill a prompt.
 
@@ -111,24 +139,38 @@ def run(
         The (layer, head) in view; None looks for the head whose pattern is worth showing first.
     logits
         Whose logits to keep.
+    experiments
+        What to change in the model while it runs.
+    decoded
+        Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
 
     Raises
     ------
+    ExperimentError
+        When an experiment names what the model does not have.
     PromptError
         For an empty prompt, one over the limit, or text where the model has no tokenizer.
     """
     checkpoint: Checkpoint = opened.checkpoint
-    ids = _ids_of(checkpoint, prompt)
+    check_experiments(experiments, checkpoint.config)
+    prompted = permuted(_ids_of(checkpoint, prompt), experiments)
+    ids = [*prompted, *decoded]
     _check_length(checkpoint.config, len(ids))
     steps = capture_steps(
-        checkpoint.model, ids, run_id=run_id, logits=logits, chunk=_chunk(checkpoint.config, len(ids))
+        checkpoint.model,
+        ids,
+        run_id=run_id,
+        logits=logits,
+        chunk=_chunk(checkpoint.config, len(ids)),
+        experiments=experiments,
     )
     trace, seconds = yield from _timed(steps)
+    trace = replace(trace, prefill=len(prompted))
     described = Run(
         run_id=run_id,
         model=opened.card,
         specs=trace.specs,
-        prompt=prompt if isinstance(prompt, str) else " ".join(map(str, ids)),
+        prompt=prompt if isinstance(prompt, str) else " ".join(map(str, prompted)),
         tokens=_texts(checkpoint, ids),
         length=trace.length,
         prefill=trace.prefill,
@@ -153,8 +195,20 @@ def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
         yield Progress(done, count, "Decoding")
         trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
         seconds += took
-    described = replace(
-        held.run,
+    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds), trace=trace)
+
+
+def branch(held: Held, row: int, token: int) -> Steps[Held]:
+    """Put another token in the place of a decoded row, and forget what came after it."""
+    checkpoint: Checkpoint = held.opened.checkpoint
+    trace, seconds = yield from _timed(append_steps(checkpoint.model, held.trace.at(row), token))
+    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds), trace=trace)
+
+
+def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float) -> Run:
+    """The description of a run whose trace has been decoded further."""
+    return replace(
+        run,
         specs=trace.specs,
         tokens=_texts(checkpoint, ids_of_trace(trace)),
         length=trace.length,
@@ -162,7 +216,6 @@ def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
     )
-    return Held(described, held.opened, trace, held.cell)
 
 
 def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int]) -> list[int]:
@@ -310,7 +363,9 @@ def _check(held: Held, trace: Trace, asked: AskCheck) -> Steps[CachedCheck]:
     else:
         cached, _ = row_logits(checkpoint.model, trace, last)
         chunk = _chunk(checkpoint.config, trace.length)
-        whole = yield from capture_steps(checkpoint.model, ids_of_trace(trace), logits="last", chunk=chunk)
+        whole = yield from capture_steps(
+            checkpoint.model, ids_of_trace(trace), logits="last", chunk=chunk, experiments=trace.experiments
+        )
         full, _ = row_logits(checkpoint.model, whole, last)
     difference = float((cached.double() - full.double()).abs().max())
     return CachedCheck(trace.length, difference, CHECK_TOLERANCE[held.opened.card.dtype], _by_design(trace))
@@ -331,12 +386,60 @@ def _by_design(trace: Trace) -> str:
     return ""
 
 
+def _arithmetic(held: Held, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
+    yield from ()
+    return read_arithmetic(held.opened.checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
+
+
+def _attribution(held: Held, trace: Trace, asked: AskAttribution) -> Steps[DirectAttribution]:
+    yield from ()
+    return direct_attribution(held.opened.checkpoint.model, trace, asked.query, asked.token)
+
+
+def _routing(held: Held, trace: Trace, asked: AskRouting) -> Steps[Routing | None]:
+    yield from ()
+    return read_routing(held.opened.checkpoint.model, trace, asked.layer)
+
+
+def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
+    yield from ()
+    rope, width = trace.config.rope_of(asked.layer), trace.config.rotary_width(asked.layer)
+    if rope is None:
+        return ()
+    found = other_rules(rope, width, trace.config.max_position)
+    return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
+
+
+def _head_difference(held: Held, trace: Trace, asked: AskHeadDifference) -> Steps[HeadDifference | None]:
+    yield from ()
+    if held.pinned is None:
+        return None
+    before = _in_view(held.pinned)
+    rows = align(before, trace, by_row=held.pinned.opened is not held.opened)
+    return head_difference(before, trace, asked.layer, asked.head, rows)
+
+
+def _next_token_difference(
+    held: Held, trace: Trace, asked: AskNextTokenDifference
+) -> Steps[NextTokenDifference | None]:
+    yield from ()
+    if held.pinned is None:
+        return None
+    before = _in_view(held.pinned)
+    a, _ = row_logits(held.pinned.opened.checkpoint.model, before, before.length - 1)
+    b, _ = row_logits(held.opened.checkpoint.model, trace, trace.length - 1)
+    return next_token_difference(a, b, _Shown(held.opened.checkpoint))
+
+
 class _Shown(dict[int, TokenText]):
     """Token texts by id, looked up when asked for: a vocabulary is long."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         self._checkpoint = checkpoint
+
+    def __missing__(self, token: int) -> TokenText:
+        return _texts(self._checkpoint, [token])[0]
 
     def get(self, token: int, default: Any = None) -> Any:
         """How to show an id."""
@@ -353,6 +456,15 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskNextToken: _next_token,
     AskLedger: _ledgers,
     AskCheck: _check,
+    AskArithmetic: _arithmetic,
+    AskNeeds: lambda held, trace, asked: head_needs_steps(
+        held.opened.checkpoint.model, trace, asked.query, asked.token
+    ),
+    AskAttribution: _attribution,
+    AskRules: _rules,
+    AskRouting: _routing,
+    AskHeadDifference: _head_difference,
+    AskNextTokenDifference: _next_token_difference,
 }
 
 

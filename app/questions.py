@@ -86,6 +86,74 @@ class AskCheck:
     """Cached against full logits of the last row → ``CachedCheck``."""
 
 
+@dataclass(frozen=True)
+class AskArithmetic:
+    """Every step of one cell, from the residual to the logits → ``Arithmetic``."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class AskNeeds:
+    """Which heads a token after a row needs, by ablating each in turn → ``HeadNeeds``; long, with progress."""
+
+    query: int
+    token: int
+
+
+@dataclass(frozen=True)
+class AskAttribution:
+    """What each part adds directly to the logit of a token after a row → ``DirectAttribution``."""
+
+    query: int
+    token: int
+
+
+@dataclass(frozen=True)
+class AskRules:
+    """A layer's frequencies under other stretching rules → ``tuple[RopeRule, ...]``, the model's own first."""
+
+    layer: int
+
+
+@dataclass(frozen=True)
+class AskRouting:
+    """Router probabilities and chosen experts of a mixture layer, token by expert → ``Routing | None``."""
+
+    layer: int
+
+
+@dataclass(frozen=True)
+class AskHeadDifference:
+    """One head of this run less the same head of the pinned one → ``HeadDifference | None``."""
+
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True)
+class AskNextTokenDifference:
+    """How the distribution after the last row moved from the pinned run → ``NextTokenDifference | None``."""
+
+
 Question: TypeAlias = (
-    AskHead | AskAtlas | AskRow | AskCell | AskPlanes | AskCache | AskNextToken | AskLedger | AskCheck
+    AskHead
+    | AskAtlas
+    | AskRow
+    | AskCell
+    | AskPlanes
+    | AskCache
+    | AskNextToken
+    | AskLedger
+    | AskCheck
+    | AskArithmetic
+    | AskNeeds
+    | AskAttribution
+    | AskRules
+    | AskRouting
+    | AskHeadDifference
+    | AskNextTokenDifference
 )

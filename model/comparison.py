@@ -6,7 +6,7 @@ here runs a model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model import lens
 from model.errors import TraceError
-from model.readings import Floats, HeadDifference, NextTokenDifference, TokenChange
+from model.readings import Floats, HeadDifference, NextTokenDifference, TokenChange, TokenText
 from model.trace import Trace
 
 Alignment = tuple[tuple[int | None, int | None], ...]
@@ -78,13 +78,17 @@ def _spread(trace: Trace, layer: int, head: int, rows: Alignment, side: int) -> 
     return out[0], out[1]
 
 
-def next_token_difference(before: Tensor, after: Tensor, count: int = 8) -> NextTokenDifference:
+def next_token_difference(
+    before: Tensor, after: Tensor, names: Mapping[int, TokenText], count: int = 8
+) -> NextTokenDifference:
     """How the next-token distribution moved.
 
     Parameters
     ----------
     before, after
         Logits [V] of A and of B.
+    names
+        How to show an id.
     count
         How many of the most moved tokens to list.
 
@@ -104,7 +108,7 @@ def next_token_difference(before: Tensor, after: Tensor, count: int = 8) -> Next
     return NextTokenDifference(
         kl_forward=float((a * (log_a - log_b)).sum()),
         kl_backward=float((b * (log_b - log_a)).sum()),
-        top_before=int(a.argmax()),
-        top_after=int(b.argmax()),
-        changes=tuple(TokenChange(token, float(a[token]), float(b[token])) for token in moved),
+        top_before=names[int(a.argmax())],
+        top_after=names[int(b.argmax())],
+        changes=tuple(TokenChange(names[token], float(a[token]), float(b[token])) for token in moved),
     )

@@ -404,7 +404,7 @@ class DirectAttribution:
 class TokenChange:
     """One token's probability before and after."""
 
-    token: int
+    token: TokenText
     before: float
     after: float
 
@@ -444,8 +444,8 @@ class NextTokenDifference:
 
     kl_forward: float
     kl_backward: float
-    top_before: int
-    top_after: int
+    top_before: TokenText
+    top_after: TokenText
     changes: tuple[TokenChange, ...]
 
 
@@ -503,3 +503,21 @@ class Arithmetic:
                 if line.key == key:
                     return line
         raise KeyError(key)
+
+
+@dataclass(frozen=True, eq=False)
+class RopeRule:
+    """A stretching rule as it would turn one layer: θ_i [F] in radians per position, and the factor on cos and sin."""
+
+    name: str
+    frequencies: Doubles
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Where a mixture layer sent each token: router probabilities [S, E] and the experts chosen [S, k]."""
+
+    layer: int
+    probabilities: Doubles
+    chosen: NDArray[np.int64]

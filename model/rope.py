@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -255,3 +256,29 @@ class Rotary(nn.Module):
         if not self.cos.is_meta:
             self._rebuild(self.cos.device, self.cos.shape[0])
         return self
+
+
+def other_rules(rope: RopeConfig, width: int, limit: int) -> tuple[tuple[str, Tensor, float], ...]:
+    """The model's own rule and what other stretching rules would make of the same base, (name, θ [F], factor) each.
+
+    Parameters
+    ----------
+    limit
+        The model's positions. A rule that needs an original length takes the model's own, or a quarter of the limit.
+    """
+    original = rope.original_max_position or max(limit // 4, 1)
+    factor = rope.factor if rope.factor > 1 else max(limit / original, 2.0)
+    plain = RopeConfig(width=rope.width, base=rope.base, pairing=rope.pairing)
+
+    def stretched(scaling: Scaling) -> RopeConfig:
+        return replace(plain, scaling=scaling, factor=factor, original_max_position=original)
+
+    rules = {
+        f"this model ({rope.scaling})": rope,
+        "none": plain,
+        f"linear × {factor:g}": stretched("linear"),
+        f"NTK × {factor:g}": stretched("dynamic"),
+        f"YaRN × {factor:g}": stretched("yarn"),
+        f"llama3 × {factor:g}": stretched("llama3"),
+    }
+    return tuple((name, *frequencies(rule, width, limit)) for name, rule in rules.items())

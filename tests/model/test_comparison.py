@@ -13,6 +13,7 @@ from model.comparison import align, aligned, head_difference, next_token_differe
 from model.decoder import Decoder
 from model.errors import TraceError
 from model.experiments import NoScale
+from model.readings import TokenText
 from model.trace import capture
 from tests.model.small_models import BASE, make, random_ids
 
@@ -52,11 +53,12 @@ def test_models_of_another_shape_are_refused() -> None:
 
 def test_divergence_by_hand() -> None:
     a, b = torch.tensor([0.75, 0.25]).log(), torch.tensor([0.5, 0.5]).log()
-    found = next_token_difference(a, b)
+    names = {0: TokenText(0, "zero"), 1: TokenText(1, "one")}
+    found = next_token_difference(a, b, names)
     assert found.kl_forward == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
     assert found.kl_backward == pytest.approx(0.5 * math.log(2 / 3) + 0.5 * math.log(2))
-    assert (found.top_before, found.top_after) == (0, 0)
+    assert (found.top_before.text, found.top_after.text) == ("zero", "zero")
     assert found.changes[0].before == pytest.approx(0.75)
-    assert next_token_difference(a, a).kl_forward == pytest.approx(0.0, abs=1e-12)
+    assert next_token_difference(a, a, names).kl_forward == pytest.approx(0.0, abs=1e-12)
     with pytest.raises(TraceError, match="2 tokens in its vocabulary and B 3"):
-        next_token_difference(a, torch.zeros(3))
+        next_token_difference(a, torch.zeros(3), names)
