@@ -7,7 +7,7 @@ widgets, no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,19 +16,27 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.door import Engine, Held, Opened, load_engine
 from app.jobs import Failure, Jobs, Urgency
 from app.questions import (
+    AskArithmetic,
     AskAtlas,
+    AskAttribution,
     AskCache,
     AskCell,
     AskCheck,
     AskHead,
+    AskHeadDifference,
     AskLedger,
+    AskNeeds,
     AskNextToken,
+    AskNextTokenDifference,
     AskPlanes,
+    AskRouting,
     AskRow,
+    AskRules,
     Question,
 )
 from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore, sampling_refusal
+from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling
 
@@ -49,8 +57,15 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskNextToken: Urgency.COARSE,
     AskLedger: Urgency.COARSE,
     AskCache: Urgency.COARSE,
+    AskArithmetic: Urgency.COARSE,
+    AskAttribution: Urgency.COARSE,
+    AskRules: Urgency.COARSE,
+    AskHeadDifference: Urgency.COARSE,
+    AskNextTokenDifference: Urgency.COARSE,
     AskCheck: Urgency.REFINEMENT,
+    AskRouting: Urgency.REFINEMENT,
     AskAtlas: Urgency.THUMBNAILS,
+    AskNeeds: Urgency.THUMBNAILS,
 }
 
 
@@ -69,6 +84,10 @@ class Session(QObject):
         Something could not be done; what was on screen stays.
     sampling_changed(sampling), playing_changed(playing)
         How tokens are drawn; whether steps follow one another.
+    experiments_changed(experiments)
+        What is changed in the model in the run on screen; a tuple of ``model.experiments``.
+    pinned_changed(run)
+        The :class:`Run` that others are compared with, or None.
     check_changed(check)
         A :class:`CachedCheck`, or None when there is none for this run.
     settled()
@@ -81,6 +100,8 @@ class Session(QObject):
     failed = Signal(str, str)
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
+    experiments_changed = Signal(object)
+    pinned_changed = Signal(object)
     check_changed = Signal(object)
     settled = Signal()
 
@@ -100,6 +121,8 @@ class Session(QObject):
         self._jobs.settled.connect(self.settled)
         self._opened: Opened | None = None
         self._held: Held | None = None
+        self._pinned: Held | None = None
+        self._experiments: tuple[Experiment, ...] = ()
         self._runs = 0
         self._drawn: tuple[Sampling, ...] = ()
         self._sampling = self.settings.now.sampling
@@ -226,6 +249,7 @@ class Session(QObject):
 
     def _on_opened(self, opened: Opened, path: str | None) -> None:
         self._opened = opened
+        self._set_experiments(())
         card = opened.card
         self.settings.update(device=card.device, dtype=card.dtype)
         if path is not None:
@@ -250,16 +274,17 @@ class Session(QObject):
         run_id = self._runs
         now = self.selection.now
         head = (now.layer, now.head) if self._head_chosen else None
+        experiments = tuple(one for one in self._experiments if not isinstance(one, PermuteTokens))
         self._submit(
             "run",
             Urgency.PREFILL,
-            lambda engine: engine.run(opened, prompt, run_id, head),
-            self._on_run,
+            lambda engine: engine.run(opened, prompt, run_id, head, experiments=experiments),
+            lambda held: self._on_run(held, experiments),
             self._on_run_failed,
             what="Running the prompt",
         )
 
-    def _on_run(self, held: Held) -> None:
+    def _on_run(self, held: Held, experiments: tuple[Experiment, ...]) -> None:
         self._drawn = ()
         self._head_chosen = True
         self._fallbacks = []
@@ -267,11 +292,74 @@ class Session(QObject):
         self._set_check(None)
         layer, head, query, key = held.cell
         self._show(held, layer=layer, head=head, query=query, key=key)
+        self._set_experiments(experiments)
 
     def _on_run_failed(self, failure: Failure) -> None:
         self._fail(failure)
         if self._fallbacks:
             self._start(self._fallbacks.pop(0))
+
+    # Experiments and comparisons -----------------------------------------------------------------------------------
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """What is changed in the model in the run on screen."""
+        return self._experiments
+
+    @property
+    def pinned(self) -> Run | None:
+        """The run that others are compared with (A), None when none is pinned."""
+        return None if self._pinned is None else self._pinned.run
+
+    def set_experiments(self, experiments: Sequence[Experiment]) -> None:
+        """Run the prompt and the tokens decoded after it again, with these things changed in the model.
+
+        What was on screen stays when an experiment is refused.
+        """
+        held, opened = self._held, self._opened
+        if held is None or opened is None:
+            self.failed.emit("There is nothing to experiment on yet; run a prompt first.", "")
+            return
+        wanted = tuple(experiments)
+        self._leave_play()
+        self._jobs.cancel("check")
+        self._runs += 1
+        run, run_id = held.run, self._runs
+        decoded = [token.id for token in run.tokens[run.prefill : run.length]]
+        drawn, now = self._drawn[: run.steps], self.selection.now
+        self._submit(
+            "run",
+            Urgency.PREFILL,
+            lambda engine: engine.run(
+                opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded
+            ),
+            lambda after: self._on_experiment(after, wanted, drawn),
+            self._fail,
+            what="Running the prompt again",
+        )
+
+    def _on_experiment(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
+        self._drawn = drawn
+        self._set_check(None)
+        self._show(held)
+        self._set_experiments(experiments)
+
+    def _set_experiments(self, experiments: tuple[Experiment, ...]) -> None:
+        if experiments != self._experiments:
+            self._experiments = experiments
+            self.experiments_changed.emit(experiments)
+
+    def pin(self) -> None:
+        """Keep the run on screen as A, to compare later runs with."""
+        self._set_pinned(self._held)
+
+    def unpin(self) -> None:
+        """Compare no longer."""
+        self._set_pinned(None)
+
+    def _set_pinned(self, held: Held | None) -> None:
+        self._pinned = None if held is None else replace(held, pinned=None)
+        self.pinned_changed.emit(self.pinned)
 
     # The timeline -------------------------------------------------------------------------------------------------
 
@@ -314,6 +402,25 @@ class Session(QObject):
             self._view(length)
         else:
             self._decode_or_view(length)
+
+    def branch(self, row: int, token: int) -> None:
+        """Put another token in the place of a decoded row, and go on from there; later rows are forgotten."""
+        self._leave_play()
+        held = self._held
+        if held is None or not held.run.prefill <= row < held.run.newest:
+            self.failed.emit("Only a decoded token can be replaced; step first, then choose one after the prompt.", "")
+            return
+        before = replace(held.run, length=row)
+        sampling = self._sampling
+        self._jobs.cancel("check")
+        self._submit(
+            "step",
+            Urgency.DECODE,
+            lambda engine: engine.branch(held, row, token),
+            lambda after: self._on_stepped(after, before, 1, sampling),
+            self._on_step_failed,
+            what="Decoding",
+        )
 
     def play(self) -> None:
         """Step on and on, each step when the one before is on screen, until the positions end or somebody pauses."""
@@ -439,7 +546,7 @@ class Session(QObject):
         answer
             Called on this thread, unless the run or the length in view has changed by then.
         """
-        held = self._held
+        held, pinned = self._held, self._pinned
         if held is None or self._closed:
             return
 
@@ -454,7 +561,7 @@ class Session(QObject):
         self._submit(
             f"ask:{slot}",
             URGENCIES[type(question)],
-            lambda engine: engine.answer(held, question),
+            lambda engine: engine.answer(replace(held, pinned=pinned), question),
             arrived,
             went_wrong,
             what=f"Reading {slot.replace('_', ' ')}",

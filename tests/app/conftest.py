@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from app.session import Session
 from app.settings import SettingsStore
 from model.config import ModelConfig
 from model.errors import DeviceError, PromptError
+from model.experiments import Experiment, check_experiments
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling, TokenText
 from model.spec import AttentionSpec
@@ -66,9 +67,18 @@ class FakeEngine:
         return Opened(card, self.devices, "weights")
 
     def run(
-        self, opened: Opened, prompt: str, run_id: int, head: tuple[int, int] | None
+        self,
+        opened: Opened,
+        prompt: str,
+        run_id: int,
+        head: tuple[int, int] | None,
+        *,
+        experiments: Sequence[Experiment] = (),
+        decoded: Sequence[int] = (),
     ) -> Generator[Progress, None, Held]:
-        self.calls.append(f"run {prompt} {run_id} {head}")
+        changed = "".join(f" [{experiment.label}]" for experiment in experiments)
+        self.calls.append(f"run {prompt} {run_id} {head}{changed}")
+        check_experiments(experiments, CONFIG)
         try:
             for layer in range(CONFIG.layers):
                 yield Progress(layer, CONFIG.layers, "Prefill")
@@ -80,15 +90,16 @@ class FakeEngine:
             raise PromptError("The prompt is empty.")
         if len(prompt) > CONFIG.max_position:
             raise PromptError(f"The prompt has {len(prompt)} tokens, but the model takes 64.", "folded")
-        tokens = tuple(TokenText(ord(letter), letter) for letter in prompt)
+        letters = prompt + "".join(map(chr, decoded))
+        tokens = tuple(TokenText(ord(letter), letter) for letter in letters)
         specs = tuple(
             AttentionSpec(layer, CONFIG.heads, CONFIG.kv_heads, CONFIG.head_width, CONFIG.scale, rotary_width=4)
             for layer in range(CONFIG.layers)
         )
         n = len(tokens)
-        run = Run(run_id, opened.card, specs, prompt, tokens, n, n, n, 0)
+        run = Run(run_id, opened.card, specs, prompt, tokens, n, len(prompt), n, 0)
         layer, at = head or (1, 3)
-        return Held(run, opened, list(prompt), (layer, at, n - 1, max(n - 2, 0)))
+        return Held(run, opened, list(letters), (layer, at, n - 1, max(n - 2, 0)))
 
     def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
@@ -101,6 +112,13 @@ class FakeEngine:
         run = replace(held.run, tokens=tokens, length=len(trace), newest=len(trace))
         return Held(run, held.opened, trace, held.cell)
 
+    def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
+        self.calls.append(f"branch {row} {token}")
+        yield Progress(0, 1, "Decoding")
+        trace = [*held.trace[:row], chr(token)]
+        tokens = tuple(TokenText(ord(letter), letter) for letter in trace)
+        return replace(held, run=replace(held.run, tokens=tokens, length=row + 1, newest=row + 1), trace=trace)
+
     def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
         yield Progress(0, 1, "Working")
@@ -109,7 +127,8 @@ class FakeEngine:
                 raise ZeroDivisionError("broken check")
             return CachedCheck(held.run.length, 0.0, 1e-4)
         self.gate.pass_through()
-        return "".join(held.trace[: held.run.length]), question
+        against = () if held.pinned is None else ("".join(held.pinned.trace[: held.pinned.run.length]),)
+        return "".join(held.trace[: held.run.length]), question, *against
 
 
 @pytest.fixture

@@ -1,0 +1,94 @@
+"""Experiments, pinned runs and branches, as the session keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytestqt.qtbot import QtBot
+
+from app.questions import AskHeadDifference
+from app.session import Session
+from model.experiments import AblateHeads, NoScale, PermuteTokens
+from model.readings import Sampling
+
+from .conftest import FakeEngine
+from .test_session import settle, text
+
+
+def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
+    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.step)
+    assert text(running) == "abcde"
+    heard: list[Any] = []
+    running.experiments_changed.connect(heard.append)
+    settle(qtbot, running, lambda: running.set_experiments([NoScale()]))
+    assert running.experiments == (NoScale(),)
+    assert heard == [(NoScale(),)]
+    assert engine.calls[-2].startswith("run abc 2")
+    assert "[no 1/√Dh]" in engine.calls[-2]
+    run = running.run
+    assert run is not None
+    assert (text(running), run.prefill, run.length, run.run_id) == ("abcde", 3, 5, 2)
+    settle(qtbot, running, lambda: running.set_experiments([]))
+    assert running.experiments == ()
+    assert heard == [(NoScale(),), ()]
+
+
+def test_a_refused_experiment_leaves_everything_as_it_was(qtbot: QtBot, running: Session) -> None:
+    before = running.run
+    failures: list[str] = []
+    running.failed.connect(lambda sentence, details: failures.append(sentence))
+    settle(qtbot, running, lambda: running.set_experiments([AblateHeads(99, (0,))]))
+    assert len(failures) == 1
+    assert "Layer 99" in failures[0]
+    assert running.run is before
+    assert running.experiments == ()
+
+
+def test_another_prompt_keeps_the_experiments_but_not_an_order_of_tokens(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    settle(qtbot, running, lambda: running.set_experiments([NoScale(), PermuteTokens((1, 0))]))
+    settle(qtbot, running, lambda: running.start("xy"))
+    assert running.experiments == (NoScale(),)
+
+
+def test_another_model_starts_without_experiments(qtbot: QtBot, running: Session) -> None:
+    settle(qtbot, running, lambda: running.set_experiments([NoScale()]))
+    settle(qtbot, running, lambda: running.open("other"))
+    assert running.experiments == ()
+
+
+def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running: Session) -> None:
+    pins: list[Any] = []
+    running.pinned_changed.connect(pins.append)
+    running.pin()
+    assert running.pinned is running.run
+    settle(qtbot, running, lambda: running.start("other"))
+    answers: list[Any] = []
+    settle(qtbot, running, lambda: running.ask("compare", AskHeadDifference(0, 0), answers.append))
+    assert answers == [("other", AskHeadDifference(0, 0), "abc")]
+    running.unpin()
+    assert running.pinned is None
+    assert [run is None for run in pins] == [False, True]
+
+
+def test_a_branch_replaces_a_decoded_token(qtbot: QtBot, running: Session) -> None:
+    for _ in range(3):
+        settle(qtbot, running, running.step)
+    assert text(running) == "abcdef"
+    settle(qtbot, running, lambda: running.branch(4, ord("x")))
+    assert text(running) == "abcdx"
+    settle(qtbot, running, running.step)
+    assert text(running) == "abcdxy"
+    running.set_sampling(Sampling(temperature=1.0, seed=1))
+    settle(qtbot, running, running.step)
+    assert text(running) == "abcdxy{"
+
+
+def test_the_prompt_cannot_be_branched(qtbot: QtBot, running: Session) -> None:
+    failures: list[str] = []
+    running.failed.connect(lambda sentence, details: failures.append(sentence))
+    running.branch(1, ord("x"))
+    assert failures == ["Only a decoded token can be replaced; step first, then choose one after the prompt."]
+    assert text(running) == "abc"
