@@ -34,9 +34,9 @@ AT_ONCE = 1 << 23
 SQUARE_SIDE = 128
 """Pixels along a refined square, fewer where they would cover more than SQUARE_CELLS cells."""
 SQUARE_CELLS = 1 << 24
-BLOCK_QUERIES = 512
+BLOCK_QUERIES = 256
 BLOCK_KEYS = 1024
-"""Scores computed at a time, 2 MiB in float32: what two cores' caches hold."""
+"""Scores computed at a time, 1 MiB in float32: what a core's own cache holds."""
 SLICE_SECONDS = 0.015
 CACHE_BYTES = 256 << 20
 WHAT = "Refining the picture"
@@ -375,14 +375,6 @@ def _reaches(trace: Trace, frame: Frame) -> bool:
     return frame.columns[0] < high and frame.columns[1] > low
 
 
-def _all_visible(trace: Trace, layer: int, rows: Span, columns: Span) -> bool:
-    """Whether every cell is visible: what the first query sees later and the last query sees earlier suffices."""
-    spec = trace.specs[layer]
-    after = spec.causal and columns[1] > rows[0] + 1
-    before = spec.window is not None and columns[0] < rows[1] - spec.window
-    return trace.padding is None and not after and not before
-
-
 def _starts(span: Span, cell: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """The first cell of each pixel along an axis, and where it ends."""
     first = torch.arange(span[0], span[1], cell, device=device)
@@ -401,7 +393,7 @@ def _visible_pixels(trace: Trace, frame: Frame) -> Tensor:
 def _visible_counts(trace: Trace, frame: Frame) -> Tensor:
     """[h, w] how many cells under a pixel are visible."""
     queries = torch.arange(*frame.rows, device=trace.positions.device)
-    return _pooled(_real_keys(trace, frame, queries, queries), 0, frame.cell[0], "mean")
+    return _grouped(_real_keys(trace, frame, queries, queries), frame.cell[0], 0).sum(1)
 
 
 def _real_keys(trace: Trace, frame: Frame, first: Tensor, last: Tensor) -> Tensor:
@@ -423,10 +415,10 @@ def _real_keys(trace: Trace, frame: Frame, first: Tensor, last: Tensor) -> Tenso
 
 
 class _Reducer:
-    """Walks over a frame in blocks of scores and reduces each to its pixels.
+    """Walks over a frame in strips of queries and blocks of keys, and reduces each block to its pixels.
 
-    Blocks are [keys, queries], so that the first and larger step of every reduction runs over the outer axis, where
-    it is quick for any size of pixel, and K is read as it lies.
+    Blocks are [keys, queries], so that the larger step of every reduction runs over the outer axis, where it is quick
+    for any size of pixel, and K is read as it lies. A strip is first pooled over keys alone, [w, n].
     """
 
     def __init__(self, trace: Trace, frame: Frame) -> None:
@@ -436,80 +428,116 @@ class _Reducer:
         k = trace.keys[layer].tensor[frame.batch, spec.kv_head_of(frame.head), slice(*frame.columns)]
         self.q, self.k = q.float() * spec.scale, k.float()
         self.lse = trace.lse[layer].tensor[frame.batch, frame.head, slice(*frame.rows)]
+        self.mean = frame.reduction == "mean"
         self.found = _empty(frame, q.device)
-        self.scores = self.q.new_empty(0)
+        self.storage = self.q.new_empty(0)
 
     def steps(self) -> Steps[_Pixels]:
-        """Reduce block after block, pausing when a slice of time is over."""
+        """Reduce strip after strip, pausing when a slice of time is over."""
         began = time.perf_counter()
         for rows in _whole_pixels(self.frame.rows, self.frame.cell[0], BLOCK_QUERIES):
+            strip = _Strip(self, rows)
             for columns in _whole_pixels(self.frame.columns, self.frame.cell[1], BLOCK_KEYS):
-                self._reduce(rows, columns)
+                strip.reduce(columns)
                 if time.perf_counter() - began > SLICE_SECONDS:
                     yield Progress(0, 1, WHAT)
                     began = time.perf_counter()
+            strip.finish()
         return self._finish()
 
-    def _reduce(self, rows: Span, columns: Span) -> None:
-        low, high = _reach(self.spec, rows, self.trace.length)
-        hidden = columns[0] >= high or columns[1] <= low
-        if hidden and self.found.raw is None:
-            return
-        n, m = slice(*_shifted(rows, self.frame.rows)), slice(*_shifted(columns, self.frame.columns))
-        place = slice(*_over(n, self.frame.cell[0])), slice(*_over(m, self.frame.cell[1]))
-        scores = self._block(self.q[n], self.k[m])  # [m, n]
-        if self.found.raw is not None:
-            self.found.raw[place] = self._pooled(scores)
-        if hidden:
-            return
-        masked = not _all_visible(self.trace, self.frame.layer, rows, columns)
-        if masked:
-            unseen = ~self._seen(rows, columns).T
-            scores.masked_fill_(unseen, -math.inf)
-        lse = self.lse[n]
-        if self.frame.reduction == "mean":
-            self.found.weights[place] = self._pooled((scores - lse).exp_())
-            self.found.scores[place] = self._pooled(scores.masked_fill_(unseen, 0.0) if masked else scores)
-            return
-        of_rows = _pooled(scores, 0, self.frame.cell[1], "max")  # [w, n], the largest score of each row in each pixel
-        self.found.scores[place] = _pooled(of_rows, 1, self.frame.cell[0], "max").T
-        self.found.weights[place] = _pooled(of_rows - lse, 1, self.frame.cell[0], "max").exp_().T
-
-    def _block(self, q: Tensor, k: Tensor) -> Tensor:
+    def block(self, q: Tensor, k: Tensor) -> Tensor:
         """Scaled, soft-capped scores [m, n], in storage that every block uses again."""
-        size = len(k) * len(q)
-        if self.scores.numel() < size:
-            self.scores = q.new_empty(size)
-        scores = torch.mm(k, q.T, out=self.scores[:size].view(len(k), len(q)))
+        keys, queries = k.shape[0], q.shape[0]
+        if self.storage.numel() < keys * queries:
+            self.storage = q.new_empty(keys * queries)
+        scores = torch.mm(k, q.T, out=self.storage[: keys * queries].view(keys, queries))
         return scores if self.spec.cap is None else scores.div_(self.spec.cap).tanh_().mul_(self.spec.cap)
 
-    def _seen(self, rows: Span, columns: Span) -> Tensor:
-        """[n, m] bool under the run's own mask."""
+    def unseen(self, rows: Span, columns: Span) -> Tensor:
+        """[m, n] bool: what the run's own mask hides."""
         trace, batch = self.trace, self.frame.batch
         queries, keys = (torch.arange(*span, device=self.q.device) for span in (rows, columns))
         padding = None if trace.padding is None else trace.padding[batch : batch + 1]
-        return visible_keys(self.spec, queries, keys, padding)[0, 0]
-
-    def _pooled(self, block: Tensor) -> Tensor:
-        """A block [m, n] in pixels [h, w]: the largest, or the sum for a mean."""
-        over_keys = _pooled(block, 0, self.frame.cell[1], self.frame.reduction)
-        return _pooled(over_keys, 1, self.frame.cell[0], self.frame.reduction).T
+        return visible_keys(self.spec, queries, keys, padding)[0, 0].logical_not_().T
 
     def _finish(self) -> _Pixels:
         """Turn sums into means, and give what is masked the value 0."""
         frame, found = self.frame, self.found
         found.visible.copy_(_visible_pixels(self.trace, frame))
-        if frame.reduction == "mean":
+        if self.mean:
             counts = _visible_counts(self.trace, frame).clamp_min(1)
             found.scores.div_(counts)
             found.weights.div_(counts)
             if found.raw is not None:
-                (first, end), (left, right) = (
-                    _starts(*axis, self.q.device) for axis in zip((frame.rows, frame.columns), frame.cell, strict=True)
-                )
-                found.raw.div_((end - first)[:, None] * (right - left))
+                found.raw.div_(_cell_counts(frame, self.q.device))
         found.scores.masked_fill_(~found.visible, 0.0)
         return found
+
+
+class _Strip:
+    """Some queries of a frame: pooled over keys while blocks come in, then over queries."""
+
+    def __init__(self, walk: _Reducer, rows: Span) -> None:
+        self.walk, self.rows = walk, rows
+        self.reach = _reach(walk.spec, rows, walk.trace.length)
+        self.here = slice(rows[0] - walk.frame.rows[0], rows[1] - walk.frame.rows[0])
+        self.q, self.lse = walk.q[self.here], walk.lse[self.here]
+        shape = (walk.frame.shape[1], rows[1] - rows[0])  # [w, n]
+        fill = 0.0 if walk.mean else -math.inf
+        self.scores = self.q.new_full(shape, fill)
+        self.weights = self.q.new_full(shape, fill) if walk.mean else None
+        self.raw = self.q.new_full(shape, fill) if walk.frame.raw else None
+
+    def reduce(self, columns: Span) -> None:
+        """Pool one block of keys."""
+        walk, wide, origin = self.walk, self.walk.frame.cell[1], self.walk.frame.columns[0]
+        if self.raw is None:  # leave out what no query sees
+            columns = max(columns[0], self.reach[0] // wide * wide), min(columns[1], -(-self.reach[1] // wide) * wide)
+            if columns[0] >= columns[1]:
+                return
+        place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide))
+        scores = walk.block(self.q, walk.k[columns[0] - origin : columns[1] - origin])  # [m, n]
+        if self.raw is not None:
+            _pool_into(self.raw[place], scores, wide, walk.mean)
+        masks = [
+            (slice(low - columns[0], high - columns[0]), walk.unseen(self.rows, (low, high)))
+            for low, high in self._doubtful(columns)
+        ]
+        for keys, unseen in masks:
+            scores[keys].masked_fill_(unseen, 0.0 if walk.mean else -math.inf)
+        _pool_into(self.scores[place], scores, wide, walk.mean)
+        if self.weights is not None:
+            weights = scores.sub_(self.lse).exp_()
+            for keys, unseen in masks:
+                weights[keys].masked_fill_(unseen, 0.0)
+            _pool_into(self.weights[place], weights, wide, walk.mean)
+
+    def _doubtful(self, columns: Span) -> list[Span]:
+        """The keys that some query may not see: all where there is padding, else those outside what every query sees.
+
+        What the first query sees last, and the last query sees first, all of them see.
+        """
+        spec, trace, rows = self.walk.spec, self.walk.trace, self.rows
+        if trace.padding is not None:
+            return [columns]
+        low = columns[0] if spec.window is None else rows[1] - spec.window
+        high = rows[0] + 1 if spec.causal else columns[1]
+        if low >= high:
+            return [columns]
+        parts = [(columns[0], min(low, columns[1])), (max(high, columns[0]), columns[1])]
+        return [(start, stop) for start, stop in parts if start < stop]
+
+    def finish(self) -> None:
+        """Pool over queries and put the pixels in their place."""
+        found, high, mean = self.walk.found, self.walk.frame.cell[0], self.walk.mean
+        place = slice(self.here.start // high, -(-self.here.stop // high))
+        found.scores[place] = _pooled_rows(self.scores, high, mean)
+        if self.weights is None:
+            found.weights[place] = _pooled_rows(self.scores.sub_(self.lse), high, mean).exp_()
+        else:
+            found.weights[place] = _pooled_rows(self.weights, high, mean)
+        if self.raw is not None and found.raw is not None:
+            found.raw[place] = _pooled_rows(self.raw, high, mean)
 
 
 def _reduced(trace: Trace, frame: Frame) -> Steps[_Pixels]:
@@ -523,25 +551,34 @@ def _whole_pixels(span: Span, cell: int, about: int) -> list[Span]:
     return [(start, min(start + step, span[1])) for start in range(*span, step)]
 
 
-def _shifted(span: Span, origin: Span) -> Span:
-    return span[0] - origin[0], span[1] - origin[0]
+def _cell_counts(frame: Frame, device: torch.device) -> Tensor:
+    """[h, w] how many cells each pixel covers."""
+    first, end = _starts(frame.rows, frame.cell[0], device)
+    left, right = _starts(frame.columns, frame.cell[1], device)
+    return (end - first)[:, None] * (right - left)
 
 
-def _over(cells: slice, cell: int) -> Span:
-    """The pixels of a range of cells that starts with a whole one."""
-    return cells.start // cell, -(-cells.stop // cell)
+def _pool_into(target: Tensor, x: Tensor, size: int, mean: bool) -> None:
+    """Largest (or, for a mean, sum) of every ``size`` rows of ``x``; the last group may be smaller."""
+    groups = _grouped(x, size, 0.0 if mean else -math.inf)
+    if mean:
+        torch.sum(groups, 1, out=target)
+    else:
+        torch.amax(groups, 1, out=target)
 
 
-def _pooled(x: Tensor, axis: int, size: int, reduction: Reduction) -> Tensor:
-    """Largest (or, for a mean, sum) of each ``size`` entries along an axis; the last group may be smaller."""
-    if size == 1:
-        return x
-    short = -x.shape[axis] % size
+def _pooled_rows(x: Tensor, size: int, mean: bool) -> Tensor:
+    """Pool [w, n] over n, which gives [h, w]."""
+    groups = _grouped(x.T, size, 0.0 if mean else -math.inf)
+    return groups.sum(1) if mean else groups.amax(1)
+
+
+def _grouped(x: Tensor, size: int, fill: float) -> Tensor:
+    """[n, m] → [n / size, size, m]; what is missing from the last group is ``fill``."""
+    short = -x.shape[0] % size
     if short:
-        fill = (0, 0, 0, short) if axis == 0 else (0, short)
-        x = torch.nn.functional.pad(x, fill, value=0.0 if reduction == "mean" else -math.inf)
-    groups = x.reshape(-1, size, x.shape[1]) if axis == 0 else x.reshape(x.shape[0], -1, size)
-    return groups.sum(axis + 1) if reduction == "mean" else groups.amax(axis + 1)
+        x = torch.nn.functional.pad(x, (0, 0, 0, short), value=fill)
+    return x.reshape(-1, size, x.shape[1])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
