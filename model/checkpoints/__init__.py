@@ -1,5 +1,23 @@
 """Checkpoints: ``open_checkpoint(path)``, one file per container format, and the table of families."""
 
-from model.checkpoints.opening import Checkpoint, available_devices, device_of, dtype_of, open_checkpoint
+from model.checkpoints.opening import (
+    Checkpoint,
+    Outline,
+    available_devices,
+    device_of,
+    dtype_of,
+    open_checkpoint,
+    outline_checkpoint,
+)
+from model.checkpoints.source import Question
 
-__all__ = ["Checkpoint", "available_devices", "device_of", "dtype_of", "open_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Outline",
+    "Question",
+    "available_devices",
+    "device_of",
+    "dtype_of",
+    "open_checkpoint",
+    "outline_checkpoint",
+]

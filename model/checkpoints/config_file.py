@@ -1,4 +1,4 @@
-"""Reading a JSON file from a checkpoint folder, with a sentence for each way it can be wrong."""
+"""Reading a JSON file of a checkpoint, and the options beside it, with a sentence for each way they can be wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from model.checkpoints.source import Options
 from model.errors import CheckpointError
 
 LARGEST_JSON = 64_000_000
@@ -29,3 +30,19 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise CheckpointError(f"{path.name} holds {type(found).__name__} where a JSON object was expected.")
     return found
+
+
+def whole_option(options: Options, name: str, default: int) -> int:
+    """A positive whole number among the options.
+
+    Raises
+    ------
+    CheckpointError
+        When it is something else.
+    """
+    value = options.get(name, default)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CheckpointError(f"The option {name} is {value!r:.40}, but it must be a positive whole number.")
+    return value

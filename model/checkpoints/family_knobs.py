@@ -701,4 +701,4 @@ def meta(c: Fields) -> Knobs:
     """Meta's own files: ``params.json``, adjacent pairs."""
     knobs = llama_knobs(c, eps=1e-5)
     knobs["rope"] = rope(c, knobs["head_width"], pairing="adjacent")
-    return knobs
+    return knobs | windows(c, knobs["layers"])

@@ -1,36 +1,96 @@
-"""Hugging Face folders: ``config.json`` with safetensors, whole or in shards. This file knows no families."""
+"""Hugging Face folders and bare weight files: ``config.json`` with safetensors or torch files, whole or in shards.
+
+A ``config.json`` without weights is a checkpoint of shapes only. This file knows no families.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from model.checkpoints import safetensors_format
+from model.checkpoints import safetensors_format, torch_format
 from model.checkpoints.config_file import read_json
-from model.checkpoints.source import Format, Source, TensorFile
+from model.checkpoints.source import Format, Options, Source, TensorFile
+from model.checkpoints.tokenizer_files import tokenizer_beside
 from model.errors import CheckpointError
 
 CONFIG = "config.json"
-TOKENIZERS = ("tokenizer.json", "tokenizer.model")
+WEIGHT_SUFFIXES = (".safetensors", *torch_format.SUFFIXES, ".gguf", ".h5", ".msgpack", ".onnx")
 
 
-def recognises(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
     """A folder with a config."""
     return path.is_dir() and (path / CONFIG).is_file()
 
 
-def open_folder(path: Path) -> Source:
-    """Describe the folder."""
-    config = read_json(path / CONFIG)
-    tokenizers = tuple(path / name for name in TOKENIZERS if (path / name).is_file())
-    return Source(path, path.resolve().name, config, _files(path), tokenizer=tokenizers)
+def open_folder(path: Path, options: Options) -> Source:
+    """Describe a folder."""
+    files = _files(path)
+    notes = () if files is not None else ("There are no weights here: shapes only.",)
+    return _source(path, path / CONFIG, files, notes)
 
 
-def _files(path: Path) -> TensorFile:
-    if (path / safetensors_format.INDEX).is_file():
-        return safetensors_format.open_sharded(path / safetensors_format.INDEX)
-    if (path / safetensors_format.SINGLE).is_file():
-        return safetensors_format.open_single(path / safetensors_format.SINGLE)
-    raise CheckpointError(f"{path.name} has a config.json but no {safetensors_format.SINGLE}; download the weights.")
+def is_bare_file(path: Path) -> bool:
+    """A weight file beside a config."""
+    suffixes = (".safetensors", *torch_format.SUFFIXES)
+    return path.is_file() and path.suffix in suffixes and (path.parent / CONFIG).is_file()
 
 
-FORMAT = Format("Hugging Face folder", recognises, open_folder)
+def open_bare_file(path: Path, options: Options) -> Source:
+    """Describe a weight file by the config beside it."""
+    single = safetensors_format if path.suffix == ".safetensors" else torch_format
+    return _source(path, path.parent / CONFIG, single.open_single(path))
+
+
+def is_config(path: Path) -> bool:
+    """A config alone."""
+    return path.is_file() and path.suffix == ".json"
+
+
+def open_config(path: Path, options: Options) -> Source:
+    """Describe shapes only."""
+    return _source(path, path, None, ("Only the config was opened: shapes only.",))
+
+
+def _source(path: Path, config: Path, files: TensorFile | None, notes: tuple[str, ...] = ()) -> Source:
+    folder = config.parent
+    name = path.stem if path.is_file() and path.name != CONFIG else folder.resolve().name
+    return Source(
+        path,
+        name,
+        read_json(config),
+        files,
+        config_name=config.name,
+        tokenizer=lambda: tokenizer_beside(folder),
+        notes=notes,
+    )
+
+
+def _files(path: Path) -> TensorFile | None:
+    """The weights of a folder, safetensors first; None where there is no weight file at all."""
+    opened: TensorFile
+    for module in (safetensors_format, torch_format):
+        if (path / module.INDEX).is_file():
+            opened = module.open_sharded(path / module.INDEX)
+            return opened
+        if (path / module.SINGLE).is_file():
+            opened = module.open_single(path / module.SINGLE)
+            return opened
+    found = sorted(file.name for file in path.iterdir() if file.suffix in WEIGHT_SUFFIXES)
+    if not found:
+        return None
+    if len(found) == 1 and Path(found[0]).suffix == ".safetensors":
+        return safetensors_format.open_single(path / found[0])
+    if safetensors_format.SHARD.fullmatch(found[0]):
+        kind = safetensors_format.INDEX if found[0].endswith(".safetensors") else torch_format.INDEX
+        raise CheckpointError(f"{path.name} holds the shard {found[0]} but no {kind}; download the index too.")
+    raise CheckpointError(
+        f"{path.name} holds {found[0]}, but none of the names that a checkpoint folder has "
+        f"({safetensors_format.SINGLE}, {torch_format.SINGLE}, or shards with an index); open the file itself."
+    )
+
+
+FORMATS = (
+    Format("Hugging Face folder", is_folder, open_folder),
+    Format("weight file beside a config.json", is_bare_file, open_bare_file),
+    Format("config.json alone", is_config, open_config),
+)

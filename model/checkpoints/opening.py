@@ -1,27 +1,35 @@
 """From a path to a model that runs: recognise the format, read the config, build on the meta device, load.
 
-Nothing is allocated before names, shapes and config agree.
+Nothing is allocated before names, shapes, config and free memory agree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import torch
 
 from model.checkpoints.families import Family
 from model.checkpoints.formats import FORMATS
+from model.checkpoints.layouts import WeightMap
 from model.checkpoints.reading import read_config
-from model.checkpoints.source import Source, TensorFile
-from model.checkpoints.weights import ProgressCall, load, patterns_of, plan, same_matrix, stored_under
+from model.checkpoints.source import Options, Question, Source, TensorFile
+from model.checkpoints.weights import ProgressCall, load, pattern_of, patterns_of, plan, same_matrix, stored_under
 from model.config import ModelConfig
+from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from model.decoder import Decoder
-from model.errors import CheckpointError, DeviceError
+from model.errors import CheckpointError, DeviceError, TokenizerError
 from model.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+MOST_EXPERTS = 1 << 16
+"""Experts of all layers together; more would take minutes to build even without memory."""
+META = torch.device("meta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +39,16 @@ class Checkpoint:
     Attributes
     ----------
     model
-        The decoder, in evaluation mode, on its device.
+        The decoder, in evaluation mode, on its device; on the meta device, without numbers, where there are only
+        shapes.
     tokenizer
         None where the checkpoint has none; then ids are typed instead of text.
     name, path, family
         What to call it, where it lies, and the entry of the family table that it is.
     parameters, weight_bytes
         Numbers in the model, a tied matrix counted once, and the bytes they take.
-    notes
-        What was inferred or left out, in sentences.
+    questions, notes
+        What the file left open and was assumed; what was inferred or left out, in sentences.
     """
 
     model: Decoder
@@ -50,7 +59,49 @@ class Checkpoint:
     family: str
     parameters: int
     weight_bytes: int
+    questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def shapes_only(self) -> bool:
+        """Whether there are no weights, so that only shapes, costs and frequencies can be shown."""
+        return self.model.embed.weight.is_meta
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A checkpoint before it is loaded: what it is and what it would cost.
+
+    Attributes
+    ----------
+    bytes_in
+        Dtype → bytes of the weights.
+    kv_bytes_in
+        Dtype → bytes that a thousand tokens of K and V take.
+    holds_weights
+        False where there are only shapes.
+    """
+
+    name: str
+    path: str
+    family: str
+    config: ModelConfig
+    parameters: int
+    bytes_in: Mapping[str, int]
+    kv_bytes_in: Mapping[str, int]
+    holds_weights: bool
+    questions: tuple[Question, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """A source whose config is read."""
+
+    source: Source
+    family: Family
+    config: ModelConfig
+    weights: WeightMap
 
 
 def open_checkpoint(
@@ -59,6 +110,7 @@ def open_checkpoint(
     device: str = "cpu",
     dtype: str = "float32",
     progress: ProgressCall | None = None,
+    options: Options | None = None,
 ) -> Checkpoint:
     """Open a checkpoint.
 
@@ -70,6 +122,8 @@ def open_checkpoint(
         Where the weights go and as what.
     progress
         Called with done, total and what, before each layer; it may raise :class:`~model.errors.Cancelled`.
+    options
+        Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists.
 
     Raises
     ------
@@ -78,45 +132,148 @@ def open_checkpoint(
     ShapeError, ConfigError
         For weights or fields that contradict each other.
     DeviceError
-        For a device or dtype that is not there.
+        For a device or dtype that is not there, or memory that does not suffice.
     """
     place, kind = device_of(device), dtype_of(dtype)
-    source = describe(BUNDLED if path is None else Path(path))
-    files = source.files
-    if files is None:
-        raise CheckpointError(f"{source.path.name} has no weights.")
-    try:
-        family, config = read_config(source.config, source.config_name, patterns_of(files.tensors))
-        config = _untied_if_different(family, config, files)
-        with torch.device("meta"):
+    with _described(path, options or {}) as described:
+        source, config, files = described.source, described.config, described.source.files
+        if files is not None:
+            _check_memory(config, place, dtype)
+        with META:
             model = Decoder(config)
-        placements = plan(files, family.weights, model, source.path.name, family.name)
-        load(model, placements, files, device=place, dtype=kind, progress=progress)
-    finally:
-        files.close()
-    model.eval()
-    parameters = sum(value.numel() for value in model.parameters())
-    return Checkpoint(
-        model=model,
-        config=config,
-        tokenizer=_tokenizer(source),
-        name="bundled" if path is None else source.name,
-        path=str(source.path),
-        family=family.name,
-        parameters=parameters,
-        weight_bytes=parameters * kind.itemsize,
-        notes=source.notes,
-    )
+        if files is not None:
+            placements = plan(files, described.weights, model, source.path.name, described.family.name)
+            load(model, placements, files, device=place, dtype=kind, progress=progress)
+        tokenizer, notes = _tokenizer(source)
+        model.eval()
+        count = sum(value.numel() for value in model.parameters())
+        return Checkpoint(
+            model=model,
+            config=config,
+            tokenizer=tokenizer,
+            name="bundled" if path is None else source.name,
+            path=str(source.path),
+            family=described.family.name,
+            parameters=count,
+            weight_bytes=count * kind.itemsize,
+            questions=source.questions,
+            notes=notes,
+        )
 
 
-def describe(path: Path) -> Source:
+def outline_checkpoint(path: str | Path | None, *, options: Options | None = None) -> Outline:
+    """Say what a checkpoint is and would cost, without loading it.
+
+    Raises
+    ------
+    CheckpointError, ConfigError
+        As :func:`open_checkpoint` does.
+    """
+    with _described(path, options or {}) as described:
+        source, config = described.source, described.config
+        return Outline(
+            name="bundled" if path is None else source.name,
+            path=str(source.path),
+            family=described.family.name,
+            config=config,
+            parameters=parameters(config).total,
+            bytes_in={dtype: weight_bytes(config, dtype) for dtype in DTYPES},
+            kv_bytes_in={dtype: kv_bytes(config, 1000, dtype) for dtype in DTYPES},
+            holds_weights=source.files is not None,
+            questions=source.questions,
+            notes=source.notes,
+        )
+
+
+@contextmanager
+def _described(path: str | Path | None, options: Options) -> Iterator[_Described]:
+    """A source with its config read; its files are closed at the end, and what the system raises becomes a sentence."""
+    place = BUNDLED if path is None else Path(path)
+    try:
+        source = describe(place, options)
+        try:
+            yield _configured(source)
+        finally:
+            if source.files is not None:
+                source.files.close()
+    except PermissionError as error:
+        name = Path(error.filename or place).name
+        raise CheckpointError(
+            f"{name} may not be read by this user; change its permissions or copy it somewhere else.", str(error)
+        ) from error
+    except OSError as error:
+        raise CheckpointError(
+            f"{Path(error.filename or place).name} cannot be read ({error.strerror or error}); check the disk and the "
+            "path.",
+            str(error),
+        ) from error
+
+
+def describe(path: Path, options: Options) -> Source:
     """Recognise the format of a path and read its descriptions, not its tensors."""
     if not path.exists():
         raise CheckpointError(f"There is nothing at {path}; check the path.")
     for format_ in FORMATS:
         if format_.recognises(path):
-            return format_.open(path)
-    raise CheckpointError(f"{path.name} is not a checkpoint that Ropewalk knows; it opens folders with a config.json.")
+            return format_.open(path, options)
+    if path.is_dir():
+        empty = not any(path.iterdir())
+        found = "is empty" if empty else "has no config.json, params.json or other description of a model"
+        raise CheckpointError(f"The folder {path.resolve().name} {found}; open the folder or file that holds a model.")
+    raise CheckpointError(
+        f"{path.name} is not a checkpoint that Ropewalk knows; it opens {', '.join(one.name for one in FORMATS)}."
+    )
+
+
+def _configured(source: Source) -> _Described:
+    files = source.files
+    stored = None if files is None else patterns_of(files.tensors)
+    family, config = read_config(source.config, source.config_name, stored)
+    weights = family.weights if source.weights is None else source.weights
+    if source.adjust is not None:
+        config = source.adjust(config)
+    if config.moe is not None and config.moe.experts * config.layers > MOST_EXPERTS:
+        raise CheckpointError(
+            f"{source.config_name} asks for {config.moe.experts:,} experts in {config.layers:,} layers, more than "
+            f"Ropewalk builds ({MOST_EXPERTS:,} in all)."
+        )
+    if files is not None:
+        _check_depth(config, files, source)
+        config = _untied_if_different(config, weights, files)
+    return _Described(source, family, config, weights)
+
+
+def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None:
+    """Refuse a config with another number of layers than the file before anything is built."""
+    numbers = [numbers for _, numbers in map(pattern_of, files.tensors) if numbers]
+    stored = 1 + max((int(first[0]) for first in numbers if len(first[0]) < 7), default=-1)
+    if stored != config.layers:
+        raise CheckpointError(
+            f"{source.config_name} asks for {config.layers:,} layers, but the weights hold {stored:,}; the download is "
+            "not complete or the config is of another model."
+        )
+
+
+def _untied_if_different(config: ModelConfig, weights: WeightMap, files: TensorFile) -> ModelConfig:
+    """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word."""
+    if not config.tied:
+        return config
+    head, embed = (stored_under(target, weights, files) for target in ("head.weight", "embed.weight"))
+    if head is None or embed is None or same_matrix(files, head, embed):
+        return config
+    return config.changed(tied=False)
+
+
+def _tokenizer(source: Source) -> tuple[Tokenizer | None, tuple[str, ...]]:
+    """The tokenizer, and the notes; one that cannot be read is a note, since ids can still be typed."""
+    try:
+        return source.tokenizer(), source.notes
+    except TokenizerError as error:
+        return None, (*source.notes, error.sentence)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Devices, dtypes and memory
 
 
 def device_of(name: str) -> torch.device:
@@ -161,15 +318,22 @@ def dtype_of(name: str) -> torch.dtype:
     return DTYPES[name]
 
 
-def _untied_if_different(family: Family, config: ModelConfig, files: TensorFile) -> ModelConfig:
-    """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word."""
-    if not config.tied:
-        return config
-    head, embed = (stored_under(target, family.weights, files) for target in ("head.weight", "embed.weight"))
-    if head is None or embed is None or same_matrix(files, head, embed):
-        return config
-    return config.changed(tied=False)
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free on a device; of the machine, where the device shares it."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free)
+    return int(psutil.virtual_memory().available)
 
 
-def _tokenizer(source: Source) -> Tokenizer | None:
-    return Tokenizer.from_file(source.tokenizer[0]) if source.tokenizer else None
+def _check_memory(config: ModelConfig, device: torch.device, dtype: str, free: Callable[..., int] = free_bytes) -> None:
+    """Refuse a model that cannot fit before it is tried, and say what would."""
+    room, wanted = free(device), weight_bytes(config, dtype)
+    if wanted <= room:
+        return
+    fitting = [name for name in DTYPES if weight_bytes(config, name) <= room]
+    advice = f"open it in {' or '.join(fitting)}" if fitting else "open its config.json alone for shapes and costs"
+    raise DeviceError(
+        f"The weights take {format_bytes(wanted)} in {dtype}, but {format_bytes(room)} of memory are free on "
+        f"{device.type}; {advice}."
+    )

@@ -7,6 +7,7 @@ bytes. This file knows no families.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,15 +16,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from safetensors import safe_open
+import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from model.checkpoints.damage import check_is_data
 from model.checkpoints.source import Stored
 from model.errors import CheckpointError
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 LARGEST_HEADER = 100_000_000
+SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
 DTYPE_BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "U16": 2, "U32": 4,
     "U64": 8, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
@@ -38,12 +42,15 @@ class SafetensorsFiles:
         self._stack = ExitStack()
         self._open: dict[Path, Any] = {}
 
-    def read(self, name: str) -> Tensor:
-        """A view of the file."""
+    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+        """A view of the file, in the dtype it is stored in."""
         file = self.tensors[name].file
-        if file not in self._open:
-            self._open[file] = self._stack.enter_context(safe_open(str(file), framework="pt", device="cpu"))
-        tensor: Tensor = self._open[file].get_tensor(name)
+        try:
+            if file not in self._open:
+                self._open[file] = self._stack.enter_context(safe_open(str(file), framework="pt", device="cpu"))
+            tensor: Tensor = self._open[file].get_tensor(name)
+        except SafetensorError as error:
+            raise CheckpointError(f"{file.name} cannot be read; download it again.", str(error)) from error
         return tensor
 
     def close(self) -> None:
@@ -67,11 +74,16 @@ def open_sharded(index: Path) -> SafetensorsFiles:
     """
     folder = index.parent
     placed = read_index(index)
+    check_no_extra_shard(folder, index, placed)
     tensors: dict[str, Stored] = {}
     for shard in sorted(set(placed.values())):
         for tensor in read_header(shard_path(folder, shard, index)):
-            if placed.get(tensor.name) == shard:
-                tensors[tensor.name] = tensor
+            if placed.get(tensor.name) != shard:
+                raise CheckpointError(
+                    f"{shard} holds {tensor.name!r:.80}, which {index.name} does not place there; the files are of "
+                    "different downloads, so download the folder again."
+                )
+            tensors[tensor.name] = tensor
     missing = sorted(set(placed) - set(tensors))
     if missing:
         raise CheckpointError(
@@ -94,6 +106,17 @@ def read_index(index: Path) -> dict[str, str]:
     return pairs
 
 
+def check_no_extra_shard(folder: Path, index: Path, placed: Mapping[str, str]) -> None:
+    """Refuse a shard in the folder that the index does not name: one of the two is of another download."""
+    named = set(placed.values())
+    for path in sorted(folder.iterdir()):
+        if SHARD.fullmatch(path.name) and path.suffix == Path(next(iter(named))).suffix and path.name not in named:
+            raise CheckpointError(
+                f"{path.name} is in the folder, but {index.name} does not name it; the files are of different "
+                "downloads, so download the folder again."
+            )
+
+
 def shard_path(folder: Path, shard: str, index: Path) -> Path:
     """Where a shard lies, refusing one that is not directly in the folder or not there."""
     if Path(shard).name != shard or shard in ("", ".", ".."):
@@ -114,6 +137,7 @@ def read_header(path: Path) -> list[Stored]:
     CheckpointError
         When lengths, ranges, shapes or dtypes contradict each other or the size of the file.
     """
+    check_is_data(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
+
+from model.checkpoints.layouts import WeightMap
+from model.config import ModelConfig
+from model.tokenizer import Tokenizer
+
+Options = Mapping[str, Any]
+"""Answers to what a file leaves open, such as ``{"heads": 8}``."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +34,43 @@ class Stored:
 class TensorFile(Protocol):
     """Tensors by name; a tensor is read when it is asked for, through mmap where the format allows."""
 
-    tensors: Mapping[str, Stored]
+    @property
+    def tensors(self) -> Mapping[str, Stored]:
+        """Every tensor, described."""
+        ...
 
-    def read(self, name: str) -> Tensor:
-        """The tensor as it is stored, on the CPU; it may be a view of the file."""
+    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+        """The tensor on the CPU, as it is stored; in ``dtype`` where the format has to convert it anyway.
+
+        It may be a view of the file.
+        """
         ...
 
     def close(self) -> None:
         """Let go of the files."""
         ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something that a file leaves open.
+
+    Attributes
+    ----------
+    option
+        The name of the option that answers it.
+    sentence
+        What is asked, for a person.
+    choices
+        The answers that fit the file; any positive number when empty.
+    assumed
+        What was taken in the absence of an answer.
+    """
+
+    option: str
+    sentence: str
+    choices: tuple[int, ...]
+    assumed: int
 
 
 @dataclass(frozen=True)
@@ -47,12 +83,18 @@ class Source:
         The file or folder, and what to call it on screen.
     config
         The config in Hugging Face spelling, ``model_type`` included.
-    config_name
-        How to name the place the config comes from in a sentence.
     files
         The tensors; None where there are only shapes.
+    config_name
+        How to name the place the config comes from in a sentence.
+    weights
+        Where each stored name goes, for a format with names of its own; None for the family's own names.
+    adjust
+        What the format changes in the finished config: facts that the Hugging Face spelling cannot hold.
     tokenizer
-        Files a tokenizer may be read from, best first.
+        Reads the tokenizer; returns None where there is none.
+    questions
+        What the file leaves open and was assumed.
     notes
         What was inferred or left out, in sentences.
     """
@@ -62,7 +104,10 @@ class Source:
     config: Mapping[str, Any]
     files: TensorFile | None
     config_name: str = "config.json"
-    tokenizer: tuple[Path, ...] = ()
+    weights: WeightMap | None = None
+    adjust: Callable[[ModelConfig], ModelConfig] | None = None
+    tokenizer: Callable[[], Tokenizer | None] = lambda: None
+    questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
@@ -75,11 +120,11 @@ class Format:
     name
         What to call it.
     recognises
-        Whether a path looks like one, without reading more than its name and first bytes.
+        Whether a path looks like one, by its name and what lies beside or inside it.
     open
         Reads descriptions, not tensors.
     """
 
     name: str
     recognises: Callable[[Path], bool]
-    open: Callable[[Path], Source]
+    open: Callable[[Path, Options], Source]

@@ -164,7 +164,7 @@ def same_matrix(files: TensorFile, first: str, second: str) -> bool:
     one, other = files.tensors[first], files.tensors[second]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    a, b = files.read(first), files.read(second)
+    a, b = files.read(first, torch.float32), files.read(second, torch.float32)
     return all(torch.equal(a[start : start + 4096], b[start : start + 4096]) for start in range(0, len(a), 4096))
 
 
@@ -204,7 +204,7 @@ def _layer_of(placement: Placement) -> int:
 
 
 def _read(model: Decoder, placement: Placement, files: TensorFile, device: torch.device, dtype: torch.dtype) -> None:
-    stored, rule = files.read(placement.stored.name), placement.rule
+    stored, rule = files.read(placement.stored.name, dtype), placement.rule
     shapes = [tuple(model.get_parameter(target).shape) for target in placement.targets]
     for index, target in enumerate(placement.targets):
         part = rule.part(stored, index, shapes, model.config) if isinstance(rule, Fused) else stored

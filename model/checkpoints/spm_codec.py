@@ -1,0 +1,247 @@
+"""SentencePiece's BPE with scores and byte fallback: the tokenizer of Llama 1 and 2, Mistral and Gemma.
+
+Pieces are merged pair by pair, the best score first; what no piece covers is spelled in bytes. It is read from GGUF
+metadata or from a ``tokenizer.model``. Nothing here knows a model.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from model.errors import TokenizerError
+from model.tokenizer import BYTE_PIECE, Piece, Tokenizer
+
+SPACE = "▁"
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+
+
+class SpmCodec:
+    """A vocabulary of scored pieces.
+
+    Parameters
+    ----------
+    pieces, scores, kinds
+        By id: the text with ``▁`` for a space, how early it is merged, and what it is (SentencePiece's numbers).
+    space_prefix
+        Whether a space is put before the text.
+    before, after
+        Special ids that a model expects around a text.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        scores: Sequence[float],
+        kinds: Sequence[int],
+        *,
+        space_prefix: bool = True,
+        before: Sequence[int] = (),
+        after: Sequence[int] = (),
+    ) -> None:
+        self._pieces = list(pieces)
+        self._kinds = list(kinds)
+        self._scores = scores
+        self._space_prefix = space_prefix
+        self._before, self._after = list(before), list(after)
+        self._ids = {piece: index for index, piece in enumerate(self._pieces)}
+        self._merged = {piece: index for piece, index in self._ids.items() if kinds[index] in (NORMAL, USER, UNUSED)}
+        self._bytes = {
+            int(match[1], 16): index
+            for piece, index in self._ids.items()
+            if kinds[index] == BYTE and (match := BYTE_PIECE.match(piece))
+        }
+        self._user = sorted(
+            (piece for piece, index in self._ids.items() if kinds[index] == USER and piece), key=len, reverse=True
+        )
+        self._unknown = next((index for index, kind in enumerate(kinds) if kind == UNKNOWN), None)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return len(self._pieces)
+
+    def encode(self, text: str, add_special: bool) -> list[int]:
+        """Ids of a text.
+
+        Raises
+        ------
+        TokenizerError
+            For a character that neither pieces nor bytes can spell.
+        """
+        ids: list[int] = []
+        first = True
+        for part, user in self._parts(text):
+            if user is not None:
+                ids.append(user)
+            elif part:
+                prefix = " " if self._space_prefix and first else ""
+                ids += self._spelled((prefix + part).replace(" ", SPACE))
+            first = False
+        return [*self._before, *ids, *self._after] if add_special else ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of known ids; the space that :meth:`encode` puts first is taken away again."""
+        first = next((place for place, token in enumerate(ids) if self._kinds[token] != CONTROL), len(ids))
+        data = [found.data for token in ids if (found := self.piece(token)) is not None]
+        if self._space_prefix and first < len(data):
+            data[first] = data[first].removeprefix(b" ")
+        return b"".join(data).decode("utf-8", "replace")
+
+    def piece(self, token: int) -> Piece | None:
+        """What an id stands for; None where there is no such id."""
+        if not 0 <= token < len(self._pieces):
+            return None
+        name, kind = self._pieces[token], self._kinds[token]
+        if kind == BYTE and (match := BYTE_PIECE.match(name)):
+            return Piece(bytes([int(match[1], 16)]))
+        if kind in (CONTROL, UNKNOWN):
+            return Piece(name.encode(), special=True)
+        return Piece(name.replace(SPACE, " ").encode())
+
+    def find(self, name: str) -> int | None:
+        """The id of a special token by name."""
+        return self._ids.get(name)
+
+    def _parts(self, text: str) -> Iterator[tuple[str, int | None]]:
+        """The text cut at pieces that a person defined, which are never merged."""
+        if not self._user:
+            yield text, None
+            return
+        at = start = 0
+        while at < len(text):
+            found = next((piece for piece in self._user if text.startswith(piece, at)), None)
+            if found is None:
+                at += 1
+                continue
+            yield text[start:at], None
+            yield found, self._ids[found]
+            at = start = at + len(found)
+        yield text[start:], None
+
+    def _spelled(self, text: str) -> list[int]:
+        """Merge neighbours, best score first and leftmost among equals, until no pair is a piece."""
+        symbols: list[str | None] = list(text)
+        after = [*range(1, len(symbols)), -1]
+        before = [-1, *range(len(symbols) - 1)]
+        queue: list[tuple[float, int, int, str]] = []
+
+        def offer(left: int) -> None:
+            right = after[left]
+            if right >= 0:
+                joined = f"{symbols[left]}{symbols[right]}"
+                token = self._merged.get(joined)
+                if token is not None:
+                    heapq.heappush(queue, (-self._scores[token], left, right, joined))
+
+        for left in range(len(symbols) - 1):
+            offer(left)
+        while queue:
+            _, left, right, joined = heapq.heappop(queue)
+            if symbols[left] is None or symbols[right] is None or f"{symbols[left]}{symbols[right]}" != joined:
+                continue
+            symbols[left], symbols[right] = joined, None
+            after[left] = after[right]
+            if after[right] >= 0:
+                before[after[right]] = left
+            offer(left)
+            if before[left] >= 0:
+                offer(before[left])
+        return [token for symbol in symbols if symbol is not None for token in self._tokens(symbol)]
+
+    def _tokens(self, symbol: str) -> list[int]:
+        token = self._merged.get(symbol)
+        if token is not None:
+            return [token]
+        spelled = [self._bytes.get(byte) for byte in symbol.encode()]
+        if None not in spelled:
+            return [byte for byte in spelled if byte is not None]
+        if self._unknown is not None:
+            return [self._unknown]
+        raise TokenizerError(f"The character {symbol!r} cannot be spelled with this vocabulary; remove it.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# tokenizer.model
+
+
+def read_model(path: Path) -> Tokenizer:
+    """Read a SentencePiece model of the BPE kind.
+
+    Raises
+    ------
+    TokenizerError
+        When it is not one, or normalises text by tables that are not read here.
+    """
+    try:
+        return _model(path.read_bytes(), path.name)
+    except (struct.error, IndexError, ValueError, OSError) as error:
+        raise TokenizerError(f"{path.name} is not a SentencePiece model; download it again.", str(error)) from error
+
+
+def _model(data: bytes, name: str) -> Tokenizer:
+    pieces: list[str] = []
+    scores: list[float] = []
+    kinds: list[int] = []
+    trainer: dict[int, int | bytes] = {}
+    normalizer: dict[int, int | bytes] = {}
+    for field, value in _wire(data):
+        if field == 1 and isinstance(value, bytes):
+            entry = dict(_wire(value))
+            pieces.append(_bytes(entry.get(1, b"")).decode("utf-8"))
+            scores.append(struct.unpack("<f", _bytes(entry.get(2, b"\0\0\0\0")))[0])
+            kind = entry.get(3, NORMAL)
+            kinds.append(kind if isinstance(kind, int) else NORMAL)
+        elif field == 2 and isinstance(value, bytes):
+            trainer = dict(_wire(value))
+        elif field == 3 and isinstance(value, bytes):
+            normalizer = dict(_wire(value))
+    if not pieces:
+        raise ValueError("no pieces")
+    if trainer.get(3, 1) != 2:
+        raise TokenizerError(f"{name} is a SentencePiece model of another kind than BPE; use its tokenizer.json.")
+    if normalizer.get(2):
+        raise TokenizerError(f"{name} normalises text by a table that Ropewalk does not read; use its tokenizer.json.")
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    bos, eos = ids.get("<s>", ids.get("<bos>")), ids.get("</s>", ids.get("<eos>"))
+    codec = SpmCodec(pieces, scores, kinds, space_prefix=normalizer.get(3, 1) == 1, before=[] if bos is None else [bos])
+    return Tokenizer(codec, bos, eos)
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where bytes were expected")
+    return value
+
+
+def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer message: numbers, or bytes for everything else."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value: int | bytes
+            value, at = _varint(data, at)
+        else:
+            size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind] if kind in (1, 5) else -1, at)
+            if size < 0 or at + size > len(data):
+                raise ValueError("a field goes past the end")
+            value = data[at : at + size]
+            at += size
+        yield key >> 3, value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if not byte & 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")
