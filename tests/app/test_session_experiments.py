@@ -22,7 +22,7 @@ def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session
     heard: list[Any] = []
     running.experiments_changed.connect(heard.append)
     settle(qtbot, running, lambda: running.set_experiments([NoScale()]))
-    assert running.experiments == (NoScale(),)
+    assert list(running.experiments) == [NoScale()]
     assert heard == [(NoScale(),)]
     assert engine.calls[-2].startswith("run abc 2")
     assert "[no 1/√Dh]" in engine.calls[-2]
@@ -30,7 +30,7 @@ def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session
     assert run is not None
     assert (text(running), run.prefill, run.length, run.run_id) == ("abcde", 3, 5, 2)
     settle(qtbot, running, lambda: running.set_experiments([]))
-    assert running.experiments == ()
+    assert not running.experiments
     assert heard == [(NoScale(),), ()]
 
 
