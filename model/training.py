@@ -45,8 +45,9 @@ NOTED = ("step", "text_loss", "repeat_loss", "opened", "checks")
 SHORTEST_PERIOD = 4
 BEGIN_SHARE = 0.1
 """Rows of text that begin with the end of the text before."""
-TEXT_REPEATS = 8
-"""One repeating row in so many repeats a piece of the text instead of random tokens."""
+OPENING_KINDS = ("random",) * 7 + ("piece",)
+KINDS = ("random", "shuffled", "random", "piece")
+"""What rows repeat, in turn: random tokens, tokens of the text in random order, or a piece of the text."""
 SMALLEST_CONTEXT = 48
 CLIP = 1.0
 """The largest norm of a step's gradient."""
@@ -68,8 +69,8 @@ class TrainOptions:
         AdamW with a linear warm-up and a cosine down to a hundredth. Norm gains do not decay: QK-norm's has to grow, or
         no head could be sharp.
     dropout
-        Share of the numbers a sub-layer adds to the stream that are dropped, in rows of text; repeats cannot be
-        overfitted.
+        Share of the numbers that the embedding and every sub-layer add to the stream that are dropped, after the
+        opening. All rows alike: where only text is dropped from, its absence tells the model that a row repeats.
     opening_share, repeat_share, late_repeat_share
         Share of the rows that repeat themselves: in the opening, after it, and at the end.
     solved, longest_opening
@@ -92,7 +93,7 @@ class TrainOptions:
     mlp_width: int | None = None
     vocabulary: int = 1024
     context: int = 512
-    steps: int = 3500
+    steps: int = 3000
     tokens_a_step: int = 4608
     learning_rate: float = 3e-3
     warm_up: int = 200
@@ -100,7 +101,7 @@ class TrainOptions:
     dropout: float = 0.1
     opening_share: float = 0.9
     repeat_share: float = 0.5
-    late_repeat_share: float = 0.25
+    late_repeat_share: float = 0.4
     solved: float = 1.0
     longest_opening: float = 0.5
     qk_gain: float = 1.5
@@ -254,7 +255,7 @@ def row_lengths(context: int) -> tuple[tuple[int, float], ...]:
 
 
 def draw_batch(
-    text: Tensor, options: TrainOptions, step: int, share: float, short: bool = False, begin: int | None = None
+    text: Tensor, options: TrainOptions, step: int, share: float, opening: bool = False, begin: int | None = None
 ) -> Batch:
     """The rows of step ``step``.
 
@@ -264,14 +265,14 @@ def draw_batch(
         [N] ids.
     share
         Share of the rows that repeat themselves.
-    short
-        Whether all rows have the shortest length.
+    opening
+        Whether this is the opening, when all rows have the shortest length and most of what repeats is random.
     begin
         The special token that some rows of text begin with.
     """
     o = options
     draw = torch.Generator().manual_seed(o.seed * 1_000_003 + step)
-    length = _draw_length(o.context, short, draw)
+    length = _draw_length(o.context, opening, draw)
     rows = max(2, o.tokens_a_step // length)
     repeats = round(rows * share)
     starts = torch.randint(len(text) - length + 1, (rows, 1), generator=draw)
@@ -280,10 +281,14 @@ def draw_batch(
     if begin is not None:
         begins = torch.rand(rows, generator=draw) < BEGIN_SHARE
         ids[begins, 0] = begin
+    kinds = OPENING_KINDS if opening else KINDS
     for row in range(repeats):
         period = int(torch.randint(SHORTEST_PERIOD, length // 2 + 1, (), generator=draw))
-        random = torch.randint(o.vocabulary, (period,), generator=draw)
-        once = ids[row, :period].clone() if row % TEXT_REPEATS == TEXT_REPEATS - 1 else random
+        once = {
+            "random": torch.randint(o.vocabulary, (period,), generator=draw),
+            "shuffled": text[torch.randint(len(text), (period,), generator=draw)],
+            "piece": ids[row, :period].clone(),
+        }[kinds[row % len(kinds)]]
         ids[row] = once.repeat(length // period + 1)[:length]
         counted[row, :period] = False
     return Batch(ids, counted, repeats)
@@ -374,7 +379,8 @@ def train_step(run: Run, batch: Batch, options: TrainOptions) -> None:
     """Take one step, and let the run take note of its losses."""
     for group in run.optimizer.param_groups:
         group["lr"] = group["rate"] * learning_rate(options, run.step)
-    with torch.enable_grad(), _dropping(run.model, batch, options, run.step):
+    share = 0.0 if run.opened is None else options.dropout
+    with torch.enable_grad(), _dropping(run.model, share, options.seed * 1_000_003 + run.step):
         logits = run.model(batch.ids)[:, :-1]
         losses = functional.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
         losses[batch.counted].mean().backward()  # type: ignore[no-untyped-call]
@@ -386,18 +392,15 @@ def train_step(run: Run, batch: Batch, options: TrainOptions) -> None:
 
 
 @contextmanager
-def _dropping(model: Decoder, batch: Batch, options: TrainOptions, step: int) -> Iterator[None]:
-    """Drop some of what the embedding and every sub-layer add to the stream, in rows of text."""
-    keep = 1 - options.dropout
-    draw = torch.Generator().manual_seed(options.seed * 1_000_003 + step)
+def _dropping(model: Decoder, share: float, seed: int) -> Iterator[None]:
+    """Drop some of what the embedding and every sub-layer add to the stream."""
+    draw = torch.Generator().manual_seed(seed)
 
     def drop(x: Tensor) -> Tensor:
-        kept = torch.ones_like(x)
-        kept[batch.repeats :].bernoulli_(keep, generator=draw).div_(keep)
-        return x * kept
+        return x * torch.empty_like(x).bernoulli_(1 - share, generator=draw).div_(1 - share)
 
-    names = [name for layer in range(options.layers) for name in _added(layer)]
-    changes: dict[str, Change] = dict.fromkeys(("hook_embed", *names), drop) if options.dropout else {}
+    names = [name for layer in range(model.config.layers) for name in _added(layer)]
+    changes: dict[str, Change] = dict.fromkeys(("hook_embed", *names), drop) if share else {}
     with intervening(model, changes):
         yield
 
@@ -538,8 +541,8 @@ def _make_folder(out: Path) -> None:
 def _steps(run: Run, corpus: Corpus, options: TrainOptions, state: Path) -> Iterator[Progress]:
     """All steps that are left."""
     while run.step < options.steps:
-        share, short = run.share(options), run.opened is None
-        batch = draw_batch(corpus.training, options, run.step, share, short, corpus.tokenizer.eos_id)
+        share, opening = run.share(options), run.opened is None
+        batch = draw_batch(corpus.training, options, run.step, share, opening, corpus.tokenizer.eos_id)
         train_step(run, batch, options)
         if run.step % options.check_every == 0:
             run.checks.append({"step": run.step, "validation_loss": validation_loss(run.model, corpus.validation)})

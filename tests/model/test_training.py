@@ -31,6 +31,7 @@ from model.grading import (
     token_losses,
 )
 from model.model_card import model_card
+from model.probes import capture
 from model.progress import finished
 from model.saving import layout_config, layout_weights, save_folder
 from model.tokenizer import train_tokenizer
@@ -91,16 +92,16 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 IDS = torch.arange(1000) % 270
 
 
-def batches(options: TrainOptions, steps: int = 40, *, short: bool = False) -> list[training.Batch]:
-    return [draw_batch(IDS, options, step, 0.5, short, begin=0) for step in range(steps)]
+def batches(options: TrainOptions, steps: int = 40, *, opening: bool = False) -> list[training.Batch]:
+    return [draw_batch(IDS, options, step, 0.5, opening, begin=0) for step in range(steps)]
 
 
 def test_a_step_draws_the_same_rows_every_time() -> None:
-    first, again, other = (draw_batch(IDS, SMALL, step, 0.5, short=True) for step in (3, 3, 4))
+    first, again, other = (draw_batch(IDS, SMALL, step, 0.5, opening=True) for step in (3, 3, 4))
     assert torch.equal(first.ids, again.ids)
     assert torch.equal(first.counted, again.counted)
     assert not torch.equal(first.ids, other.ids)
-    assert not torch.equal(first.ids, draw_batch(IDS, replace(SMALL, seed=1), 3, 0.5, short=True).ids)
+    assert not torch.equal(first.ids, draw_batch(IDS, replace(SMALL, seed=1), 3, 0.5, opening=True).ids)
 
 
 def test_repeats_have_many_periods_and_their_first_round_does_not_count() -> None:
@@ -117,6 +118,16 @@ def test_repeats_have_many_periods_and_their_first_round_does_not_count() -> Non
     assert max(periods) > 24
 
 
+def test_what_repeats_is_random_or_of_the_text() -> None:
+    text = torch.arange(1000) % 9  # ids from 9 on never stand in it
+    in_turn = (False, True, False, True)  # whether a row's tokens are all of the text
+    for batch in (draw_batch(text, replace(SMALL, tokens_a_step=512), step, 0.5) for step in range(20)):
+        for row in range(batch.repeats):
+            assert bool((batch.ids[row] < 9).all()) == in_turn[row % 4]
+    opening = draw_batch(text, replace(SMALL, tokens_a_step=12 * 20), 0, 0.8, opening=True)
+    assert [bool((row < 9).all()) for row in opening.ids[:16]] == [False] * 7 + [True] + [False] * 7 + [True]
+
+
 def test_rows_of_text_are_pieces_of_the_text() -> None:
     opened = 0
     for batch in batches(SMALL):
@@ -130,7 +141,7 @@ def test_rows_of_text_are_pieces_of_the_text() -> None:
 
 def test_rows_have_four_lengths_up_to_the_context_or_the_shortest_only() -> None:
     assert {batch.ids.shape[1] for batch in batches(SMALL)} == {12, 16, 32, 64}
-    assert {batch.ids.shape[1] for batch in batches(SMALL, short=True)} == {12}
+    assert {batch.ids.shape[1] for batch in batches(SMALL, opening=True)} == {12}
     assert [length for length, _ in row_lengths(512)] == [96, 128, 256, 512]
     assert sum(share for _, share in row_lengths(512)) == pytest.approx(1.0)
 
@@ -205,15 +216,31 @@ def test_a_step_lowers_the_loss_on_its_own_rows() -> None:
     assert run.text_loss < first - 1.0
 
 
-def test_only_rows_of_text_are_dropped_from() -> None:
+def test_the_embedding_and_every_sublayer_are_dropped_from_and_only_inside() -> None:
     model = Decoder(SMALL.config, seed=0)
-    batch = draw_batch(IDS, SMALL, 0, share=0.5)
-    plain = model(batch.ids)
-    with training._dropping(model, batch, SMALL, 0):
-        dropped = model(batch.ids)
-    assert torch.equal(plain[: batch.repeats], dropped[: batch.repeats])
-    assert all(not torch.equal(a, b) for a, b in zip(plain[batch.repeats :], dropped[batch.repeats :], strict=True))
-    assert torch.equal(model(batch.ids), plain)
+    names = ["hook_embed", *(f"blocks.{layer}.hook_{part}_out" for layer in range(2) for part in ("attn", "mlp"))]
+    ids = IDS[None, :64]
+    plain = model(ids)
+    with training._dropping(model, 0.25, seed=0), capture(model, names) as seen:
+        model(ids)
+    for name in names:
+        assert float((seen[name] == 0).float().mean()) == pytest.approx(0.25, abs=0.06)
+    kept = seen["hook_embed"] != 0
+    assert torch.allclose(seen["hook_embed"][kept], model.embed(ids)[kept] / 0.75)
+    assert torch.equal(model(ids), plain)
+
+
+def test_nothing_is_dropped_in_the_opening() -> None:
+    options = replace(SMALL, dropout=0.9, steps=100)
+    batch = draw_batch(IDS, options, 0, share=0.5)
+    first, second = new_run(options), new_run(replace(options, dropout=0.0))
+    train_step(first, batch, options)
+    train_step(second, batch, options)
+    assert first.text_loss == second.text_loss
+    second.opened = first.opened = 1
+    train_step(first, batch, options)
+    train_step(second, batch, replace(options, dropout=0.0))
+    assert first.text_loss != second.text_loss
 
 
 # The whole run ----------------------------------------------------------------------------------------------------
@@ -410,9 +437,7 @@ def test_repeats_are_graded_by_the_stated_formulas() -> None:
     found = grade_repeats(model, period=8, sequences=2)
     ids = torch.stack([torch.randint(0, 270, (8,), generator=torch.Generator().manual_seed(s)) for s in (1000, 1001)])
     ids = torch.cat((ids, ids), dim=1)
-    from model.probes import capture as record
-
-    with torch.no_grad(), record(model, ["blocks.0.attn.hook_pattern", "blocks.1.attn.hook_pattern"]) as seen:
+    with torch.no_grad(), capture(model, ["blocks.0.attn.hook_pattern", "blocks.1.attn.hook_pattern"]) as seen:
         logits = model(ids, branch="explicit")
     w = torch.stack(list(seen.values())).mean(1)  # [L, H, T, T]
     induction = torch.stack([w[..., q, q - 7] for q in range(8, 15)]).mean(0)
