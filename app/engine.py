@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from app.door import Held, Opened
+from app.door import Choice, Held, Opened, Outlined, Typed
 from app.questions import (
     AskArithmetic,
     AskAtlas,
@@ -40,7 +40,7 @@ from app.questions import (
 )
 from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
-from model.checkpoints import Checkpoint, available_devices, open_checkpoint
+from model.checkpoints import Checkpoint, available_devices, open_checkpoint, outline_checkpoint
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.costs import layer_parameters
@@ -59,6 +59,7 @@ from model.readings import (
     DirectAttribution,
     Doubles,
     HeadDifference,
+    Line,
     ModelCard,
     NextTokenDifference,
     RopeRule,
@@ -69,7 +70,7 @@ from model.readings import (
 )
 from model.rope import other_rules
 from model.routing import read_routing
-from model.tiles import read_head
+from model.tiles import TileCache, read_head, refine_steps
 from model.trace import Logits, Trace, append_steps, capture_steps, replay
 from model.trace_file import save_trace
 
@@ -89,11 +90,31 @@ IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
 # Opening
 
 
-def open_model(path: str | None, device: str, dtype: str) -> Steps[Opened]:
-    """Open a checkpoint; None is the bundled one."""
+def open_model(
+    path: str | None,
+    device: str,
+    dtype: str,
+    *,
+    options: Mapping[str, int] | None = None,
+    pulse: Callable[[Progress], None] | None = None,
+) -> Steps[Opened]:
+    """Open a checkpoint; None is the bundled one.
+
+    Parameters
+    ----------
+    options
+        Answers to what the checkpoint leaves open.
+    pulse
+        Called before every layer; it may raise :class:`~model.errors.Cancelled`.
+    """
     _leave_a_core_to_the_window()
     yield Progress(0, 1, "Reading the checkpoint")
-    checkpoint = open_checkpoint(path, device=device, dtype=dtype)
+
+    def told(done: int, total: int, what: str) -> None:
+        if pulse is not None:
+            pulse(Progress(done, total, what))
+
+    checkpoint = open_checkpoint(path, device=device, dtype=dtype, options=options, progress=told)
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,
@@ -104,8 +125,37 @@ def open_model(path: str | None, device: str, dtype: str) -> Steps[Opened]:
         dtype=dtype,
         family=checkpoint.family,
         has_tokenizer=checkpoint.tokenizer is not None,
+        bos=_bos(checkpoint),
     )
-    return Opened(card, available_devices(), checkpoint)
+    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only)
+
+
+def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
+    """Say what a checkpoint is and would cost, without loading it."""
+    yield Progress(0, 1, "Looking at the checkpoint")
+    found = outline_checkpoint(path, options=options)
+    return Outlined(
+        name=found.name,
+        path=found.path,
+        family=found.family,
+        config=found.config,
+        parameters=found.parameters,
+        bytes_in=found.bytes_in,
+        kv_bytes_in=found.kv_bytes_in,
+        holds_weights=found.holds_weights,
+        choices=tuple(Choice(one.option, one.sentence, one.choices, one.assumed) for one in found.questions),
+        notes=found.notes,
+    )
+
+
+def _bos(checkpoint: Checkpoint) -> str:
+    """What the tokenizer puts before a text, told from what it does to one; empty where that is nothing."""
+    tokenizer = checkpoint.tokenizer
+    if tokenizer is None:
+        return ""
+    dressed, bare = tokenizer.encode("a"), tokenizer.encode("a", add_special=False)
+    before = next((i for i in range(len(dressed)) if dressed[i : i + len(bare)] == bare), 0)
+    return "".join(token.text for token in tokenizer.describe(dressed[:before]))
 
 
 @cache
@@ -128,6 +178,7 @@ def run(
     logits: Logits | None = None,
     experiments: Sequence[Experiment] = (),
     decoded: Sequence[int] = (),
+    typed: Typed = Typed(),  # noqa: B008 - frozen
 ) -> Steps[Held]:
     """Prefill a prompt.
 
@@ -143,6 +194,8 @@ def run(
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
+    typed
+        Whether a prompt is ids or text, and whether special tokens are put around text.
 
     Raises
     ------
@@ -153,7 +206,7 @@ def run(
     """
     checkpoint: Checkpoint = opened.checkpoint
     check_experiments(experiments, checkpoint.config)
-    prompted = permuted(_ids_of(checkpoint, prompt), experiments)
+    prompted = permuted(_ids_of(checkpoint, prompt, typed), experiments)
     ids = [*prompted, *decoded]
     _check_length(checkpoint.config, len(ids))
     steps = capture_steps(
@@ -180,7 +233,7 @@ def run(
         trace_bytes=trace.kept_bytes,
     )
     yield Progress(1, 1, "Looking for a head to show")
-    return Held(described, opened, trace, _cell(trace, head))
+    return Held(described, opened, trace, _cell(trace, head), typed=typed, tiles=TileCache())
 
 
 def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
@@ -218,16 +271,19 @@ def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float) 
     )
 
 
-def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int]) -> list[int]:
+def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed = Typed()) -> list[int]:  # noqa: B008
     if not isinstance(prompt, str):
         return list(prompt)
-    if checkpoint.tokenizer is not None:
-        return list(checkpoint.tokenizer.encode(prompt))
+    if checkpoint.tokenizer is not None and not typed.as_ids:
+        return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
     if IDS.fullmatch(prompt) is None:
-        raise PromptError(
-            f"{checkpoint.name} has no tokenizer, so text cannot be run on it; type token ids such as 1, 2, 3."
-        )
-    return [int(number) for number in re.findall(r"\d+", prompt)]
+        why = "ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
+        raise PromptError(f"{why[0].upper()}{why[1:]}, so text cannot be run on it; type token ids such as 1, 2, 3.")
+    ids = [int(number) for number in re.findall(r"\d+", prompt)]
+    largest = checkpoint.config.vocabulary - 1
+    if max(ids) > largest:
+        raise PromptError(f"Token id {max(ids)} is not there; the ids of this model are 0 to {largest}.")
+    return ids
 
 
 def _check_length(config: ModelConfig, tokens: int) -> None:
@@ -387,8 +443,19 @@ def _by_design(trace: Trace) -> str:
 
 
 def _arithmetic(held: Held, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
+    """Every line of a cell; the tokens whose logits are followed get their text beside their id."""
     yield from ()
-    return read_arithmetic(held.opened.checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
+    checkpoint: Checkpoint = held.opened.checkpoint
+    read = read_arithmetic(checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
+
+    def named(line: Line) -> Line:
+        if not line.key.startswith("logit."):
+            return line
+        token = _texts(checkpoint, [int(line.symbol.removeprefix("token "))])[0]
+        return replace(line, symbol=f"{line.symbol} {token.text}")
+
+    stages = tuple(replace(stage, lines=tuple(map(named, stage.lines))) for stage in read.stages)
+    return replace(read, stages=stages)
 
 
 def _attribution(held: Held, trace: Trace, asked: AskAttribution) -> Steps[DirectAttribution]:

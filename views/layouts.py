@@ -17,6 +17,11 @@ from views.registry import PANELS, Area
 
 Docks = Mapping[str, PanelDock]
 
+COLUMNS: tuple[Area, ...] = ("left", "centre", "right")
+
+WIDE = 1500
+"""From this width on the ledger has a column of its own; below it is a tab of the right one."""
+
 ROOMY = 960
 """From this height on the right column shows its panels under one another instead of in tabs."""
 
@@ -28,16 +33,22 @@ def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
         dock.setFloating(False)
     areas: dict[Area, list[PanelDock]] = {"top": [], "left": [], "centre": [], "right": [], "bottom": []}
     for entry in PANELS:
-        areas[entry.area].append(docks[entry.name])
+        if not entry.behind:
+            areas[entry.area].append(docks[entry.name])
+    if size.width() < WIDE:
+        areas["right"] += areas["left"]
+        areas["left"] = []
     window.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, areas["top"][0])
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, areas["bottom"][0])
-    left, centre, right = areas["left"][0], areas["centre"][0], areas["right"][0]
-    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, left)
-    window.splitDockWidget(left, centre, Qt.Orientation.Horizontal)
-    window.splitDockWidget(centre, right, Qt.Orientation.Horizontal)
+    columns = [areas[area][0] for area in COLUMNS if areas[area]]
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, columns[0])
+    for before, after in pairwise(columns):
+        window.splitDockWidget(before, after, Qt.Orientation.Horizontal)
     keep_rows(docks)
     _stack(window, areas["centre"], tabbed=False)
-    _stack(window, areas["right"], tabbed=size.height() < ROOMY)
+    _stack(window, areas["right"], tabbed=not areas["left"] or size.height() < ROOMY)
+    _stack(window, areas["bottom"], tabbed=False)
+    _put_behind(window, docks)
     for dock in docks.values():
         dock.show()
     _proportion(window, areas, size)
@@ -53,14 +64,24 @@ def _stack(window: QMainWindow, docks: list[PanelDock], *, tabbed: bool) -> None
         docks[0].raise_()
 
 
+def _put_behind(window: QMainWindow, docks: Docks) -> None:
+    """Give panels that start behind another one a tab of its place."""
+    for entry in PANELS:
+        if entry.behind:
+            window.tabifyDockWidget(docks[entry.behind], docks[entry.name])
+    for entry in PANELS:
+        if entry.behind:
+            docks[entry.behind].raise_()
+
+
 def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size: QSize) -> None:
     horizontal, vertical = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
-    columns = [areas["left"][0], areas["centre"][0], areas["right"][0]]
-    shares = (27, 42, 31)
-    window.resizeDocks(columns, [size.width() * share // 100 for share in shares], horizontal)
-    heights = (38, 62)
+    shares = {"left": 27, "centre": 42, "right": 31} if areas["left"] else {"centre": 66, "right": 34}
+    columns = [areas[area][0] for area in COLUMNS if areas[area]]
+    window.resizeDocks(columns, [size.width() * share // 100 for share in shares.values()], horizontal)
+    heights = (38, 62) if areas["left"] else (33, 67)
     window.resizeDocks(areas["centre"], [size.height() * share // 100 for share in heights], vertical)
-    if size.height() >= ROOMY:
+    if areas["left"] and size.height() >= ROOMY:
         window.resizeDocks(areas["right"], [size.height() * share // 100 for share in (44, 26, 30)], vertical)
 
 
@@ -70,7 +91,7 @@ def keep_rows(docks: Docks) -> None:
     for entry in PANELS:
         if entry.area in ("top", "bottom"):
             least = docks[entry.name].panel.minimumSizeHint().height()
-            docks[entry.name].keep(max(least, lines) if entry.area == "bottom" else least)
+            docks[entry.name].keep(max(least, lines) if entry.area == "bottom" and entry.projected else least)
 
 
 def project(docks: Docks) -> None:

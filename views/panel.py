@@ -47,6 +47,7 @@ class Panel(QWidget):
         self.draws = 0
         """How often an answer was drawn; tests count it."""
         self._stale = True
+        self._behind = False
         self._awaited: set[str] = set()
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
@@ -106,7 +107,7 @@ class Panel(QWidget):
     def refresh(self) -> None:
         """Ask again now if visible, else remember to."""
         self._stale = True
-        if self.isVisible():
+        if self.on_screen:
             self._ask()
 
     def ask(self, question: Question, answer: Callable[[Any], None], part: str = "") -> None:
@@ -124,14 +125,25 @@ class Panel(QWidget):
     @property
     def settled(self) -> bool:
         """Whether everything asked for has been drawn."""
-        return not self._stale and not self._awaited
+        return (self._behind or not self._stale) and not self._awaited
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether it can be seen; a panel behind another tab cannot, though Qt calls it visible."""
+        return self.isVisible() and not self._behind
+
+    def come_forward(self, forward: bool) -> None:
+        """Hear from the dock whether this panel is in front or behind another tab; what was missed is caught up."""
+        self._behind = not forward
+        if self._stale and self.on_screen:
+            self._ask()
 
     # How it works -------------------------------------------------------------------------------------------------
 
     def showEvent(self, event: QShowEvent) -> None:
         """Catch up with what was missed while hidden."""
         super().showEvent(event)
-        if self._stale:
+        if self._stale and not self._behind:
             self._ask()
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:

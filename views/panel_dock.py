@@ -28,6 +28,7 @@ class PanelDock(QDockWidget):
         inside.addWidget(panel)
         self.setTitleBarWidget(self._top)
         self.setWidget(self._body)
+        self.visibilityChanged.connect(panel.come_forward)
 
     def _title_bar(self, panel: Panel) -> QFrame:
         """Take the heading row out of the panel and make it the title bar."""

@@ -20,11 +20,12 @@ Area = Literal["top", "left", "centre", "right", "bottom"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One panel: its class, where it docks at first, and whether a projector shows it."""
+    """One panel: its class, where it docks at first, whether a projector shows it, and behind whose tab it stands."""
 
     kind: type[Panel]
     area: Area
     projected: bool = False
+    behind: str = ""
 
     @property
     def name(self) -> str:

@@ -1,23 +1,25 @@
-"""Why this number: the selected cell's arithmetic, line by line, every number selectable.
+"""Why this number: the selected cell's arithmetic in one line, and every step of it in levels that unfold.
 
-It owns the wording of the arithmetic. The numbers come from the reading; it adds and multiplies nothing.
+It owns the wording of the summary. The numbers come from the reading; it adds and multiplies nothing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
-from app.questions import AskCell, Question
-from app.selection import Selection
-from model.readings import CellReading, Doubles, Run
-from views import ink, theme, wording
+from app.questions import AskArithmetic, AskCell, Question
+from app.selection import Hover, Selection
+from model.readings import Arithmetic, CellReading, Doubles, Run
+from views import ink, places, theme, wording
+from views.levels import LevelsView
 from views.panel import Panel
 
 if TYPE_CHECKING:
@@ -182,36 +184,59 @@ class WhyPanel(Panel):
     title: ClassVar[str] = "Why this number"
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
 
+    panel_requested = Signal(str)
+    """A line was chosen whose number another panel shows; carries that panel's name."""
+
+    LINES = 7
+    """Rows of the levels that are always in view."""
+
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.cell: CellReading | None = None
+        self.arithmetic: Arithmetic | None = None
         self.text = FormulaText()
         self.text.setAccessibleName("The arithmetic of the selected cell")
-        self.fold_q = self._fold("q")
-        self.fold_k = self._fold("k")
+        self.levels = LevelsView()
+        self.levels.place_pointed.connect(self._light)
+        self.levels.place_chosen.connect(self._go)
+        self.levels.hide()
+        self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
+        self.fold_q = self._fold("Show the vector q", self._write)
+        self.fold_k = self._fold("Show the vector k", self._write)
         self.copy_button = QPushButton("Copy numbers")
         self.copy_button.setToolTip("Copy every number of this cell in full precision.")
         self.copy_button.clicked.connect(self._copy)
-        for button in (self.fold_q, self.fold_k, self.copy_button):
+        for button in (self.fold_levels, self.fold_q, self.fold_k, self.copy_button):
             self.head_row.addWidget(button)
+        self._name_folds()
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.text, 1)
+        layout.addWidget(self.levels, 3)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the selected cell."""
         return AskCell(selection.layer, selection.head, selection.query, selection.key)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
-        """Write the cell's arithmetic."""
+        """Write the cell's arithmetic, and ask for every step where the levels are unfolded."""
         cell: CellReading = answer
         self.cell = cell
         self.describe(_subtitle(run, cell))
         self._write()
+        if self.fold_levels.isChecked():
+            self._ask_steps()
 
     def theme_changed(self) -> None:
         """Write anew in the new colours."""
         self._write()
+        self._make_room()
+        self.levels.fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the columns of the levels."""
+        super().resizeEvent(event)
+        self.levels.fit()
 
     def _write(self) -> None:
         if self.cell is None:
@@ -221,16 +246,60 @@ class WhyPanel(Panel):
             paragraphs.append((Piece(vector_text("q", self.cell.q), "query"),))
         if self.fold_k.isChecked():
             paragraphs.append((Piece(vector_text("k", self.cell.k), "key"),))
-        self.fold_q.setText(f"{'▾' if self.fold_q.isChecked() else '▸'} q, {len(self.cell.q)} numbers")
-        self.fold_k.setText(f"{'▾' if self.fold_k.isChecked() else '▸'} k, {len(self.cell.k)} numbers")
+        self._name_folds()
         self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
 
-    def _fold(self, name: str) -> QPushButton:
-        button = QPushButton(f"▸ {name}")
+    def _name_folds(self) -> None:
+        width = "" if self.cell is None else f", {len(self.cell.q)} numbers"
+        for button, text in (
+            (self.fold_levels, "every step"),
+            (self.fold_q, f"q{width}"),
+            (self.fold_k, f"k{width}"),
+        ):
+            button.setText(f"{'▾' if button.isChecked() else '▸'} {text}")
+
+    def _fold(self, name: str, unfold: Callable[[], None]) -> QPushButton:
+        button = QPushButton()
         button.setCheckable(True)
-        button.setAccessibleName(f"Show the vector {name}")
-        button.toggled.connect(self._write)
+        button.setAccessibleName(name)
+        button.setToolTip(name + ".")
+        button.toggled.connect(unfold)
         return button
+
+    # Every step ---------------------------------------------------------------------------------------------------
+
+    def _unfold(self) -> None:
+        self._name_folds()
+        self.levels.setVisible(self.fold_levels.isChecked())
+        self._make_room()
+        if self.fold_levels.isChecked() and self.cell is not None:
+            self._ask_steps()
+
+    def _make_room(self) -> None:
+        """Keep the summary whole above the levels."""
+        unfolded = self.fold_levels.isChecked()
+        line = round(ink.line_height(theme.current().font("formula")))
+        self.levels.setMinimumHeight(self.LINES * self.levels.line_height() if unfolded else 0)
+        self.text.setMinimumHeight(2 * line if unfolded else 0)
+
+    def _ask_steps(self) -> None:
+        now = self.session.selection.now
+        self.ask(AskArithmetic(now.layer, now.head, now.query, now.key), self._show_steps, "steps")
+
+    def _show_steps(self, read: Arithmetic) -> None:
+        self.arithmetic = read
+        self.levels.show_arithmetic(read)
+
+    def _light(self, place: str, key: str) -> None:
+        """Let the other panels mark where the number under the pointer lives."""
+        self.session.selection.point_at(places.lit(place, key, self.session.selection.now) if place else Hover())
+
+    def _go(self, place: str) -> None:
+        """Bring the panel of a chosen line to the front, with its plane selected."""
+        kind, _, which = place.partition(":")
+        if kind == "plane":
+            self.session.selection.update(plane=int(which))
+        self.panel_requested.emit(places.panel_of(place))
 
     def _copy(self) -> None:
         if self.cell is not None:
