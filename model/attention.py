@@ -241,7 +241,8 @@ def fused_attention(
         total = _with_sinks(lse, sinks)
         out = (out.float() * (lse - total).exp()[..., None]).to(out.dtype)
         lse = total
-    return Attended(out, lse.masked_fill(lse == -math.inf, math.inf))
+    # only padding can leave a row without a key: a query always sees itself
+    return Attended(out, lse if padding is None else lse.masked_fill(lse == -math.inf, math.inf))
 
 
 def _kernel_serves(
@@ -468,6 +469,8 @@ class Attention(nn.Module):
         padding = None if call.padding is None else call.padding[:, : k.shape[2]]
         attend = BRANCHES[call.branch]
         result = attend(q, k, v, self.rule, past=call.past, padding=padding, sinks=self.sinks)
+        if call.cache is not None:
+            call.cache.note(self.layer, q, result.lse)
         self._record(result)
         z = self.hook_z(result.out)  # [B, H, T, Dh]
         if self.hook_result.is_watched:

@@ -57,7 +57,7 @@ class Rows:
     @property
     def tensor(self) -> Tensor:
         """[B, heads, length, …], a view."""
-        return self._buffer.storage[:, :, : self.length]
+        return self._buffer.storage.narrow(2, 0, self.length)
 
     @property
     def store(self) -> int:
@@ -82,19 +82,19 @@ class Rows:
         ShapeError
             When ``new`` differs from the stored rows in anything but how many there are.
         """
-        stored = self.tensor
+        buffer, count = self._buffer, new.shape[2]
+        stored, end = buffer.storage, self.length + count
         if (new.shape[:2], new.shape[3:], new.dtype) != (stored.shape[:2], stored.shape[3:], stored.dtype):
             raise ShapeError(
-                f"Rows of shape {tuple(new.shape)} ({new.dtype}) cannot follow rows of shape {tuple(stored.shape)} "
-                f"({stored.dtype}); only their number may differ."
+                f"Rows of shape {tuple(new.shape)} ({new.dtype}) cannot follow rows of shape "
+                f"{tuple(self.tensor.shape)} ({stored.dtype}); only their number may differ."
             )
-        buffer, end = self._buffer, self.length + new.shape[2]
-        if buffer.used != self.length or end > buffer.storage.shape[2]:
+        if buffer.used != self.length or end > stored.shape[2]:
             room = max(SMALLEST_ROOM, end // GROWTH)
             storage = new.new_empty((*new.shape[:2], end + room, *new.shape[3:]))
-            storage[:, :, : self.length] = stored
+            storage[:, :, : self.length] = self.tensor
             buffer = _Buffer(storage, self.length)
-        buffer.storage[:, :, self.length : end] = new.detach()
+        buffer.storage.narrow(2, self.length, count).copy_(new.detach())
         buffer.used = end
         return Rows(buffer, end)
 
@@ -163,6 +163,9 @@ class KvCache:
             keys, values = keys.first(past).appended(key), values.first(past).appended(value)
         self.keys[layer], self.values[layer] = keys, values
         return keys.tensor, values.tensor
+
+    def note(self, layer: int, query: Tensor, lse: Tensor) -> None:
+        """Told what attention used beside K and V: Q' [B, H, T, Dh] and lse [B, H, T]. This cache lets it go."""
 
     def first(self, length: int) -> KvCache:
         """An independent cache of the first ``length`` positions; nothing is copied until it grows."""

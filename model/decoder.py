@@ -175,15 +175,18 @@ class Block(nn.Module):
         """One step of the stream, [B, T, D] in and out."""
         x = self.hook_resid_pre(x)
         normed = self.attn_norm(x)
-        added = self.hook_attn_out(self.attn_post_norm(self.attn(normed, call)) * self.residual_scale)
+        added = self.hook_attn_out(self._scaled(self.attn_post_norm(self.attn(normed, call))))
         middle = self.hook_resid_mid(x + added)
         if not self.parallel:
             read = self.mlp_norm(middle)
         else:
             read = normed if self.shares_norm else self.mlp_norm(x)
-        out = self.hook_mlp_out(self.mlp_post_norm(self.mlp(read)) * self.residual_scale)
+        out = self.hook_mlp_out(self._scaled(self.mlp_post_norm(self.mlp(read))))
         after: Tensor = self.hook_resid_post(middle + out)
         return after
+
+    def _scaled(self, added: Tensor) -> Tensor:
+        return added if self.residual_scale == 1.0 else added * self.residual_scale
 
 
 class Decoder(nn.Module):

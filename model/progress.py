@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 Result = TypeVar("Result")
+
+LEAST_PIECE = 32
+"""Rows below which a piece of work is not worth its overhead."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,52 @@ class Partial(Progress):
     """Progress that brings a part of the result, to be shown before the rest is there."""
 
     reading: object
+
+
+SLICE_SECONDS = 0.02
+"""How long a computation should go on before it pauses; the window promises that nothing waits for more than 30 ms."""
+
+
+class Pace:
+    """Sizes pieces of work by how long the last ones took, so that each fills about one slice of time.
+
+    Parameters
+    ----------
+    size
+        Of the first piece.
+    most
+        No piece is larger.
+    """
+
+    def __init__(self, size: int, most: int, seconds: float = SLICE_SECONDS) -> None:
+        self.size = size
+        self._least, self._most, self._seconds = min(size, LEAST_PIECE), max(size, most), seconds
+
+    def took(self, seconds: float) -> None:
+        """Say how long a piece of the present size took; the next may be up to twice or down to half as large."""
+        change = min(max(self._seconds / max(seconds, 1e-9), 0.5), 2.0)
+        self.size = min(max(round(self.size * change), self._least), self._most)
+
+
+class Watch:
+    """Says when a slice of time is over."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a slice: after every pause."""
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the slice began."""
+        return time.perf_counter() - self._began
+
+    @property
+    def over(self) -> bool:
+        """Whether it is time for a pause."""
+        return self.seconds > SLICE_SECONDS
 
 
 Steps: TypeAlias = Generator[Progress, None, Result]

@@ -161,7 +161,10 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
     turning = x if width == x.shape[-1] else x[..., :width]
     if pairing == "half":
         first, second = turning.chunk(2, dim=-1)
-        parts = [first * cos - second * sin, second * cos + first * sin]
+        parts = [
+            torch.addcmul(first * cos, second, sin, value=-1),
+            torch.addcmul(second * cos, first, sin),
+        ]
     else:
         first, second = turning[..., 0::2], turning[..., 1::2]
         parts = [torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1).flatten(-2)]

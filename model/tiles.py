@@ -14,7 +14,6 @@ This file owns the arithmetic of pictures; which squares a window wants, and whe
 from __future__ import annotations
 
 import math
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,7 @@ from torch import Tensor
 from model.attention import visible_keys
 from model.errors import TraceError
 from model.lens import Span, checked_span, checked_spec, frozen
-from model.progress import Partial, Progress, Steps, finished
+from model.progress import Partial, Progress, Steps, Watch, finished
 from model.readings import HeadPatch, HeadPicture, Reduction, Tile
 from model.spec import AttentionSpec
 from model.trace import Trace
@@ -37,7 +36,6 @@ SQUARE_CELLS = 1 << 24
 BLOCK_QUERIES = 256
 BLOCK_KEYS = 1024
 """Scores computed at a time, 1 MiB in float32: what a core's own cache holds."""
-SLICE_SECONDS = 0.015
 CACHE_BYTES = 256 << 20
 WHAT = "Refining the picture"
 
@@ -434,14 +432,14 @@ class _Reducer:
 
     def steps(self) -> Steps[_Pixels]:
         """Reduce strip after strip, pausing when a slice of time is over."""
-        began = time.perf_counter()
+        watch = Watch()
         for rows in _whole_pixels(self.frame.rows, self.frame.cell[0], BLOCK_QUERIES):
             strip = _Strip(self, rows)
             for columns in _whole_pixels(self.frame.columns, self.frame.cell[1], BLOCK_KEYS):
                 strip.reduce(columns)
-                if time.perf_counter() - began > SLICE_SECONDS:
+                if watch.over:
                     yield Progress(0, 1, WHAT)
-                    began = time.perf_counter()
+                    watch.restart()
             strip.finish()
         return self._finish()
 

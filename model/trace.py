@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.attention import Call, last_points
+from model.attention import Call
 from model.cache import KvCache, Rows
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
@@ -22,14 +22,18 @@ from model.experiments import Experiment, check_experiments
 from model.intervention import changed_block, changed_rule, turned
 from model.probes import capture as recording
 from model.probes import hook_points
-from model.progress import Progress, Steps, finished
+from model.progress import Pace, Progress, Steps, Watch, finished
 from model.spec import AttentionSpec, RotationSegment
 
 Logits = Literal["all", "last", "none"]
 ALL_LOGITS_UP_TO = 1024
 """Prompts up to this many tokens keep the logits of every row unless asked otherwise."""
 ROOM = 64
-"""Rows left free for decode steps after a short prefill; after a long one it is one part in ROOM of its rows."""
+"""After a prefill, one part in ROOM of its rows is left free for decode steps."""
+MOST_ROWS = 1024
+"""Rows of a prompt that run at once at most, however quick they are: what they need at once stays small."""
+LOGIT_ROWS = 16
+"""Rows whose logits are computed first; then as many as fit in a slice of time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +225,8 @@ def capture_steps(
 ) -> Steps[Trace]:
     """Do what :func:`capture` does, pausing after every layer.
 
-    ``chunk`` > 0 runs the prompt in pieces of so many rows against the cache.
+    ``chunk`` > 0 runs the prompt in pieces against the cache: the first of so many rows, the next as many as a layer
+    can run in one slice of time.
     """
     check_experiments(experiments, model.config)
     inputs = _as_inputs(model, ids)
@@ -233,28 +238,32 @@ def capture_steps(
     device = inputs.device
     if positions is None:
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
-    room = ROOM if tokens <= ROOM * ROOM else tokens // ROOM
-    maker = _Maker(model, KvCache(model.config.layers, tokens + room if chunk else room), experiments)
+    store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
+    maker = _Maker(model, store, experiments)
     reach = int(positions.max()) + 1 if tokens else 0
-    pieces = [(a, min(a + chunk, tokens)) for a in range(0, tokens, chunk)] if chunk else [(0, tokens)]
-    for number, (start, stop) in enumerate(pieces):
-        here = None if padding is None else padding[:, :stop]
+    start, pace = 0, Pace(chunk or tokens, MOST_ROWS)
+    while start < tokens:
+        stop = min(start + pace.size, tokens)
         with torch.no_grad(), turned(model, experiments):
             x, call = model.begin(
                 inputs[:, start:stop],
-                cache=maker.cache,
+                cache=store,
                 positions=positions[:, start:stop],
-                padding=here,
+                padding=None if padding is None else padding[:, :stop],
                 branch=branch,
                 reach=reach,
             )
+        seconds = 0.0
         for layer in range(model.config.layers):
+            watch = Watch()
             x = maker.run_layer(layer, x, call)
-            yield Progress(
-                number * model.config.layers + layer + 1, len(pieces) * model.config.layers, "Running the prompt"
-            )
-        maker.keep_logits(x, logits, last_piece=stop == tokens)
-    keys, values = maker.cache.filled()
+            seconds += watch.seconds
+            done = start + (stop - start) * (layer + 1) // model.config.layers
+            yield Progress(done, tokens, "Running the prompt")
+        yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop)
+        start = stop
+        pace.took(seconds / model.config.layers)
+    keys, values = store.filled()
     return Trace(
         run_id=run_id,
         config=model.config,
@@ -262,10 +271,10 @@ def capture_steps(
             changed_rule(model.block(layer).attn.spec(segments), experiments)
             for layer, segments in enumerate(_segments(model, experiments, (0, tokens), reach))
         ),
-        queries=tuple(maker.queries),
+        queries=tuple(store.queries),
         keys=tuple(keys),
         values=tuple(values),
-        lse=tuple(maker.lse),
+        lse=tuple(store.lse),
         ids=None if inputs.is_floating_point() else inputs,
         positions=positions,
         padding=padding,
@@ -283,7 +292,7 @@ def append(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Trace:
 
 
 def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Steps[Trace]:
-    """Do what :func:`append` does, pausing after every layer."""
+    """Do what :func:`append` does, pausing when a slice of time is over."""
     if trace.ids is None:
         raise TraceError("This run was given vectors, not tokens, so it cannot be continued with a token.")
     device = trace.positions.device
@@ -293,22 +302,26 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     padding = None if trace.padding is None else torch.cat((trace.padding, trace.padding.new_ones(trace.batch, 1)), 1)
     if any(experiment.breaks_cache for experiment in trace.experiments):
         return (yield from _run_again(model, trace, tokens, positions, padding))
-    maker = _Maker.going_on(model, trace)
+    store = _Store.going_on(trace)
+    maker = _Maker(model, store, trace.experiments, trace.logits)
+    watch = Watch()
     with torch.no_grad(), turned(model, trace.experiments):
-        x, call = model.begin(tokens, cache=maker.cache, positions=positions, padding=padding, branch=trace.branch)
+        x, call = model.begin(tokens, cache=store, positions=positions, padding=padding, branch=trace.branch)
     for layer in range(model.config.layers):
         x = maker.run_layer(layer, x, call)
-        yield Progress(layer + 1, model.config.layers, "Decoding a token")
-    maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
-    keys, values = maker.cache.filled()
+        if watch.over:
+            yield Progress(layer + 1, model.config.layers, "Decoding a token")
+            watch.restart()
+    yield from maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
+    keys, values = store.filled()
     segments = _segments(model, trace.experiments, (row, row + 1), call.length)
     return replace(
         trace,
         specs=tuple(_extended(spec, new) for spec, new in zip(trace.specs, segments, strict=True)),
-        queries=tuple(maker.queries),
+        queries=tuple(store.queries),
         keys=tuple(keys),
         values=tuple(values),
-        lse=tuple(maker.lse),
+        lse=tuple(store.lse),
         ids=torch.cat((trace.ids, tokens), 1),
         positions=torch.cat((trace.positions, positions), 1),
         padding=padding,
@@ -351,48 +364,71 @@ def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> Attentio
     return replace(spec, segments=spec.segments + new)
 
 
-class _Maker:
-    """Runs layers and gathers what a trace keeps."""
+class _Store(KvCache):
+    """The KV cache of a trace: what attention used beside K and V is kept too."""
 
-    def __init__(self, model: Decoder, cache: KvCache, experiments: Sequence[Experiment]) -> None:
-        self.model = model
-        self.cache = cache
-        self.experiments = experiments
+    def __init__(self, layers: int, room: int = 0) -> None:
+        super().__init__(layers, room)
         self.queries: list[Rows] = []
         self.lse: list[Rows] = []
-        self.logits: Rows | None = None
 
     @classmethod
-    def going_on(cls, model: Decoder, trace: Trace) -> _Maker:
-        maker = cls(model, KvCache.holding(list(trace.keys), list(trace.values)), trace.experiments)
-        maker.queries, maker.lse, maker.logits = list(trace.queries), list(trace.lse), trace.logits
-        return maker
+    def going_on(cls, trace: Trace) -> _Store:
+        """Appending to a trace's rows never changes those it has."""
+        store = cls(trace.config.layers)
+        store.keys, store.values = list(trace.keys), list(trace.values)
+        store.queries, store.lse = list(trace.queries), list(trace.lse)
+        return store
+
+    def note(self, layer: int, query: Tensor, lse: Tensor) -> None:
+        """Keep Q' and lse of some rows of a layer; layers come in order."""
+        if layer == len(self.queries):
+            self.queries.append(Rows.of(query, self.room))
+            self.lse.append(Rows.of(lse, self.room))
+        else:
+            self.queries[layer] = self.queries[layer].appended(query)
+            self.lse[layer] = self.lse[layer].appended(lse)
+
+
+class _Maker:
+    """Runs layers under the experiments, and keeps logits."""
+
+    def __init__(
+        self, model: Decoder, store: _Store, experiments: Sequence[Experiment], logits: Rows | None = None
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.experiments = experiments
+        self.logits = logits
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
-        """Run one block, [B, T, D] in and out. Hooks are on only meanwhile: another job may run between two layers."""
-        block, point = self.model.block(layer), "attn." + last_points(self.model.config, layer)[0]
-        with (
-            torch.no_grad(),
-            changed_block(block, layer, self.experiments),
-            recording(block, (point, "attn.hook_lse")) as record,
-        ):
-            x = block(x, call)
-        if layer < len(self.queries):
-            self.queries[layer] = self.queries[layer].appended(record[point])
-            self.lse[layer] = self.lse[layer].appended(record["attn.hook_lse"])
-        else:
-            room = self.cache.room
-            self.queries.append(Rows.of(record[point], room))
-            self.lse.append(Rows.of(record["attn.hook_lse"], room))
-        return x
+        """Run one block, [B, T, D] in and out. Experiments are on only meanwhile: another job may run between two."""
+        block = self.model.block(layer)
+        with torch.no_grad(), changed_block(block, layer, self.experiments):
+            after: Tensor = block(x, call)
+        return after
 
-    def keep_logits(self, x: Tensor, wanted: Logits, last_piece: bool) -> None:
-        """Read the stream [B, T, D] as logits and keep the rows that are wanted."""
+    def keep_logits(self, x: Tensor, wanted: Logits, *, last_piece: bool, more: int = 0) -> Steps[None]:
+        """Read the stream [B, T, D] as logits and keep the rows that are wanted, ``more`` of which are still to come.
+
+        The rows of a piece are read a few at a time: the last matrix is by far the largest.
+        """
         if wanted == "none" or (wanted == "last" and not last_piece):
             return
-        with torch.no_grad():
-            rows = self.model.finish(x if wanted == "all" else x[:, -1:])[:, None]  # [B, 1, n, V]
-        self.logits = Rows.of(rows) if self.logits is None else self.logits.appended(rows)
+        x = x if wanted == "all" else x[:, -1:]
+        start, rows, pace = 0, x.shape[1], Pace(LOGIT_ROWS, MOST_ROWS)
+        while start < rows:
+            stop, watch = min(start + pace.size, rows), Watch()
+            with torch.no_grad():
+                logits = self.model.finish(x[:, start:stop])[:, None]  # [B, 1, n, V]
+            if self.logits is None:
+                self.logits = Rows.of(logits, rows - stop + more)
+            else:
+                self.logits = self.logits.appended(logits)
+            pace.took(watch.seconds)
+            start = stop
+            if start < rows:
+                yield Progress(start, rows, "Reading the logits")
 
 
 def _as_inputs(model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from model.errors import PromptError, TraceError
 from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Progress, finished
-from model.trace import ALL_LOGITS_UP_TO, append, capture, capture_steps, replay
+from model.trace import ALL_LOGITS_UP_TO, ROOM, append, capture, capture_steps, replay
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 
@@ -61,10 +61,10 @@ def test_static_scaling_keeps_one_segment() -> None:
 
 def test_a_step_leaves_the_older_trace_alone_and_shares_its_storage() -> None:
     model = make("plain")
-    first = capture(model, random_ids(6))
+    first = capture(model, random_ids(2 * ROOM))  # leaves room for two rows
     second = append(model, first, 7)
     third = append(model, second, 8)
-    assert (first.length, second.length, third.length) == (6, 7, 8)
+    assert (first.length, second.length, third.length) == (128, 129, 130)
     shared = [trace.keys[1].tensor.untyped_storage().data_ptr() for trace in (first, second, third)]
     assert len(set(shared)) == 1
 
@@ -157,10 +157,15 @@ def test_long_prompts_keep_the_last_logits_only() -> None:
     assert capture(model, random_ids(tokens), logits="all").logits_of(0) is not None
 
 
-def test_progress_counts_the_layers() -> None:
+def test_progress_counts_the_rows_of_a_prompt() -> None:
     model = make("plain")
-    seen = list(capture_steps(model, random_ids(4)))
-    assert seen == [Progress(layer, 3, "Running the prompt") for layer in (1, 2, 3)]
+    seen = list(capture_steps(model, random_ids(6)))
+    assert seen == [Progress(done, 6, "Running the prompt") for done in (2, 4, 6)]  # three layers
+    pieces = list(capture_steps(model, random_ids(60), chunk=3, logits="none"))
+    done = [point.done for point in pieces]
+    assert done == sorted(done)
+    assert done[:3] == [1, 2, 3]
+    assert done[-1] == 60
 
 
 def test_nothing_is_left_attached_when_a_run_is_given_up() -> None:
