@@ -28,6 +28,9 @@ ASCENDING = frozenset({"entropy"})
 PREFERRED = ("induction", "previous")
 """Which score is written under the heads before anybody chose one."""
 
+MOST_FOLDS = 6
+"""Blocks into which the layers may be folded."""
+
 Arrangement = Literal["heads down", "heads across", "sorted"]
 
 
@@ -56,6 +59,8 @@ class Plan:
     size: QSize = field(default_factory=QSize)
     places: tuple[Place, ...] = ()
     inset: int = 0
+    folds: int = 1
+    """Blocks side by side into which the layers are folded."""
 
     def at(self, point: QPoint) -> Place | None:
         """Return the place under a point, its label included."""
@@ -105,9 +110,30 @@ class Planner:
 
     def in_layers(self) -> Plan:
         """Arrange by layer and head, whichever way round and labelled where that costs nothing."""
-        plans = [self._grid(way, labelled) for labelled in (True, False) for way in ("heads across", "heads down")]
+        folds = range(1, min(self.layers, MOST_FOLDS) + 1)
+        plans = [
+            *(self._folded(count, labelled) for labelled in (True, False) for count in folds),
+            *(self._grid("heads down", labelled) for labelled in (True, False)),
+        ]
         readable = [p for p in plans if p.lines and p.side >= self.metrics.label_width]
         return max(readable or [p for p in plans if not p.lines], key=lambda plan: plan.side)
+
+    def _folded(self, folds: int, labelled: bool) -> Plan:
+        """Heads across, and the layers in so many blocks beside one another: a low, wide room holds more that way."""
+        m = self.metrics
+        deep = -(-self.layers // folds)
+        room = QSize((self.room.width() - (folds - 1) * m.gutter // 2) // folds, self.room.height())
+        block = Planner(deep, self.heads, self.group, room, m)._grid("heads across", labelled)
+        pitch = block.size.width() + m.gutter // 2
+        places = []
+        for place in block.places:
+            for fold in range(folds):
+                layer = fold * deep + place.layer
+                if layer < self.layers:
+                    square = place.square.translated(fold * pitch, 0)
+                    places.append(Place(layer, place.head, place.row, fold * self.heads + place.column, square))
+        size = _extent(places, m.label if labelled else 4)
+        return Plan("heads across", block.side, block.lines, size, tuple(places), folds=folds)
 
     def _grid(self, way: Literal["heads across", "heads down"], labelled: bool) -> Plan:
         m = self.metrics
@@ -345,8 +371,11 @@ class AtlasView(QWidget):
         assert self.atlas is not None
         heads = self.atlas.thumbnails.shape[1]
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        for kv in range(heads // self.group):
-            first, last = self.plan.of(0, kv * self.group), self.plan.of(0, (kv + 1) * self.group - 1)
+        tops = [p.layer for p in self.plan.places if p.head == 0 and p.row == 0]  # the first layer of every block
+        if self.plan.arrangement == "heads down":
+            tops = tops[:1]
+        for layer, kv in ((layer, kv) for layer in tops for kv in range(heads // self.group)):
+            first, last = self.plan.of(layer, kv * self.group), self.plan.of(layer, (kv + 1) * self.group - 1)
             if first is None or last is None:
                 continue
             a, b = first.square, last.square
@@ -370,15 +399,15 @@ class AtlasView(QWidget):
         across = self.plan.arrangement == "heads across"
         for place in self.plan.places:
             square = place.square
-            if place.row == 0 and place.column % step == 0:
-                name = (
-                    str(place.column) if step > 1 or self.plan.side < 24 else f"{'H' if across else 'L'}{place.column}"
-                )
+            number = place.head if across else place.layer
+            if place.row == 0 and number % step == 0:
+                name = str(number) if step > 1 or self.plan.side < 24 else f"{'H' if across else 'L'}{number}"
                 box = QRectF(square.center().x() - 20, square.top() - line - 1, 40, line)
                 ink.draw_text(painter, box, name, font, look.faint, ink.CENTRE)
-            if place.column == 0 and (place.row == 0 or self.plan.side >= line * 0.8):
-                name = f"L{place.row}" if across else str(place.row)
-                box = QRectF(0, square.center().y() - line / 2, square.left() - 5, line)
+            begins = place.head == 0 if across else place.layer == 0
+            if begins and (place.row == 0 or self.plan.side >= line * 0.8):
+                name = f"L{place.layer}" if across else str(place.head)
+                box = QRectF(square.left() - 45, square.center().y() - line / 2, 40, line)
                 ink.draw_text(painter, box, name, font, look.faint, ink.RIGHT)
 
     def _paint_marks(self, painter: QPainter) -> None:
@@ -566,7 +595,7 @@ class HeadsPanel(Panel):
         self.why_undefined.setVisible(bool(why))
         layers, heads = atlas.thumbnails.shape[:2]
         order = "" if name == LAYER_ORDER else f" · by {name}"
-        pixel = "" if atlas.reduction == "exact" else f" · a pixel is the {atlas.reduction} of its cells"
+        pixel = "" if atlas.reduction == "exact" else f" · pixels: {atlas.reduction}"
         self.describe(f"{layers} layers × {heads} heads{order} · label: {score} · weights 0 to 1{pixel}")
         self._tell()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
+    QBoxLayout,
     QDoubleSpinBox,
     QGridLayout,
     QHBoxLayout,
@@ -136,6 +137,43 @@ class CandidatesView(QWidget):
         return ink.text_width(theme.current().font("number"), "0.000")
 
 
+class BesideOrUnder(QWidget):
+    """Two parts beside one another where both fit, else the second under the first, so that little width is enough."""
+
+    def __init__(self, first: QWidget, second: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.first, self.second = first, second
+        self.parts = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
+        self.parts.setContentsMargins(0, 0, 0, 0)
+        self.parts.addWidget(first, 1)
+        self.parts.addWidget(second)
+
+    @property
+    def beside(self) -> bool:
+        """Whether the second part stands beside the first."""
+        return self.parts.direction() == QBoxLayout.Direction.LeftToRight
+
+    def minimumSizeHint(self) -> QSize:
+        """The width of the wider part: the other can stand under it."""
+        parts = [self._least(widget) for widget in (self.first, self.second)]
+        return QSize(max(part.width() for part in parts), max(part.height() for part in parts))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the second part where it fits."""
+        super().resizeEvent(event)
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Take the direction that the width allows."""
+        gap = theme.current().grid(2)
+        fits = self._least(self.first).width() + gap + self._least(self.second).width() <= self.width()
+        self.parts.setDirection(QBoxLayout.Direction.LeftToRight if fits else QBoxLayout.Direction.TopToBottom)
+        self.parts.setSpacing(gap if fits else theme.current().grid(1))
+
+    def _least(self, widget: QWidget) -> QSize:
+        return widget.minimumSizeHint().expandedTo(widget.minimumSize())
+
+
 class NextTokenPanel(Panel):
     """Shows the candidates after the selected query, and steps the decoder."""
 
@@ -148,16 +186,17 @@ class NextTokenPanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.candidates = CandidatesView()
-        controls = QVBoxLayout()
+        held = QWidget()
+        controls = QVBoxLayout(held)
+        controls.setContentsMargins(0, 0, 0, 0)
         controls.setSpacing(4)
         controls.addLayout(self._sampling_row())
         controls.addLayout(self._step_row())
         controls.addStretch(1)
-        layout = QHBoxLayout(self.body)
+        self.parts = BesideOrUnder(self.candidates, held)
+        layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(16)
-        layout.addWidget(self.candidates, 1)
-        layout.addLayout(controls)
+        layout.addWidget(self.parts)
         session.sampling_changed.connect(self._on_sampling)
         session.playing_changed.connect(self._on_playing)
         self._take(session.sampling)
@@ -261,6 +300,7 @@ class NextTokenPanel(Panel):
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""
         self._size_boxes()
+        self.parts.arrange()
         self.candidates.updateGeometry()
         self.candidates.update()
 

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from views import keys
+from views import keys, theme
 from views.key_sheet import KeySheet
 
 
@@ -105,3 +105,17 @@ def test_the_sheet_lists_every_action(qtbot: QtBot) -> None:
     said = {label.text() for label in sheet.findChildren(QLabel)}
     for entry in keys.ACTIONS:
         assert {entry.text, keys.written(entry.keys)} <= said
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_the_list_of_keys_is_no_wider_than_the_window(qtbot: QtBot, projector: bool) -> None:
+    theme.apply("dark", projector)
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    sheet = KeySheet(window)
+    sheet.show()
+    assert sheet.width() <= 1280
+    assert sheet.height() <= 800
+    assert sheet.area.horizontalScrollBar().maximum() == 0
+    theme.apply("dark")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskNextToken
@@ -138,3 +139,15 @@ def test_it_fits_its_place_in_the_window(running: FakeSession, shown: Shown) -> 
     panel = shown(NextTokenPanel, running, 570, 180)
     assert (panel.width(), panel.height()) == (570, 180)
     assert len(panel.candidates.shown()) >= 5
+
+
+def test_the_controls_stand_beside_the_candidates_only_where_they_fit(running: FakeSession, shown: Shown) -> None:
+    panel = shown(NextTokenPanel, running, 640, 300)
+    assert panel.parts.beside
+    assert panel.minimumSizeHint().width() < 400
+    panel.resize(380, 420)
+    QApplication.processEvents()
+    assert not panel.parts.beside
+    assert panel.candidates.geometry().bottom() < panel.parts.second.geometry().top()
+    for widget in (*panel.boxes, panel.step_button, panel.run_button):
+        assert panel.rect().contains(widget.mapTo(panel, widget.rect().bottomRight()))
