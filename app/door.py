@@ -9,32 +9,72 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from app.questions import Question
+from model.config import ModelConfig
 from model.experiments import Experiment
 from model.progress import Progress
 from model.readings import ModelCard, Run, Sampling
 
 
+@dataclass(frozen=True)
+class Typed:
+    """How a prompt is meant: as token ids, or as text with or without the special tokens that belong around it."""
+
+    as_ids: bool = False
+    special: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine."""
+    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine.
+
+    ``shapes_only`` says that there are no weights, so that nothing can be run.
+    """
 
     card: ModelCard
     devices: tuple[str, ...]
     checkpoint: Any
+    shapes_only: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that a checkpoint leaves open: ``sentence`` asks it, ``assumed`` is taken without an answer."""
+
+    option: str
+    sentence: str
+    choices: tuple[int, ...]
+    assumed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined:
+    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V."""
+
+    name: str
+    path: str
+    family: str
+    config: ModelConfig
+    parameters: int
+    bytes_in: Mapping[str, int]
+    kv_bytes_in: Mapping[str, int]
+    holds_weights: bool
+    choices: tuple[Choice, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
     """A run and its tensors. ``run.length`` says how much of ``trace`` is in view.
 
-    ``cell`` is (layer, head, query, key): where it is worth looking first. ``pinned`` is the run it is compared with.
+    ``cell`` is (layer, head, query, key): where it is worth looking first. ``pinned`` is the run it is compared with,
+    ``typed`` how its prompt was meant, ``tiles`` what was refined of its pictures.
     """
 
     run: Run
@@ -42,13 +82,26 @@ class Held:
     trace: Any
     cell: tuple[int, int, int, int] = (0, 0, 0, 0)
     pinned: Held | None = None
+    typed: Typed = Typed()
+    tiles: Any = None
 
 
 class Engine(Protocol):
     """What the session asks of ``app.engine``. Each is a job: a generator that returns its result."""
 
-    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Progress, None, Opened]:
-        """Open a checkpoint; None is the bundled one."""
+    def open_model(
+        self,
+        path: str | None,
+        device: str,
+        dtype: str,
+        *,
+        options: Mapping[str, int] | None = None,
+        pulse: Callable[[Progress], None] | None = None,
+    ) -> Generator[Progress, None, Opened]:
+        """Open a checkpoint; None is the bundled one. ``pulse`` hears how far the weights are, and may stop it."""
+
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+        """Say what a checkpoint is and would cost, without loading it."""
 
     def run(
         self,
@@ -59,6 +112,7 @@ class Engine(Protocol):
         *,
         experiments: Sequence[Experiment] = (),
         decoded: Sequence[int] = (),
+        typed: Typed = Typed(),
     ) -> Generator[Progress, None, Held]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 

@@ -29,10 +29,12 @@ from app.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskMean,
     AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
     AskPlanes,
+    AskRefined,
     AskRouting,
     AskRow,
     AskRules,
@@ -44,10 +46,11 @@ from model.checkpoints import Checkpoint, available_devices, open_checkpoint, ou
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.costs import layer_parameters
-from model.errors import PromptError
-from model.experiments import Experiment, check_experiments, permuted
+from model.errors import ExperimentError, PromptError
+from model.experiments import AblateHeads, AblateMlp, Experiment, check_experiments, permuted
 from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
+from model.intervention import mean_heads, mean_mlp
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import read_cache, read_cell, read_planes, read_row
 from model.measure import measure
@@ -59,6 +62,7 @@ from model.readings import (
     DirectAttribution,
     Doubles,
     HeadDifference,
+    HeadPicture,
     Line,
     ModelCard,
     NextTokenDifference,
@@ -468,6 +472,20 @@ def _routing(held: Held, trace: Trace, asked: AskRouting) -> Steps[Routing | Non
     return read_routing(held.opened.checkpoint.model, trace, asked.layer)
 
 
+def _mean(held: Held, trace: Trace, asked: AskMean) -> Steps[Experiment]:
+    """The ablation to the mean over this run's rows in the unchanged model."""
+    yield from ()
+    model = held.opened.checkpoint.model
+    if trace.ids is None:
+        raise ExperimentError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
+    check_experiments(
+        [AblateMlp(asked.layer) if asked.heads is None else AblateHeads(asked.layer, asked.heads)], trace.config
+    )
+    if asked.heads is None:
+        return mean_mlp(model, trace.ids, asked.layer)
+    return mean_heads(model, trace.ids, asked.layer, asked.heads)
+
+
 def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
     yield from ()
     rope, width = trace.config.rope_of(asked.layer), trace.config.rotary_width(asked.layer)
@@ -513,8 +531,28 @@ class _Shown(dict[int, TokenText]):
         return _texts(self._checkpoint, [token])[0]
 
 
+def _head(held: Held, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
+    yield from ()
+    return read_head(
+        trace,
+        asked.layer,
+        asked.head,
+        asked.rows,
+        asked.columns,
+        asked.pixels,
+        reduction=asked.reduction,
+        cache=held.tiles,
+    )
+
+
+def _refined(held: Held, trace: Trace, asked: AskRefined) -> Steps[HeadPicture]:
+    a = asked.picture
+    return refine_steps(trace, a.layer, a.head, a.rows, a.columns, a.pixels, reduction=a.reduction, cache=held.tiles)
+
+
 ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
-    AskHead: _at_once(lambda trace, a: read_head(trace, a.layer, a.head, a.rows, a.columns, a.pixels)),
+    AskHead: _head,
+    AskRefined: _refined,
     AskRow: _at_once(lambda trace, a: read_row(trace, a.layer, a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
     AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
@@ -529,6 +567,7 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     ),
     AskAttribution: _attribution,
     AskRules: _rules,
+    AskMean: _mean,
     AskRouting: _routing,
     AskHeadDifference: _head_difference,
     AskNextTokenDifference: _next_token_difference,

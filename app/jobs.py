@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from model.errors import Cancelled, RopewalkError
-from model.progress import Progress
+from model.progress import Partial, Progress
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class Job:
     started: float = 0.0
     told: float = 0.0
     point: Progress | None = None
+    on_part: Callable[[Any], None] | None = None
 
     def progress(self) -> JobProgress:
         """Where the job stands."""
@@ -97,6 +98,7 @@ class Jobs(QObject):
     settled = Signal()
     _finished = Signal(object, object)
     _advanced = Signal(object)
+    _parted = Signal(object, object)
 
     TELL_EVERY = 0.033
 
@@ -116,6 +118,7 @@ class Jobs(QObject):
         self._patience.timeout.connect(self._on_patience)
         self._finished.connect(self._on_finished, Qt.ConnectionType.QueuedConnection)
         self._advanced.connect(self._on_advanced, Qt.ConnectionType.QueuedConnection)
+        self._parted.connect(self._on_parted, Qt.ConnectionType.QueuedConnection)
 
     # For the owner's thread ---------------------------------------------------------------------------------------
 
@@ -138,6 +141,7 @@ class Jobs(QObject):
         *,
         what: str = "",
         cancellable: bool = True,
+        on_part: Callable[[Any], None] | None = None,
     ) -> None:
         """Queue a job; an older one of the same slot is dropped.
 
@@ -153,11 +157,13 @@ class Jobs(QObject):
             What the progress says until the job says better.
         cancellable
             Whether the person is offered to cancel it.
+        on_part
+            Called on this object's thread with the reading of every :class:`~model.progress.Partial`.
         """
         if self._closing:
             return
         self._drop(slot)
-        job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, next(self._numbers))
+        job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, next(self._numbers), on_part=on_part)
         self._alive[slot] = job
         with self._condition:
             self._queue.append(job)
@@ -182,6 +188,22 @@ class Jobs(QObject):
         had = [self._drop(slot) for slot in list(self._alive)]
         if had:
             self._settle()
+
+    def pulse(self, point: Progress) -> None:
+        """Hear, on the compute thread, how far work is that cannot pause, and end it there when it was cancelled.
+
+        Raises
+        ------
+        Cancelled
+            When nobody waits for the result any more.
+        """
+        job = self._running
+        if job is None:
+            return
+        if job.cancelled or self._closing:
+            raise Cancelled
+        job.point = point
+        self._tell(job)
 
     def close(self) -> None:
         """Cancel everything and wait for the thread; nothing is delivered afterwards."""
@@ -236,6 +258,10 @@ class Jobs(QObject):
             self._shown = job
             self.progress_changed.emit(job.progress())
 
+    def _on_parted(self, job: Job, reading: Any) -> None:
+        if self._alive.get(job.slot) is job and job.on_part is not None:
+            job.on_part(reading)
+
     def _on_finished(self, job: Job, outcome: Any) -> None:
         if self._alive.get(job.slot) is not job:
             return
@@ -286,10 +312,16 @@ class Jobs(QObject):
             log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
             self._deliver(job, unexpected(job.what, error))
         else:
-            now = time.monotonic()
-            if now - job.started >= self.show_after and now - job.told >= self.TELL_EVERY:
-                job.told = now
-                self._advanced.emit(job)
+            if isinstance(job.point, Partial) and job.on_part is not None:
+                self._parted.emit(job, job.point.reading)
+            self._tell(job)
+
+    def _tell(self, job: Job) -> None:
+        """Let the owner's thread know how far a job is, now and then."""
+        now = time.monotonic()
+        if now - job.started >= self.show_after and now - job.told >= self.TELL_EVERY:
+            job.told = now
+            self._advanced.emit(job)
 
     def _deliver(self, job: Job, outcome: Any) -> None:
         self._forget(job)

@@ -6,20 +6,31 @@ A question is plain data, so equal questions have equal answers for the same run
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from model.readings import Sampling
 
 
 @dataclass(frozen=True)
 class AskHead:
-    """Scores and weights of a head → ``HeadPicture``. ``rows``, ``columns`` None: all; ``pixels`` bounds a side."""
+    """Scores and weights of a head, at once → ``HeadPicture``, sampled where it would take long.
+
+    ``rows``, ``columns`` None: all; ``pixels`` bounds a side; ``reduction`` is how a pixel stands for its cells.
+    """
 
     layer: int
     head: int
     rows: tuple[int, int] | None = None
     columns: tuple[int, int] | None = None
     pixels: int = 512
+    reduction: Literal["max", "mean"] = "max"
+
+
+@dataclass(frozen=True)
+class AskRefined:
+    """The picture that :class:`AskHead` gave sampled, in full → ``HeadPicture``, with a ``HeadPatch`` for each part."""
+
+    picture: AskHead
 
 
 @dataclass(frozen=True)
@@ -139,8 +150,17 @@ class AskNextTokenDifference:
     """How the distribution after the last row moved from the pinned run → ``NextTokenDifference | None``."""
 
 
+@dataclass(frozen=True)
+class AskMean:
+    """The experiment that sets heads of a layer, or (None) its MLP, to their mean over the run → ``Experiment``."""
+
+    layer: int
+    heads: tuple[int, ...] | None
+
+
 Question: TypeAlias = (
     AskHead
+    | AskRefined
     | AskAtlas
     | AskRow
     | AskCell
@@ -156,4 +176,5 @@ Question: TypeAlias = (
     | AskRouting
     | AskHeadDifference
     | AskNextTokenDifference
+    | AskMean
 )

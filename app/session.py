@@ -7,14 +7,15 @@ widgets, no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.door import Engine, Held, Opened, load_engine
+from app.door import Engine, Held, Opened, Outlined, Typed, load_engine
 from app.jobs import Failure, Jobs, Urgency
+from app.local_models import LocalModel, cache_folder, local_models_steps
 from app.questions import (
     AskArithmetic,
     AskAtlas,
@@ -25,10 +26,12 @@ from app.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskMean,
     AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
     AskPlanes,
+    AskRefined,
     AskRouting,
     AskRow,
     AskRules,
@@ -42,6 +45,9 @@ from model.readings import CachedCheck, ModelCard, Run, Sampling
 
 DEFAULT_PROMPT = " hark, who goes there? hark, who goes there?"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
+
+DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
+"""What is run on a model without a tokenizer until somebody types other ids."""
 
 CHECK_LIMIT = 1024
 """Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
@@ -62,7 +68,9 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskRules: Urgency.COARSE,
     AskHeadDifference: Urgency.COARSE,
     AskNextTokenDifference: Urgency.COARSE,
+    AskMean: Urgency.COARSE,
     AskCheck: Urgency.REFINEMENT,
+    AskRefined: Urgency.REFINEMENT,
     AskRouting: Urgency.REFINEMENT,
     AskAtlas: Urgency.THUMBNAILS,
     AskNeeds: Urgency.THUMBNAILS,
@@ -127,6 +135,7 @@ class Session(QObject):
         self._drawn: tuple[Sampling, ...] = ()
         self._sampling = self.settings.now.sampling
         self._prompt: str | None = None
+        self._typed = Typed()
         self._start_pending = False
         self._fallbacks: list[str] = []
         self._head_chosen = False
@@ -171,6 +180,15 @@ class Session(QObject):
         return self._prompt or ""
 
     @property
+    def typed(self) -> Typed:
+        """How the next prompt is meant: text with or without special tokens around it, or ids."""
+        return self._typed
+
+    def set_typed(self, typed: Typed) -> None:
+        """Say how prompts are meant from the next run on."""
+        self._typed = typed
+
+    @property
     def busy(self) -> bool:
         """Whether any answer is still to come."""
         return self._jobs.busy
@@ -194,7 +212,13 @@ class Session(QObject):
             path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
         )
 
-    def open(self, path: str | None, device: str | None = None, dtype: str | None = None) -> None:
+    def open(
+        self,
+        path: str | None,
+        device: str | None = None,
+        dtype: str | None = None,
+        options: Mapping[str, int] | None = None,
+    ) -> None:
         """Open a checkpoint (None: the bundled one) and run the prompt on it.
 
         Parameters
@@ -203,6 +227,8 @@ class Session(QObject):
             A file or folder.
         device, dtype
             None keeps what is in use.
+        options
+            Answers to what the checkpoint leaves open.
         """
         card = self.model
         self._open(
@@ -210,7 +236,34 @@ class Session(QObject):
             device or (card.device if card else self.settings.now.device),
             dtype or (card.dtype if card else self.settings.now.dtype),
             on_failed=self._on_open_failed,
+            options=options,
         )
+
+    def outline(
+        self,
+        path: str | None,
+        answer: Callable[[Outlined], None],
+        failed: Callable[[str], None],
+        options: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say what a checkpoint is and would cost, without loading it; a newer question replaces an older one."""
+        self._submit(
+            "outline",
+            Urgency.COARSE,
+            lambda engine: engine.outline(path, options or {}),
+            answer,
+            lambda failure: failed(failure.sentence),
+            what="Looking at the checkpoint",
+        )
+
+    def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
+        """List what the local Hugging Face cache holds; no network."""
+        self._jobs.submit("local models", Urgency.COARSE, local_models_steps(cache_folder()), answer, self._fail)
+
+    def forget_questions(self) -> None:
+        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
+        for slot in ("outline", "local models"):
+            self._jobs.cancel(slot)
 
     def start(self, prompt: str) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
@@ -220,7 +273,14 @@ class Session(QObject):
         self._fallbacks = []
         self._start(prompt)
 
-    def _open(self, path: str | None, device: str, dtype: str, on_failed: Callable[[Failure], None]) -> None:
+    def _open(
+        self,
+        path: str | None,
+        device: str,
+        dtype: str,
+        on_failed: Callable[[Failure], None],
+        options: Mapping[str, int] | None = None,
+    ) -> None:
         self._leave_play()
         self._start_pending = self._start_pending or self._jobs.has("run")
         for slot in ("run", "check"):
@@ -229,7 +289,7 @@ class Session(QObject):
         self._submit(
             "open",
             Urgency.PREFILL,
-            lambda engine: engine.open_model(path, device, dtype),
+            lambda engine: engine.open_model(path, device, dtype, options=options, pulse=self._jobs.pulse),
             lambda opened: self._on_opened(opened, path),
             on_failed,
             what=f"Opening {name}",
@@ -248,6 +308,13 @@ class Session(QObject):
             self._start(self._prompt)
 
     def _on_opened(self, opened: Opened, path: str | None) -> None:
+        if opened.shapes_only:
+            sentence = (
+                f"{opened.card.name} holds no weights, so nothing can be run on it; the Open dialog and "
+                "`ropewalk ledger` show its shapes and costs."
+            )
+            self._on_open_failed(Failure(sentence, ""))
+            return
         self._opened = opened
         self._set_experiments(())
         card = opened.card
@@ -256,7 +323,10 @@ class Session(QObject):
             self.settings.remember_checkpoint(path)
         self.model_changed.emit(card)
         if self._prompt is not None:
-            self._start(self._prompt)
+            wordless = not card.has_tokenizer and not any(c.isdigit() for c in self._prompt)
+            if self._held is not None:
+                self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
+            self._start(DEFAULT_IDS if wordless else self._prompt)
 
     def _start(self, prompt: str) -> None:
         self._prompt = prompt
@@ -274,11 +344,12 @@ class Session(QObject):
         run_id = self._runs
         now = self.selection.now
         head = (now.layer, now.head) if self._head_chosen else None
+        typed = self._typed
         experiments = tuple(one for one in self._experiments if not isinstance(one, PermuteTokens))
         self._submit(
             "run",
             Urgency.PREFILL,
-            lambda engine: engine.run(opened, prompt, run_id, head, experiments=experiments),
+            lambda engine: engine.run(opened, prompt, run_id, head, experiments=experiments, typed=typed),
             lambda held: self._on_run(held, experiments),
             self._on_run_failed,
             what="Running the prompt",
@@ -288,7 +359,8 @@ class Session(QObject):
         self._drawn = ()
         self._head_chosen = True
         self._fallbacks = []
-        self.settings.update(prompt=held.run.prompt)
+        if not held.typed.as_ids:
+            self.settings.update(prompt=held.run.prompt)
         self._set_check(None)
         layer, head, query, key = held.cell
         self._show(held, layer=layer, head=head, query=query, key=key)
@@ -326,12 +398,12 @@ class Session(QObject):
         self._runs += 1
         run, run_id = held.run, self._runs
         decoded = [token.id for token in run.tokens[run.prefill : run.length]]
-        drawn, now = self._drawn[: run.steps], self.selection.now
+        drawn, now, typed = self._drawn[: run.steps], self.selection.now, held.typed
         self._submit(
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(
-                opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded
+                opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded, typed=typed
             ),
             lambda after: self._on_experiment(after, wanted, drawn),
             self._fail,
@@ -534,7 +606,13 @@ class Session(QObject):
 
     # Questions ----------------------------------------------------------------------------------------------------
 
-    def ask(self, slot: str, question: Question, answer: Callable[[Any], None]) -> None:
+    def ask(
+        self,
+        slot: str,
+        question: Question,
+        answer: Callable[[Any], None],
+        part: Callable[[Any], None] | None = None,
+    ) -> None:
         """Ask about the run on screen.
 
         Parameters
@@ -545,6 +623,8 @@ class Session(QObject):
             One of ``app.questions``.
         answer
             Called on this thread, unless the run or the length in view has changed by then.
+        part
+            Called likewise with every part of a long answer that is ready before the rest.
         """
         held, pinned = self._held, self._pinned
         if held is None or self._closed:
@@ -553,6 +633,10 @@ class Session(QObject):
         def arrived(reading: Any) -> None:
             if self._held is held:
                 answer(reading)
+
+        def part_arrived(reading: Any) -> None:
+            if part is not None and self._held is held:
+                part(reading)
 
         def went_wrong(failure: Failure) -> None:
             if self._held is held:
@@ -565,7 +649,12 @@ class Session(QObject):
             arrived,
             went_wrong,
             what=f"Reading {slot.replace('_', ' ')}",
+            on_part=None if part is None else part_arrived,
         )
+
+    def forget(self, slot: str) -> None:
+        """Drop what was asked in a slot: nobody looks at that any more."""
+        self._jobs.cancel(f"ask:{slot}")
 
     def cancel(self) -> None:
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
@@ -620,13 +709,14 @@ class Session(QObject):
         on_failed: Callable[[Failure], None],
         *,
         what: str,
+        on_part: Callable[[Any], None] | None = None,
     ) -> None:
         load = self._engine
 
         def work() -> Generator[Progress, None, Any]:
             return (yield from call(load()))
 
-        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what)
+        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, on_part=on_part)
 
     def _show(self, held: Held, **selection: int) -> None:
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""

@@ -89,6 +89,13 @@ def in_cell(value: float) -> str:
     return wording.number(round(value, 2), 2) if math.isfinite(value) else wording.number(value)
 
 
+def reduction_note(reduction: Reduction, block: int) -> str:
+    """Say what a pixel stands for: ``max of 8 × 8``, or ``sampled: 1 cell of 8 × 8``; nothing where it is one cell."""
+    if reduction == "exact":
+        return ""
+    return f"{'sampled: 1 cell' if reduction == 'sampled' else reduction} of {block} × {block}"
+
+
 def _label_room() -> int:
     """Height that an axis label needs so that it does not touch the next one."""
     return theme.current().size("number") + 1
@@ -134,6 +141,8 @@ class Heatmap(QWidget):
         """Width kept for the row labels; None takes what they need."""
         self._values: Floats = np.zeros((0, 0), np.float32)
         self._visible: Bools = np.zeros((0, 0), np.bool_)
+        self._patched = False
+        """Whether the arrays are this map's own, so that a part may be written into them."""
         self._rows = (0, 0)
         self._columns = (0, 0)
         self._extent = QRectF()
@@ -177,16 +186,27 @@ class Heatmap(QWidget):
         whole
             Rows and columns of the whole matrix, when the rectangle is a part of it.
         """
-        self._values, self._visible = values, visible
+        self._values, self._visible, self._patched = values, visible, False
         self._rows, self._columns = rows, columns
         height, width = whole if whole is not None else (rows[1], columns[1])
         extent = QRectF(-0.5, -0.5, width, height)
         if extent != self._extent:
             self._extent = extent
             self._view = QRectF(extent)
-        block = max(self.block)
-        self.note = "" if reduction == "exact" else f"{reduction} of {block} × {block}"
+        self.note = reduction_note(reduction, max(self.block))
         self._forget()
+
+    def patch(self, top: int, left: int, values: Floats, visible: Bools) -> None:
+        """Put a finer part [h, w] into the picture, its first pixel at (``top``, ``left``); levels stay as they are."""
+        part = slice(top, top + values.shape[0]), slice(left, left + values.shape[1])
+        if self._values[part].shape != values.shape:
+            return  # of a picture that is no longer shown
+        if not self._patched:
+            self._values, self._visible, self._patched = self._values.copy(), self._visible.copy(), True
+        self._values[part], self._visible[part] = values, visible
+        if self._pixels is not None:
+            self._pixels[part] = self._colours(values, visible)
+        self.update()
 
     def set_labels(self, labels: tuple[str, ...]) -> None:
         """Set the token texts of both axes, one per row of the matrix."""
@@ -389,18 +409,22 @@ class Heatmap(QWidget):
     def _coloured(self) -> NDArray[np.uint8]:
         """[h, w, 4] RGBA of every cell, transparent where masked; kept until the data or the levels change."""
         if self._pixels is None:
-            now = theme.current()
-            table = now.diverging if self._levels.scale == "diverging" else now.sequential
-            pixels = np.ascontiguousarray(table[self._levels.indices(self._values)])
-            for where, colour in (
-                (np.isnan(self._values), now.undefined),
-                (np.isposinf(self._values), now.text),
-                (np.isneginf(self._values), now.window),
-            ):
-                pixels[where] = (colour.red(), colour.green(), colour.blue(), 255)
-            pixels[~self._visible] = 0
-            self._pixels = pixels
+            self._pixels = self._colours(self._values, self._visible)
         return self._pixels
+
+    def _colours(self, values: Floats, visible: Bools) -> NDArray[np.uint8]:
+        """[h, w, 4] RGBA of some values at the levels in use."""
+        now = theme.current()
+        table = now.diverging if self._levels.scale == "diverging" else now.sequential
+        pixels = np.ascontiguousarray(table[self._levels.indices(values)])
+        for where, colour in (
+            (np.isnan(values), now.undefined),
+            (np.isposinf(values), now.text),
+            (np.isneginf(values), now.window),
+        ):
+            pixels[where] = (colour.red(), colour.green(), colour.blue(), 255)
+        pixels[~visible] = 0
+        return pixels
 
     def _paint_title(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()

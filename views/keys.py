@@ -48,7 +48,7 @@ class Action:
 ACTIONS: Final = (
     Action("run", "Run the prompt", "Run", ("Ctrl+R",)),
     Action("focus_prompt", "Type a prompt", "Run", ("Ctrl+L",)),
-    Action("open", "Open a checkpoint file", "Run", ("Ctrl+O",)),
+    Action("open", "Open a checkpoint", "Run", ("Ctrl+O",)),
     Action("dismiss", "Leave the field, close the message", "Run", ("Esc",)),
     Action("step", "Step: decode or show the next token", "Steps", ("Right",)),
     Action("step_back", "Step back", "Steps", ("Left",)),

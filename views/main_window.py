@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QByteArray, QMimeData, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
 from views import keys, layouts, theme
 from views.key_sheet import KeySheet
+from views.open_dialog import OpenDialog
 from views.panel import Panel
 from views.panel_dock import PanelDock
 from views.prompt_bar import PromptBar
@@ -48,6 +49,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setDockNestingEnabled(True)
+        self.setAcceptDrops(True)
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, self.tabPosition(Qt.DockWidgetArea.TopDockWidgetArea))
         self.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
         self.docks = {entry.name: PanelDock(entry.kind(session), self) for entry in PANELS}
@@ -84,6 +86,7 @@ class MainWindow(QMainWindow):
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
+        self.bar.open_wanted.connect(self.choose_checkpoint)
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         for dock in self.docks.values():
             wanted = getattr(dock.panel, "panel_requested", None)
@@ -104,7 +107,7 @@ class MainWindow(QMainWindow):
         return moves | {
             "run": self.bar.start,
             "focus_prompt": self.focus_prompt,
-            "open": self.bar.choose_file,
+            "open": self.choose_checkpoint,
             "dismiss": self.dismiss,
             "step": session.step,
             "step_back": session.step_back,
@@ -152,6 +155,26 @@ class MainWindow(QMainWindow):
     def show_keys(self) -> None:
         """List the keys."""
         KeySheet(self).open()
+
+    def choose_checkpoint(self, path: str = "", at_once: bool = False) -> OpenDialog:
+        """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
+        dialog = OpenDialog(self.session, self)
+        dialog.open()
+        if path:
+            dialog.look_at(path, at_once)
+        return dialog
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Take a file or a folder of this machine."""
+        if _dropped(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open what was dropped."""
+        path = _dropped(event.mimeData())
+        if path:
+            event.acceptProposedAction()
+            self.choose_checkpoint(path, at_once=True)
 
     def toggle_theme(self) -> None:
         """Light becomes dark, and the other way."""
@@ -222,3 +245,9 @@ class MainWindow(QMainWindow):
             panel.close_down()
         self.session.close()
         super().closeEvent(event)
+
+
+def _dropped(data: QMimeData) -> str:
+    """The one local path that is being dropped; empty when it is something else."""
+    urls = data.urls()
+    return urls[0].toLocalFile() if len(urls) == 1 else ""

@@ -110,8 +110,17 @@ class Panel(QWidget):
         if self.on_screen:
             self._ask()
 
-    def ask(self, question: Question, answer: Callable[[Any], None], part: str = "") -> None:
-        """Ask a question of this panel's own; ``part`` names a second one beside the main picture."""
+    def ask(
+        self,
+        question: Question,
+        answer: Callable[[Any], None],
+        part: str = "",
+        ready: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Ask a question of this panel's own.
+
+        ``part`` names a second one beside the main picture; ``ready`` hears what is ready before a long answer is.
+        """
         slot = f"{self.name}.{part}" if part else self.name
         self._awaited.add(slot)
 
@@ -120,7 +129,16 @@ class Panel(QWidget):
             answer(reading)
             self.drawn.emit()
 
-        self.session.ask(slot, question, arrived)
+        if ready is None:
+            self.session.ask(slot, question, arrived)
+        else:
+            self.session.ask(slot, question, arrived, ready)
+
+    def forget(self, part: str) -> None:
+        """Wait no longer for what was asked as ``part``."""
+        slot = f"{self.name}.{part}"
+        self._awaited.discard(slot)
+        self.session.forget(slot)
 
     @property
     def settled(self) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QFontMetrics
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
+from app.door import Typed
 from model.readings import ModelCard, Run, Sampling
 from views import icons, keys, theme, wording
 from views.panel import plain_label
@@ -30,14 +31,16 @@ class PromptBar(QWidget):
 
     Signals
     -------
-    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted()
-        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls.
+    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted(), open_wanted()
+        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls, for
+        the Open dialog.
     """
 
     theme_wanted = Signal()
     projector_wanted = Signal()
     keys_wanted = Signal()
     sampling_wanted = Signal()
+    open_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,6 +56,9 @@ class PromptBar(QWidget):
         self.prompt.setToolTip(keys.tip("focus_prompt"))
         self.prompt.setMinimumWidth(120)
         self.prompt.setCursorPosition(0)
+        self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")
+        self.special = _toggle("", "")
+        self.special.setChecked(True)
         self.run = QPushButton("Run")
         self.run.setProperty("kind", "main")
         self.run.setToolTip(keys.tip("run"))
@@ -75,7 +81,8 @@ class PromptBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(theme.GRID, 0, 0, 0)
         layout.setSpacing(theme.GRID)
-        for widget in (self.brand, self.checkpoint, self.device, self.prompt, self.run, self.steps, self.sampling):
+        first = (self.brand, self.checkpoint, self.device, self.special, self.prompt, self.ids)
+        for widget in (*first, self.run, self.steps, self.sampling):
             layout.addWidget(widget, 1 if widget is self.prompt else 0)
         looks = QHBoxLayout()
         looks.setSpacing(0)
@@ -87,6 +94,7 @@ class PromptBar(QWidget):
     def _connect(self) -> None:
         self.prompt.returnPressed.connect(self.start)
         self.run.clicked.connect(self.start)
+        self.ids.toggled.connect(self._fit_prompt)
         self.sampling.clicked.connect(self.sampling_wanted)
         self.looks["theme"].clicked.connect(self.theme_wanted)
         self.looks["projector"].clicked.connect(self.projector_wanted)
@@ -100,30 +108,30 @@ class PromptBar(QWidget):
     # Intent -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Run what is typed."""
+        """Run what is typed, as text or as ids."""
+        self.session.set_typed(Typed(as_ids=self.ids.isChecked(), special=self.special.isChecked()))
         self.session.start(self.prompt.text())
 
-    def choose_file(self) -> None:
-        """Ask for a checkpoint file."""
-        self._choose(QFileDialog.FileMode.ExistingFile, "Open a checkpoint file")
-
-    def choose_folder(self) -> None:
-        """Ask for a checkpoint folder."""
-        self._choose(QFileDialog.FileMode.Directory, "Open a checkpoint folder")
-
-    def _choose(self, mode: QFileDialog.FileMode, title: str) -> None:
-        dialog = QFileDialog(self, title)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setFileMode(mode)
-        dialog.fileSelected.connect(self.session.open)
-        dialog.open()
+    def _fit_prompt(self) -> None:
+        """Say what is expected in the field, and offer special tokens only where they can be had."""
+        card = self.session.model
+        wordless = card is not None and not card.has_tokenizer
+        as_ids = wordless or self.ids.isChecked()
+        self.ids.setEnabled(not wordless)
+        self.ids.setVisible(not theme.current().projector)
+        self.prompt.setPlaceholderText("Type ids, such as 1, 2, 3" if as_ids else "Type a sentence and press Enter")
+        bos = "" if card is None else card.bos
+        self.special.setVisible(bool(bos) and not as_ids)
+        self.special.setText(theme.drawable(bos, "body"))
+        tip = f"Begin with {bos}, as the tokenizer of this model does"
+        self.special.setToolTip(wording.tooltip(tip))
+        self.special.setAccessibleName(tip)
 
     def _fill_checkpoints(self) -> None:
         menu = self.checkpoint.menu()
         menu.clear()
         menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
-        menu.addAction("Open a file …").triggered.connect(self.choose_file)
-        menu.addAction("Open a folder …").triggered.connect(self.choose_folder)
+        menu.addAction("Open …").triggered.connect(self.open_wanted)
         recent = self.session.settings.now.recent
         if recent:
             menu.addSeparator()
@@ -174,9 +182,11 @@ class PromptBar(QWidget):
             widget.setVisible(not now.projector)
         self.steps.theme_changed()
         self._name_checkpoint()
+        self._fit_prompt()
 
     def _on_model(self, card: ModelCard) -> None:
         self._name_checkpoint()
+        self._fit_prompt()
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
 
     def _name_checkpoint(self) -> None:
@@ -209,6 +219,17 @@ def sampling_text(sampling: Sampling) -> str:
     if sampling.top_p < 1:
         parts.append(f"top-p {sampling.top_p:g}")
     return " · ".join([*parts, f"seed {sampling.seed}"])
+
+
+def _toggle(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    button.setCheckable(True)
+    button.setProperty("toggle", "yes")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    return button
 
 
 def _menu_button(tip: str) -> QToolButton:

@@ -13,9 +13,9 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
-from app.questions import AskHead, AskRow, Question
+from app.questions import AskHead, AskRefined, AskRow, Question
 from app.selection import Hover, Selection
-from model.readings import Bools, Floats, HeadPicture, RowReading, Run
+from model.readings import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run
 from views import theme, wording
 from views.heatmap import Heatmap, Levels
 from views.panel import Panel
@@ -75,10 +75,14 @@ class ScoresPanel(Panel):
         self.maps = (self.raw, self.masked, self.weights)
         self.triptych = Triptych(self.maps)
         self.row = RowBars()
+        self.mean = self._toggle("mean", "Let a pixel show the mean of its cells; the largest when off")
+        self.mean.toggled.connect(self.refresh)
+        self.mean.hide()
         self.log_scale = self._toggle("log", "Spread the weights over powers of ten")
+        self.log_scale.toggled.connect(self._relevel)
         self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
+        self.skip_first.toggled.connect(self._relevel)
         self._picture: HeadPicture | None = None
-        self._detail: HeadPicture | None = None
         self._reading: RowReading | None = None
         self._labels: tuple[str, ...] = ()
         layout = QVBoxLayout(self.body)
@@ -101,7 +105,6 @@ class ScoresPanel(Panel):
         button.setCheckable(True)
         button.setProperty("toggle", "yes")
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        button.toggled.connect(self._relevel)
         self.head_row.addWidget(button)
         return button
 
@@ -109,20 +112,30 @@ class ScoresPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question:
         """Ask for the head, in no more pixels than can be told apart here."""
-        return AskHead(selection.layer, selection.head, pixels=self._pixels())
+        self.forget("refined")
+        self.forget("zoom")
+        return self._asking(selection.layer, selection.head)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the three pictures."""
         if not isinstance(answer, HeadPicture):
             return
-        self._picture, self._detail = answer, None
+        self._picture = answer
         self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
         name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
-        self.describe(f"{name} · {size} · kv head {answer.kv_head}")
+        reduced = answer.weights.reduction != "exact"
+        cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
+        self.describe(f"{name} · {size} · kv head {answer.kv_head}{cost}")
+        self.mean.setVisible(reduced)
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
         self._show_picture(answer)
         self._relevel()
+        view = self.weights.view
+        if reduced and view.width() < run.length:
+            self._look(view)
+        else:
+            self._refine(answer, self._asking(answer.layer, answer.head))
         self._share_height()
         self.triptych.arrange()
 
@@ -169,6 +182,34 @@ class ScoresPanel(Panel):
             self.refresh()
 
     # How it works -------------------------------------------------------------------------------------------------
+
+    def _asking(
+        self, layer: int, head: int, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None
+    ) -> AskHead:
+        return AskHead(layer, head, rows, columns, self._pixels(), "mean" if self.mean.isChecked() else "max")
+
+    def _refine(self, picture: HeadPicture, asked: AskHead) -> None:
+        """Ask for all of a picture that is only sampled; parts are shown as they come."""
+        if picture.weights.reduction != "sampled":
+            self.forget("refined")
+            return
+
+        def arrived(refined: HeadPicture) -> None:
+            if asked.rows is None:
+                self._picture = refined
+                self._relevel()
+            self._show_picture(refined)
+
+        for heatmap in self.maps:
+            heatmap.note += f", refining to {asked.reduction}"
+        self.ask(AskRefined(asked), arrived, "refined", self._show_part)
+
+    def _show_part(self, patch: HeadPatch) -> None:
+        """Draw a part that has been refined."""
+        raw = patch.scores if patch.raw is None else patch.raw
+        self.raw.patch(patch.top, patch.left, raw, np.ones(raw.shape, np.bool_))
+        self.masked.patch(patch.top, patch.left, patch.scores, patch.visible)
+        self.weights.patch(patch.top, patch.left, patch.weights, patch.visible)
 
     def _share_height(self) -> None:
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
@@ -242,13 +283,21 @@ class ScoresPanel(Panel):
         picture, run = self._picture, self.session.run
         if picture is None or run is None or picture.weights.reduction == "exact":
             return
+        self.forget("refined")
         if view.width() >= run.length:
+            self.forget("zoom")
             self._show_picture(picture)
+            self._refine(picture, self._asking(picture.layer, picture.head))
             return
         rows = max(math.floor(view.top() + 0.5), 0), min(math.ceil(view.bottom() + 0.5), run.length)
         columns = max(math.floor(view.left() + 0.5), 0), min(math.ceil(view.right() + 0.5), run.length)
-        question = AskHead(picture.layer, picture.head, rows, columns, self._pixels())
-        self.ask(question, self._show_picture, "zoom")
+        question = self._asking(picture.layer, picture.head, rows, columns)
+
+        def arrived(detail: HeadPicture) -> None:
+            self._show_picture(detail)
+            self._refine(detail, question)
+
+        self.ask(question, arrived, "zoom")
 
     def _readout(self, query: int, key: int) -> str:
         """The cell under the pointer in words, where the picture holds that very cell."""

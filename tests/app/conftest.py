@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.door import Held, Opened
+from app.door import Held, Opened, Outlined, Typed
 from app.jobs import Jobs
 from app.questions import AskCheck, Question
 from app.session import Session
 from app.settings import SettingsStore
 from model.config import ModelConfig
-from model.errors import DeviceError, PromptError
+from model.errors import CheckpointError, DeviceError, PromptError
 from model.experiments import Experiment, check_experiments
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling, TokenText
@@ -57,14 +57,32 @@ class FakeEngine:
     devices: tuple[str, ...] = ("cpu",)
     check_fails: bool = False
 
-    def open_model(self, path: str | None, device: str, dtype: str) -> Generator[Progress, None, Opened]:
-        self.calls.append(f"open {path} {device} {dtype}")
+    def open_model(
+        self,
+        path: str | None,
+        device: str,
+        dtype: str,
+        *,
+        options: Mapping[str, int] | None = None,
+        pulse: Callable[[Progress], None] | None = None,
+    ) -> Generator[Progress, None, Opened]:
+        answered = f" {dict(options)}" if options else ""
+        self.calls.append(f"open {path} {device} {dtype}{answered}")
         yield Progress(0, 1, "Reading weights")
         self.gate.pass_through()
         if device not in self.devices:
             raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
+        if pulse is not None:
+            pulse(Progress(1, 2, "Reading weights"))
         card = ModelCard(path or "bundled", path or "", CONFIG, 1000, 4000, device, dtype)
-        return Opened(card, self.devices, "weights")
+        return Opened(card, self.devices, "weights", shapes_only=path == "shapes")
+
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+        yield Progress(0, 1, "Looking")
+        if path == "broken":
+            raise CheckpointError("broken is not a checkpoint.")
+        sizes = {"float32": 4000, "bfloat16": 2000, "float16": 2000}
+        return Outlined(path or "bundled", path or "", "tiny", CONFIG, 1000, sizes, sizes, True)
 
     def run(
         self,
@@ -75,9 +93,11 @@ class FakeEngine:
         *,
         experiments: Sequence[Experiment] = (),
         decoded: Sequence[int] = (),
+        typed: Typed = Typed(),  # noqa: B008 - frozen
     ) -> Generator[Progress, None, Held]:
         changed = "".join(f" [{experiment.label}]" for experiment in experiments)
-        self.calls.append(f"run {prompt} {run_id} {head}{changed}")
+        meant = "" if typed == Typed() else f" {typed}"
+        self.calls.append(f"run {prompt} {run_id} {head}{changed}{meant}")
         check_experiments(experiments, CONFIG)
         try:
             for layer in range(CONFIG.layers):
@@ -99,7 +119,7 @@ class FakeEngine:
         n = len(tokens)
         run = Run(run_id, opened.card, specs, prompt, tokens, n, len(prompt), n, 0)
         layer, at = head or (1, 3)
-        return Held(run, opened, list(letters), (layer, at, n - 1, max(n - 2, 0)))
+        return Held(run, opened, list(letters), (layer, at, n - 1, max(n - 2, 0)), typed=typed)
 
     def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")

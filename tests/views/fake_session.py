@@ -7,7 +7,7 @@ with numbers. Answers arrive through the event loop, and a newer question of a s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.door import Outlined, Typed
 from app.jobs import JobProgress
+from app.local_models import LocalModel
 from app.questions import (
     AskAtlas,
     AskCache,
@@ -32,6 +34,7 @@ from app.questions import (
 from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore
 from model.config import ModelConfig
+from model.experiments import Experiment
 from model.ledger import ShapeLedger, build_ledger
 from model.readings import (
     CachedCheck,
@@ -72,7 +75,14 @@ def words(count: int) -> tuple[TokenText, ...]:
     return tuple(tokens[:count])
 
 
-def card(config: ModelConfig = CONFIG, device: str = "cpu", dtype: str = "float32") -> ModelCard:
+def card(
+    config: ModelConfig = CONFIG,
+    device: str = "cpu",
+    dtype: str = "float32",
+    *,
+    has_tokenizer: bool = True,
+    bos: str = "",
+) -> ModelCard:
     """What is open."""
     return ModelCard(
         name="Bundled (4 layers)",
@@ -83,6 +93,8 @@ def card(config: ModelConfig = CONFIG, device: str = "cpu", dtype: str = "float3
         device=device,
         dtype=dtype,
         family="bundled",
+        has_tokenizer=has_tokenizer,
+        bos=bos,
     )
 
 
@@ -130,6 +142,8 @@ class FakeSession(QObject):
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
     check_changed = Signal(object)
+    experiments_changed = Signal(object)
+    pinned_changed = Signal(object)
     settled = Signal()
 
     def __init__(
@@ -146,6 +160,8 @@ class FakeSession(QObject):
         self.sampling = Sampling()
         self.playing = False
         self.check: CachedCheck | None = None
+        self.experiments: tuple[Experiment, ...] = ()
+        self.pinned: Run | None = None
         self.prompt = ""
         self.calls: list[tuple[Any, ...]] = []
         """Verbs that were used."""
@@ -154,6 +170,12 @@ class FakeSession(QObject):
         self.closed = False
         self._pending: dict[str, tuple[Question, Callable[[Any], None], Run]] = {}
         self._runs = 0
+        self.typed = Typed()
+        self.outlines: dict[str | None, Outlined] = {}
+        """What :meth:`outline` says of a path; of others that there is nothing."""
+        self.local: tuple[LocalModel, ...] = ()
+        self.opens_at_once = True
+        """Whether :meth:`open` is done when it returns."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -172,9 +194,17 @@ class FakeSession(QObject):
         self.prompt = prompt or "the cat sat on the mat."
         self.open(path)
 
-    def open(self, path: str | None, device: str | None = None, dtype: str | None = None) -> None:
+    def open(
+        self,
+        path: str | None,
+        device: str | None = None,
+        dtype: str | None = None,
+        options: Mapping[str, int] | None = None,
+    ) -> None:
         """Pretend to open a checkpoint."""
-        self.calls.append(("open", path, device, dtype))
+        self.calls.append(("open", path, device, dtype, *([dict(options)] if options else [])))
+        if not self.opens_at_once:
+            return
         before = self.model
         self.model = card(
             self.config,
@@ -213,6 +243,34 @@ class FakeSession(QObject):
         self._show(run, layer=1, head=4, query=prefill - 2, key=max(prefill - 8, 0))
         self.check = CachedCheck(prefill, 3e-6, 1e-4)
         self.check_changed.emit(self.check)
+
+    def outline(
+        self,
+        path: str | None,
+        answer: Callable[[Outlined], None],
+        failed: Callable[[str], None],
+        options: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say at once what a path is."""
+        if path in self.outlines:
+            answer(self.outlines[path])
+        else:
+            failed(f"There is nothing at {path}; check the path.")
+
+    def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
+        """Say at once what the cache holds."""
+        answer(self.local)
+
+    def forget_questions(self) -> None:
+        """Nothing is pending: answers come at once."""
+
+    def set_typed(self, typed: Typed) -> None:
+        """Take how a prompt is meant."""
+        self.typed = typed
+
+    def forget(self, slot: str) -> None:
+        """Drop a question."""
+        self._pending.pop(slot, None)
 
     def step(self) -> None:
         """Go one row on."""
@@ -265,6 +323,29 @@ class FakeSession(QObject):
         self.sampling = sampling
         self.sampling_changed.emit(sampling)
 
+    def set_experiments(self, experiments: Sequence[Experiment]) -> None:
+        """Take experiments, without any effect on the numbers."""
+        self.calls.append(("set_experiments", tuple(experiments)))
+        if self.run is not None:
+            self._runs += 1
+            self._show(replace(self.run, run_id=self._runs))
+            self.experiments = tuple(experiments)
+            self.experiments_changed.emit(self.experiments)
+
+    def pin(self) -> None:
+        """Keep the run as A."""
+        self.pinned = self.run
+        self.pinned_changed.emit(self.pinned)
+
+    def unpin(self) -> None:
+        """Compare no longer."""
+        self.pinned = None
+        self.pinned_changed.emit(None)
+
+    def branch(self, row: int, token: int) -> None:
+        """Remember that a branch was wanted."""
+        self.calls.append(("branch", row, token))
+
     def cancel(self) -> None:
         """Pretend to cancel."""
         self.calls.append(("cancel",))
@@ -279,7 +360,13 @@ class FakeSession(QObject):
         """Pretend that a job goes on."""
         self.progress_changed.emit(JobProgress(what, done, total, True))
 
-    def ask(self, slot: str, question: Question, answer: Callable[[Any], None]) -> None:
+    def ask(
+        self,
+        slot: str,
+        question: Question,
+        answer: Callable[[Any], None],
+        part: Callable[[Any], None] | None = None,
+    ) -> None:
         """Answer through the event loop; the newest question of a slot wins."""
         if self.run is None or self.closed:
             return
@@ -352,7 +439,7 @@ class FakeSession(QObject):
             AskLedger: self.ledger,
             AskCheck: lambda _: self.check,
         }
-        return table[type(question)](question)
+        return table[type(question)](question) if type(question) in table else None
 
     @property
     def shown(self) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.questions import AskHead, AskRow
+from app.questions import AskHead, AskRefined, AskRow
 from app.selection import Hover
+from model.readings import HeadPatch
 from tests.views.fake_session import FakeSession
 from views import theme
 from views.scores import ScoresPanel
@@ -171,3 +173,69 @@ def test_a_hidden_panel_asks_nothing_until_it_is_shown(qtbot: QtBot, panel: Scor
     panel.show()
     qtbot.waitUntil(lambda: panel.settled)
     assert panel.subtitle.text().startswith("L3H4")
+
+
+def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
+    running: FakeSession, shown: Show, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = running.shown.length
+    whole = running.head(AskHead(1, 4))
+    coarse = replace(
+        whole,
+        scores=replace(whole.scores, values=np.zeros_like(whole.scores.values), reduction="sampled"),
+        weights=replace(whole.weights, values=np.zeros_like(whole.weights.values), reduction="sampled"),
+    )
+    monkeypatch.setattr(running, "head", lambda asked: coarse)
+    refined: list[tuple[Any, ...]] = []
+    ask = running.ask
+
+    def hear(slot: str, question: Any, answer: Any, part: Any = None) -> None:
+        if isinstance(question, AskRefined):
+            refined.append((question, answer, part))
+        else:
+            ask(slot, question, answer)
+
+    monkeypatch.setattr(running, "ask", hear)
+    panel = ScoresPanel(running)  # type: ignore[arg-type]
+    qtbot.addWidget(panel)
+    panel.resize(900, 500)
+    panel.show()
+    qtbot.waitUntil(lambda: bool(refined))
+    question, answer, part = refined[0]
+    assert question.picture.reduction == "max"
+    assert panel.weights.note == "sampled: 1 cell of 1 × 1, refining to max"
+    assert panel.weights.value(5, 2) == 0
+    panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
+    patch = HeadPatch(
+        3,
+        0,
+        whole.scores.values[3:7, :4],
+        whole.weights.values[3:7, :4],
+        whole.weights.visible[3:7, :4],
+        None if whole.scores.raw is None else whole.scores.raw[3:7, :4],
+    )
+    part(patch)
+    assert panel.weights.value(5, 2) == whole.weights.values[5, 2]
+    assert panel.weights.value(9, 2) == 0
+    share = panel.weights.levels.indices(whole.weights.values[5:6, 2:3])[0, 0]
+    assert panel.weights.cell_color(5, 2) == QColor(*(int(c) for c in theme.current().sequential[share][:3]))
+    assert coarse.weights.values[5, 2] == 0
+    answer(whole)
+    assert panel.weights.value(length - 1, 0) == whole.weights.values[-1, 0]
+    assert panel.weights.note == ""
+
+
+def test_mean_or_max_is_offered_where_a_pixel_covers_cells(qtbot: QtBot, session: FakeSession, shown: Show) -> None:
+    many = FakeSession(session.settings.path, rows=700)
+    many.begin()
+    many.start("x" * 700, 700)
+    panel = shown(ScoresPanel, many, 900, 500)
+    assert panel.mean.isVisible() is (panel.weights.note != "")
+    asked = [question for slot, question in many.asked if isinstance(question, AskHead)]
+    assert asked[-1].reduction == "max"
+    if panel.mean.isVisible():
+        QTest.mouseClick(panel.mean, Qt.MouseButton.LeftButton)
+        asked = [question for slot, question in many.asked if isinstance(question, AskHead)]
+        assert asked[-1].reduction == "mean"
+        assert "all cells would be" in panel.subtitle.text()
+    many.close()

@@ -1,0 +1,63 @@
+"""Opening with progress and cancel, outlines, ids, and what stays when an opening fails."""
+
+from __future__ import annotations
+
+from pytestqt.qtbot import QtBot
+
+from app.door import Outlined, Typed
+from app.session import Session
+from tests.app.conftest import FakeEngine
+
+
+def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, session: Session) -> None:
+    told: list[Outlined] = []
+    refused: list[str] = []
+    with qtbot.waitSignal(session.settled):
+        session.outline("some", told.append, refused.append)
+    with qtbot.waitSignal(session.settled):
+        session.outline("broken", told.append, refused.append)
+    assert [one.name for one in told] == ["some"]
+    assert refused == ["broken is not a checkpoint."]
+
+
+def test_options_reach_the_engine(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+    with qtbot.waitSignal(session.model_changed):
+        session.open("mini", options={"heads": 4})
+    assert "open mini cpu float32 {'heads': 4}" in engine.calls
+
+
+def test_an_opening_that_cannot_pause_ends_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+    with qtbot.waitSignal(session.run_changed):
+        session.begin(None, "abc")
+    before = session.model
+    engine.gate.shut()
+    session.open("other")
+    assert engine.gate.reached.wait(10)
+    session.cancel()
+    engine.gate.open.set()
+    with qtbot.waitSignal(session.run_changed):
+        session.start("abcd")
+    assert session.model is before
+
+
+def test_shapes_alone_leave_open_what_was_open(qtbot: QtBot, session: Session) -> None:
+    with qtbot.waitSignal(session.run_changed):
+        session.begin(None, "abc")
+    before = session.model
+    with qtbot.waitSignal(session.failed) as failed:
+        session.open("shapes")
+    assert failed.args is not None
+    assert "holds no weights" in failed.args[0]
+    assert session.model is before
+
+
+def test_ids_reach_the_engine_and_are_not_remembered_as_text(
+    qtbot: QtBot, session: Session, engine: FakeEngine
+) -> None:
+    with qtbot.waitSignal(session.run_changed):
+        session.begin(None, "abc")
+    session.set_typed(Typed(as_ids=True))
+    with qtbot.waitSignal(session.run_changed):
+        session.start("1 2 3")
+    assert any("as_ids=True" in call for call in engine.calls)
+    assert session.settings.now.prompt == "abc"

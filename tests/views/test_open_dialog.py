@@ -1,0 +1,185 @@
+"""The Open dialog: what is listed, what is stated before loading, questions, progress, cancel, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QLabel
+from pytestqt.qtbot import QtBot
+
+from app.door import Choice, Outlined, Typed
+from app.local_models import LocalModel
+from tests.views.fake_session import FakeSession, card
+from views.main_window import MainWindow
+from views.open_dialog import OpenDialog
+from views.prompt_bar import PromptBar
+
+LEFT = Qt.MouseButton.LeftButton
+CHOICE = Choice("heads", "How many query heads does it have?", (4, 8, 16), 8)
+
+
+def outlined(session: FakeSession, path: str, **changes: Any) -> Outlined:
+    sizes = {"float32": 540_000_000, "bfloat16": 270_000_000, "float16": 270_000_000}
+    kv = {"float32": 92_160_000, "bfloat16": 46_080_000, "float16": 46_080_000}
+    values: dict[str, Any] = {"holds_weights": True} | changes
+    return Outlined("smol", path, "llama", session.config, 135_000_000, sizes, kv, **values)
+
+
+@pytest.fixture
+def dialog(qtbot: QtBot, running: FakeSession) -> OpenDialog:
+    running.outlines = {None: outlined(running, ""), "/models/smol": outlined(running, "/models/smol")}
+    running.outlines["/models/mini.pth"] = outlined(running, "/models/mini.pth", choices=(CHOICE,))
+    running.outlines["/models/shapes"] = outlined(running, "/models/shapes", holds_weights=False)
+    running.settings.remember_checkpoint("/models/smol")
+    running.local = (LocalModel("org/tiny", "/cache/tiny", 5_000_000),)
+    running.opens_at_once = False
+    made = OpenDialog(running)  # type: ignore[arg-type]
+    made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def said(dialog: OpenDialog) -> str:
+    QApplication.processEvents()
+    return "\n".join(label.text() for label in dialog.findChildren(QLabel) if label.isVisible())
+
+
+def click_on(dialog: OpenDialog, text: str) -> None:
+    item = dialog.known.findItems(text, Qt.MatchFlag.MatchStartsWith)[0]
+    box = dialog.known.visualItemRect(item)
+    QTest.mouseClick(dialog.known.viewport(), LEFT, pos=box.center())
+
+
+def test_it_lists_recent_ones_and_the_local_cache(dialog: OpenDialog) -> None:
+    listed = [dialog.known.item(i).text() for i in range(dialog.known.count())]
+    assert listed[0] == "Bundled model"
+    assert any(text.startswith("smol ") for text in listed)
+    assert "org/tiny   5.00 MB" in listed
+
+
+def test_a_click_states_the_costs_and_open_opens(dialog: OpenDialog, running: FakeSession) -> None:
+    click_on(dialog, "smol")
+    assert "135 M parameters" in said(dialog)
+    assert "540 MB" in said(dialog)
+    assert "270 MB" in said(dialog)
+    assert "92.2 MB" in said(dialog)
+    dialog.dtype.setCurrentText("bfloat16")
+    QTest.mouseClick(dialog.open_button, LEFT)
+    assert running.calls[-1] == ("open", "/models/smol", None, "bfloat16")
+    running.report("Loading layer 3", 3, 30)
+    assert (dialog.bar.value(), dialog.bar.maximum()) == (3, 30)
+    assert "Loading layer 3" in dialog.notice.text()
+    running.model_changed.emit(running.model)
+    assert not dialog.isVisible()
+
+
+def test_cancel_while_opening_cancels_and_stays(dialog: OpenDialog, running: FakeSession) -> None:
+    click_on(dialog, "smol")
+    QTest.mouseClick(dialog.open_button, LEFT)
+    QTest.mouseClick(dialog.cancel, LEFT)
+    assert running.calls[-1] == ("cancel",)
+    assert dialog.isVisible()
+    assert "stays open" in dialog.notice.text()
+    QTest.mouseClick(dialog.cancel, LEFT)
+    assert not dialog.isVisible()
+
+
+def test_a_failure_is_one_sentence_and_the_dialog_stays(dialog: OpenDialog, running: FakeSession) -> None:
+    click_on(dialog, "smol")
+    QTest.mouseClick(dialog.open_button, LEFT)
+    running.failed.emit("model.safetensors ends early.", "")
+    assert dialog.notice.text() == "model.safetensors ends early."
+    assert dialog.isVisible()
+    assert dialog.open_button.isEnabled()
+
+
+def test_a_path_that_is_not_there_says_so(dialog: OpenDialog) -> None:
+    QTest.keyClicks(dialog.path, "/nowhere")
+    assert dialog.notice.text() == "There is nothing at /nowhere; check the path."
+    assert not dialog.open_button.isEnabled()
+
+
+def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: FakeSession) -> None:
+    dialog.path.setText("/models/mini.pth")
+    assert CHOICE.sentence in said(dialog)
+    box = next(box for box in dialog.findChildren(QComboBox) if box.accessibleName() == "heads")
+    assert box.currentText() == "8"
+    box.setCurrentText("4")
+    QTest.mouseClick(dialog.open_button, LEFT)
+    assert running.calls[-1][-1] == {"heads": 4}
+
+
+def test_shapes_alone_state_costs_but_do_not_open(dialog: OpenDialog) -> None:
+    dialog.path.setText("/models/shapes")
+    assert "540 MB" in said(dialog)
+    assert "only shapes" in dialog.notice.text()
+    assert not dialog.open_button.isEnabled()
+
+
+def drop(window: MainWindow, path: str) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(path)])
+    actions, buttons, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    entered = QDragEnterEvent(QPoint(200, 200), actions, data, buttons, none)
+    QApplication.sendEvent(window, entered)
+    assert entered.isAccepted()
+    QApplication.sendEvent(window, QDropEvent(QPointF(200, 200), actions, data, buttons, none))
+
+
+@pytest.mark.parametrize(("path", "asks"), [("/models/smol", False), ("/models/mini.pth", True)])
+def test_a_dropped_path_opens_unless_it_leaves_something_open(
+    qtbot: QtBot, running: FakeSession, path: str, asks: bool
+) -> None:
+    running.outlines = {
+        None: outlined(running, ""),
+        "/models/smol": outlined(running, "/models/smol"),
+        "/models/mini.pth": outlined(running, "/models/mini.pth", choices=(CHOICE,)),
+    }
+    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    drop(window, path)
+    asked = [dialog for dialog in window.findChildren(OpenDialog) if dialog.isVisible()]
+    assert bool(asked) is asks
+    assert (("open", path, None, "float32") in running.calls) is not asks
+    for dialog in asked:
+        dialog.reject()
+
+
+def test_ids_and_special_tokens_are_chosen_in_the_bar(
+    qtbot: QtBot, running: FakeSession, shown: Callable[..., Any]
+) -> None:
+    bar = PromptBar(running)  # type: ignore[arg-type]
+    qtbot.addWidget(bar)
+    bar.resize(1280, 40)
+    bar.show()
+    assert not bar.special.isVisible()
+    running.model = card(running.config, bos="<s>")
+    running.model_changed.emit(running.model)
+    assert bar.special.isVisible()
+    assert bar.special.text() == "<s>"
+    QTest.mouseClick(bar.special, LEFT)
+    QTest.mouseClick(bar.run, LEFT)
+    assert running.typed == Typed(as_ids=False, special=False)
+    QTest.mouseClick(bar.ids, LEFT)
+    bar.prompt.setText("1, 2, 3")
+    QTest.keyClick(bar.prompt, Qt.Key.Key_Return)
+    assert running.typed == Typed(as_ids=True, special=False)
+    assert running.calls[-1] == ("start", "1, 2, 3")
+    assert not bar.special.isVisible()
+
+
+def test_a_model_without_a_tokenizer_takes_ids(qtbot: QtBot, running: FakeSession) -> None:
+    bar = PromptBar(running)  # type: ignore[arg-type]
+    qtbot.addWidget(bar)
+    running.model = card(running.config, has_tokenizer=False)
+    running.model_changed.emit(running.model)
+    assert "ids" in bar.prompt.placeholderText()
+    assert not bar.ids.isEnabled()
