@@ -59,6 +59,8 @@ class ModelCard:
     dtype: str
     family: str = "ropewalk"
     has_tokenizer: bool = True
+    bos: str = ""
+    """What the tokenizer puts before a text, as a person reads it; empty where it puts nothing there."""
 
 
 @dataclass(frozen=True, eq=False)
