@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
 
 from app.questions import AskCache, Question
 from app.selection import Hover, Selection
+from model.experiments import NoCausalMask
 from model.readings import Bools, CacheReading, Floats, Run
 from views import ink, theme, wording
 from views.panel import Panel
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Side = Literal["K", "V"]
 SIDES: tuple[Side, ...] = ("K", "V")
+UNCACHED = (
+    "Nothing can be cached: without the causal mask every earlier row changes with each new token, "
+    "so every step runs the whole text again."
+)
 SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
@@ -419,6 +424,10 @@ class CachePanel(Panel):
         """Draw the slabs and the bytes."""
         reading: CacheReading = answer
         config = run.config
+        if any(NoCausalMask().label in spec.experiments for spec in run.specs):
+            self.describe("")
+            self.explain(UNCACHED)
+            return
         self.slabs.show_cache(reading)
         self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
         each = "" if reading.stride == 1 else f" · every {reading.stride}th column"

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from views.cache import CachePanel
+from views.compare import ComparePanel
+from views.experiments import ExperimentsPanel
 from views.heads import HeadsPanel
 from views.ledger import LedgerPanel
+from views.needs import NeedsPanel
 from views.next_token import NextTokenPanel
 from views.panel import Panel
 from views.rope import RopePanel
@@ -42,6 +45,9 @@ PANELS: Final = (
     Entry(CachePanel, "right"),
     Entry(NextTokenPanel, "right"),
     Entry(WhyPanel, "bottom", projected=True),
+    Entry(ExperimentsPanel, "left", behind="ledger"),
+    Entry(ComparePanel, "centre", behind="scores"),
+    Entry(NeedsPanel, "centre", behind="scores"),
 )
 
 

@@ -30,6 +30,7 @@ from app.selection import Hover, Selection
 from model.readings import Doubles, PlaneReading, Run
 from views import ink, theme, wording
 from views.panel import Panel, plain_label
+from views.signed import signed_colour
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -475,13 +476,6 @@ class SharesView(QWidget):
         elif curve.left() <= x <= curve.right() and len(self.positions):
             share = (x - curve.left() - 2) / max(curve.width() - 6, 1)
             self.position_chosen.emit(float(round(share * self.positions[-1])))
-
-
-def signed_colour(value: float) -> QColor:
-    """Return the colour of a positive or a negative share: an end of the diverging table."""
-    table = theme.current().diverging
-    red, green, blue = (int(part) for part in table[255 if value >= 0 else 1][:3])
-    return QColor(red, green, blue)
 
 
 class RopePanel(Panel):

@@ -11,12 +11,16 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.questions import AskCell, AskPlanes
+from app.questions import AskCell, AskNextToken, AskPlanes, AskRow
 from app.session import Session
 from app.settings import SettingsStore
-from model.readings import CellReading, PlaneReading, Run
+from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
+from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Run, Sampling
 from views import snapshot
+from views.compare import ComparePanel
+from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
+from views.needs import NeedsPanel
 from views.why import WhyPanel
 
 PROMPT = " hark, who goes there? hark, who goes there?"
@@ -154,3 +158,162 @@ def test_a_line_lights_where_its_number_lives(window: MainWindow) -> None:
     assert line.vector is not None
     assert np.allclose(first, line.vector[:8], atol=5e-3)
     click(window, panel.fold_levels)
+
+
+# Experiments ------------------------------------------------------------------------------------------------------
+
+
+def row_of(window: MainWindow) -> RowReading:
+    now = window.session.selection.now
+    return cast("RowReading", answer(window, AskRow(now.layer, now.head, now.query)))
+
+
+def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window: MainWindow) -> None:
+    before, entropy = cell_of(window), row_of(window).entropy
+    panel: ExperimentsPanel = front(window, "experiments")
+    click(window, panel.buttons["no_scale"])
+    after = cell_of(window)
+    if run_of(window).specs[0].scale == 1.0:
+        assert window.session.experiments == (NoScale(),)
+    assert after.scale == 1.0
+    assert row_of(window).entropy < entropy
+    assert f"(unchanged model {entropy:.3f})" in panel.effect.text()
+    assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
+    click(window, panel.active_chips[0])
+    assert window.session.experiments == ()
+    assert cell_of(window).score == pytest.approx(before.score, abs=1e-6)
+    click(window, panel.undo_button)
+    assert window.session.experiments == (NoScale(),)
+    click(window, panel.clear_button)
+    assert panel.active_chips == ()
+
+
+def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: MainWindow) -> None:
+    scaled = cell_of(window).scaled
+    panel: ExperimentsPanel = front(window, "experiments")
+    panel.factor.setValue(3.0)
+    click(window, panel.buttons["factor"])
+    if window.session.selection.now.layer:
+        first = window.panels["why"]
+        assert first.settled
+    panel.factor.setValue(2.0)
+    click(window, panel.buttons["factor"])
+    click(window, panel.buttons["zero"])
+    assert len(window.session.experiments) == 2
+    assert window.session.experiments[1] == AblateHeads(2, (1,))
+    now = window.session.selection.now
+    window.session.selection.update(layer=0)
+    snapshot.wait_until_drawn(window)
+    doubled = cell_of(window).scaled
+    click(window, panel.clear_button)
+    assert doubled == pytest.approx(2 * cell_of(window).scaled, rel=1e-5)
+    window.session.selection.update(layer=now.layer)
+    snapshot.wait_until_drawn(window)
+    assert cell_of(window).scaled == pytest.approx(scaled, abs=1e-6)
+
+
+def test_a_head_to_its_mean_and_another_base_are_one_click(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    click(window, panel.buttons["mean"])
+    (made,) = window.session.experiments
+    assert isinstance(made, AblateHeads)
+    assert (made.layer, made.heads, len(made.means[0])) == (2, (1,), 16)
+    panel.base.setValue(500.0)
+    click(window, panel.buttons["base"])
+    assert window.session.experiments == (made, RopeBase(500.0))
+    frequencies = planes_of(window).query_frequencies
+    assert np.allclose(frequencies, 500.0 ** (-np.arange(8) / 8), atol=1e-6)
+
+
+def test_without_the_causal_mask_the_cache_says_why_it_is_empty(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    click(window, panel.buttons["no_mask"])
+    assert window.session.experiments == (NoCausalMask(),)
+    window.session.selection.update(query=3, key=9)
+    snapshot.wait_until_drawn(window)
+    assert cell_of(window).weight > 0
+    cache = front(window, "cache")
+    assert cache.notice.isVisible()
+    assert "Nothing can be cached" in cache.notice.text()
+
+
+def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWindow) -> None:
+    run = run_of(window)
+    panel: ExperimentsPanel = front(window, "experiments")
+    click(window, panel.buttons["reverse"])
+    assert window.session.experiments == (PermuteTokens(tuple(range(15, -1, -1))),)
+    assert [t.id for t in run_of(window).tokens] == [t.id for t in reversed(run.tokens)]
+    panel.order.setText("0, 0, 1")
+    failures: list[str] = []
+    window.session.failed.connect(lambda sentence, details: failures.append(sentence))
+    QTest.mouseClick(panel.buttons["order"], Qt.MouseButton.LeftButton)
+    while window.session.busy:
+        QApplication.processEvents()
+    assert failures == ["The order [0, 0, 1] does not name each row from 0 exactly once."]
+    panel.heads.setText("two")
+    QTest.mouseClick(panel.buttons["heads"], Qt.MouseButton.LeftButton)
+    assert failures[1].startswith("'two' is not a list of numbers")
+    assert len(window.session.experiments) == 1
+    window.failure.dismiss()
+
+
+# Compare ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: MainWindow) -> None:
+    panel: ComparePanel = front(window, "compare")
+    assert "Nothing is pinned" in panel.notice.text()
+    before = cell_of(window)
+    click(window, panel.pin_button)
+    assert np.nanmax(np.abs(cast("Any", panel.difference).scores)) == 0
+    window.session.set_experiments((NoScale(),))
+    snapshot.wait_until_drawn(window)
+    after = cell_of(window)
+    difference = panel.difference
+    assert difference is not None
+    assert difference.scores[15, 8] == pytest.approx(after.score - before.score, abs=1e-4)
+    assert difference.weights[15, 8] == pytest.approx(after.weight - before.weight, abs=1e-5)
+    assert panel.scores.is_masked(3, 9)
+    levels = panel.weights.levels
+    assert levels.low == -levels.high
+    moved = panel.next_token
+    assert moved is not None
+    assert moved.kl_forward > 0
+    reading = cast("NextTokenReading", answer(window, AskNextToken(15, 40, Sampling())))
+    likelihood = {c.token.id: c.probability for c in reading.candidates}
+    for change in moved.changes:
+        if change.token.id in likelihood:
+            assert change.after == pytest.approx(likelihood[change.token.id], abs=1e-5)
+    assert "KL(A‖B)" in panel.sentence.text()
+    window.session.set_experiments(())
+    snapshot.wait_until_drawn(window)
+    window.session.start(" hark, who goes? hark, who goes there?")
+    snapshot.wait_until_drawn(window)
+    rows = cast("Any", panel.difference).rows
+    assert sum(b is None for _, b in rows) >= 1
+    assert "no partner" in panel.subtitle.text()
+    assert any(label.startswith("−") for label in panel.scores._labels)
+    click(window, panel.unpin_button)
+    assert "Nothing is pinned" in panel.notice.text()
+
+
+def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
+    panel: NeedsPanel = front(window, "needs")
+    reading = cast("NextTokenReading", answer(window, AskNextToken(15, 40, Sampling())))
+    assert panel.token_id == reading.candidates[0].token.id
+    assert panel.attribution is not None
+    assert panel.attribution.logit == pytest.approx(reading.candidates[0].logit, abs=1e-3)
+    click(window, panel.run_button)
+    needs = panel.needs
+    assert needs is not None
+    assert needs.change.shape == (4, 8)
+    assert panel.run_button.text() == "Ablate each head"
+    layer, head = divmod(int(needs.change.argmin()), 8)
+    click(window, panel.ablated, panel.ablated.cell_rect(layer, head).center().toPoint())
+    now = window.session.selection.now
+    assert (now.layer, now.head) == (layer, head)
+    window.session.set_experiments((AblateHeads(layer, (head,)),))
+    snapshot.wait_until_drawn(window)
+    without = cast("NextTokenReading", answer(window, AskNextToken(15, 1024, Sampling())))
+    logit = {c.token.id: c.logit for c in without.candidates}[needs.token]
+    assert logit - needs.logit == pytest.approx(needs.change[layer, head], abs=1e-3)

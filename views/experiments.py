@@ -1,0 +1,395 @@
+"""Experiments: one click each, chips for what is changed in the model, and what it did to the selected row.
+
+It owns the controls and which experiments replace one another. What an experiment does is the model's business; the
+session runs the prompt again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QDoubleSpinBox,
+    QLineEdit,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.questions import AskMean, AskRow, Question
+from app.selection import Selection
+from model.errors import ExperimentError
+from model.experiments import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Experiment,
+    NoCausalMask,
+    NoScale,
+    PermuteTokens,
+    ReadKvHead,
+    RopeBase,
+    RopeOff,
+    ScaleScores,
+    ablate_kv_group,
+)
+from model.readings import RowReading, Run
+from views import theme, wording
+from views.flow import FlowLayout, flowing
+from views.panel import Panel, plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+
+def subject(experiment: Experiment) -> tuple[object, ...]:
+    """What an experiment changes; a newer one of the same subject replaces the older."""
+    match experiment:
+        case RopeOff() | RopeBase():
+            return ("rotation",)
+        case AblateHeads():
+            return ("heads", experiment.layer, experiment.heads)
+        case AblatePlane():
+            return ("plane", experiment.layer, experiment.head, experiment.plane)
+        case AblateMlp():
+            return ("mlp", experiment.layer)
+        case ReadKvHead():
+            return ("kv", experiment.layer, experiment.head)
+        case _:
+            return (type(experiment).__name__, getattr(experiment, "layer", None))
+
+
+def added(active: Sequence[Experiment], new: Experiment) -> tuple[Experiment, ...]:
+    """Add an experiment; the same one once more takes it out again."""
+    if new in active:
+        return tuple(one for one in active if one != new)
+    return (*(one for one in active if subject(one) != subject(new)), new)
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """Read ``1, 3-5`` as 1, 3, 4, 5.
+
+    Raises
+    ------
+    ExperimentError
+        When the text is something else.
+    """
+    if not re.fullmatch(r"\s*\d+(\s*-\s*\d+)?([\s,]+\d+(\s*-\s*\d+)?)*[\s,]*", text):
+        raise ExperimentError(f"{text!r} is not a list of numbers; type some such as 1, 3-5.")
+    found: list[int] = []
+    for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", text):
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+class ExperimentsPanel(Panel):
+    """Changes the model for the run on screen."""
+
+    name: ClassVar[str] = "experiments"
+    title: ClassVar[str] = "Experiments"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
+    marks: ClassVar[frozenset[str]] = frozenset({"plane", "key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self._history: list[tuple[Experiment, ...]] = []
+        self._shown: tuple[Experiment, ...] = ()
+        self._undoing = False
+        self._unchanged: dict[tuple[str, int, int, int], float] = {}
+        self.buttons: dict[str, QPushButton] = {}
+        self.undo_button = QPushButton("Undo")
+        self.undo_button.setToolTip("Go back to the experiments before the last change.")
+        self.undo_button.clicked.connect(self.undo)
+        self.clear_button = QPushButton("None")
+        self.clear_button.setToolTip("Take every experiment out.")
+        self.clear_button.setAccessibleName("Take every experiment out")
+        self.clear_button.clicked.connect(lambda: self.session.set_experiments(()))
+        self.head_row.addWidget(self.undo_button)
+        self.head_row.addWidget(self.clear_button)
+        self.chips = QWidget()
+        self.chips.setAccessibleName("Active experiments")
+        self.chip_row = FlowLayout(self.chips)
+        self.effect = plain_label("", "label")
+        self.effect.setWordWrap(True)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
+        layout.addWidget(self.chips)
+        layout.addWidget(self.effect)
+        layout.addWidget(self._controls(), 1)
+        session.experiments_changed.connect(self._on_experiments)
+        session.failed.connect(self._on_failed)
+        session.model_changed.connect(self._forget)
+        self._show_chips()
+
+    # Controls -----------------------------------------------------------------------------------------------------
+
+    def _controls(self) -> QScrollArea:
+        self.factor = QDoubleSpinBox()
+        self.factor.setRange(-1000, 1000)
+        self.factor.setValue(2.0)
+        self.factor.setAccessibleName("Factor on the scores")
+        self.base = QDoubleSpinBox()
+        self.base.setDecimals(1)
+        self.base.setRange(1.1, 1e9)
+        self.base.setValue(500.0)
+        self.base.setAccessibleName("RoPE base")
+        self.heads = QLineEdit()
+        self.heads.setPlaceholderText("1, 3-5")
+        self.heads.setAccessibleName("Heads of the selected layer to ablate")
+        self.heads.returnPressed.connect(lambda: self._add(self._zero_heads))
+        self.kv_head = QSpinBox()
+        self.kv_head.setAccessibleName("Kv head to read")
+        self.order = QLineEdit()
+        self.order.setPlaceholderText("2, 0, 1")
+        self.order.setAccessibleName("Order of the prompt's tokens")
+        self.order.returnPressed.connect(lambda: self._add(self._typed_order))
+        groups = (
+            ("Scores", self._button("no_scale", "no 1/√Dh", lambda run, now: NoScale()), self._scaled(), self.factor),
+            (
+                "Positions and mask",
+                self._button("rope_off", "no RoPE", lambda run, now: RopeOff()),
+                self._button("base", "RoPE base", lambda run, now: RopeBase(self.base.value())),
+                self.base,
+                self._button("no_mask", "no causal mask", lambda run, now: NoCausalMask()),
+            ),
+            (
+                "The selected head",
+                self._button("zero", "→ 0", lambda run, now: AblateHeads(now.layer, (now.head,))),
+                self._mean("mean", lambda now: AskMean(now.layer, (now.head,))),
+                self._button("group", "kv group → 0", _group),
+                self._button("plane", "plane → 0", lambda run, now: AblatePlane(now.layer, now.head, now.plane)),
+                self._button("kv", "reads kv", lambda run, now: ReadKvHead(now.layer, now.head, self.kv_head.value())),
+                self.kv_head,
+            ),
+            (
+                "The selected layer",
+                self.heads,
+                self._button("heads", "heads → 0", self._zero_heads),
+                self._mean("heads_mean", lambda now: AskMean(now.layer, numbers_in(self.heads.text()))),
+                self._button("all_heads", "all heads → 0", _all_heads),
+                self._button("mlp", "MLP → 0", lambda run, now: AblateMlp(now.layer)),
+                self._mean("mlp_mean", lambda now: AskMean(now.layer, None)),
+            ),
+            (
+                "The prompt's tokens",
+                self._button("reverse", "reversed", _reversed),
+                self._button("shuffle", "shuffled", _shuffled),
+                self._button("swap", "query and key swapped", _swapped),
+                self.order,
+                self._button("order", "in this order", self._typed_order),
+            ),
+        )
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, 4, 0)
+        column.setSpacing(4)
+        self.captions = []
+        for caption, *widgets in groups:
+            self.captions.append(plain_label(caption, "label"))
+            column.addWidget(self.captions[-1])
+            column.addWidget(flowing(*widgets))
+        column.addStretch(1)
+        self._size_fields()
+        scroller = QScrollArea()
+        scroller.setWidget(inside)
+        scroller.setWidgetResizable(True)
+        scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroller.viewport().setAutoFillBackground(False)
+        inside.setAutoFillBackground(False)
+        return scroller
+
+    def _button(self, name: str, text: str, made: Callable[[Run, Selection], Experiment]) -> QPushButton:
+        button = QPushButton(text)
+        button.clicked.connect(lambda: self._add(made))
+        self.buttons[name] = button
+        return button
+
+    def _scaled(self) -> QPushButton:
+        return self._button("factor", "scores ×", lambda run, now: ScaleScores(self.factor.value()))
+
+    def _mean(self, name: str, asked: Callable[[Selection], AskMean]) -> QPushButton:
+        """A button whose experiment needs the means of the run first."""
+        button = QPushButton("→ mean")
+        button.clicked.connect(lambda: self._add_mean(asked))
+        self.buttons[name] = button
+        return button
+
+    def _size_fields(self) -> None:
+        size = theme.current().size("body")
+        for box, letters in ((self.factor, 6), (self.base, 8), (self.kv_head, 4), (self.heads, 8), (self.order, 12)):
+            box.setFixedWidth(letters * size)
+
+    # Panel --------------------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question:
+        """Ask for the selected row, to say what an experiment did to its entropy."""
+        return AskRow(selection.layer, selection.head, selection.query)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Say what became of the row."""
+        row: RowReading = answer
+        place = (run.prompt, row.layer, row.head, row.query)
+        if not self.session.experiments:
+            self._unchanged[place] = row.entropy
+        self.effect.setText(effect_text(row, self._unchanged.get(place)))
+        self.describe(f"L{selection.layer}H{selection.head} · kv head {run.config.kv_head_of(selection.head)}")
+        self.kv_head.setRange(0, run.config.kv_heads - 1)
+
+    def show_selection(self, selection: Selection) -> None:
+        """Name the head, the plane and the layer on their buttons."""
+        run = self.session.run
+        if run is None:
+            return
+        head = wording.head_name(selection.layer, selection.head)
+        names = {
+            "zero": f"{head} → 0",
+            "mean": "→ mean",
+            "group": f"kv group {run.config.kv_head_of(selection.head)} → 0",
+            "plane": f"plane {selection.plane} → 0",
+            "kv": f"{head} reads kv",
+            "all_heads": f"all heads of L{selection.layer} → 0",
+            "mlp": f"L{selection.layer} MLP → 0",
+        }
+        for name, text in names.items():
+            self.buttons[name].setText(text)
+        self.buttons["mean"].setAccessibleName(f"{head} to its mean")
+        self.buttons["heads_mean"].setAccessibleName("These heads to their means")
+        self.buttons["mlp_mean"].setAccessibleName(f"L{selection.layer} MLP to its mean")
+        self.captions[2].setText(f"The selected head, {head}")
+        self.captions[3].setText(f"The selected layer, L{selection.layer}")
+        self.buttons["plane"].setEnabled(run.specs[selection.layer].rotary_width > 0)
+        self.buttons["kv"].setEnabled(run.config.kv_heads > 1)
+
+    def theme_changed(self) -> None:
+        """Fit the fields to the type."""
+        self._size_fields()
+
+    # Doing and undoing --------------------------------------------------------------------------------------------
+
+    def undo(self) -> None:
+        """Go back to the experiments before the last change."""
+        if self._history:
+            self._undoing = True
+            self.session.set_experiments(self._history[-1])
+
+    def _add(self, made: Callable[[Run, Selection], Experiment]) -> None:
+        run = self.session.run
+        if run is None:
+            self.session.set_experiments(())  # refused with a sentence
+            return
+        try:
+            experiment = made(run, self.session.selection.now)
+        except ExperimentError as error:
+            self.session.failed.emit(error.sentence, error.details)
+            return
+        self.session.set_experiments(added(self.session.experiments, experiment))
+
+    def _add_mean(self, asked: Callable[[Selection], AskMean]) -> None:
+        try:
+            question = asked(self.session.selection.now)
+        except ExperimentError as error:
+            self.session.failed.emit(error.sentence, error.details)
+            return
+        self.ask(question, lambda made: self.session.set_experiments(added(self.session.experiments, made)), "mean")
+
+    def _zero_heads(self, run: Run, now: Selection) -> Experiment:
+        return AblateHeads(now.layer, numbers_in(self.heads.text()))
+
+    def _typed_order(self, run: Run, now: Selection) -> Experiment:
+        return PermuteTokens(numbers_in(self.order.text()))
+
+    def _remove(self, experiment: Experiment) -> None:
+        self.session.set_experiments(tuple(one for one in self.session.experiments if one != experiment))
+
+    def _on_experiments(self, experiments: tuple[Experiment, ...]) -> None:
+        if self._undoing:
+            self._history.pop()
+        else:
+            self._history.append(self._shown)
+        self._undoing = False
+        self._shown = experiments
+        self._show_chips()
+        self.refresh()
+
+    def _on_failed(self, sentence: str, details: str) -> None:
+        self._undoing = False
+
+    def _forget(self) -> None:
+        """Another model has a history of its own."""
+        self._history.clear()
+        self._unchanged.clear()
+        self._show_chips()
+
+    def _show_chips(self) -> None:
+        while (item := self.chip_row.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.hide()
+                widget.deleteLater()
+        for experiment in self._shown:
+            self.chip_row.addWidget(self._chip(experiment))
+        if not self._shown:
+            self.chip_row.addWidget(plain_label("The model is as it was opened.", "label"))
+        self.undo_button.setEnabled(bool(self._history))
+        self.clear_button.setEnabled(bool(self._shown))
+        self.chips.updateGeometry()
+
+    def _chip(self, experiment: Experiment) -> QPushButton:
+        chip = QPushButton(f"{experiment.label}  ×")
+        chip.setCheckable(True)
+        chip.setChecked(True)
+        chip.setToolTip(wording.tooltip(f"Take “{experiment.label}” out."))
+        chip.setAccessibleName(f"Take out: {experiment.label}")
+        chip.clicked.connect(lambda: self._remove(experiment))
+        return chip
+
+    @property
+    def active_chips(self) -> tuple[QPushButton, ...]:
+        """The chips on screen."""
+        items = (self.chip_row.itemAt(i) for i in range(self.chip_row.count()))
+        widgets = (item.widget() for item in items if item is not None)
+        return tuple(widget for widget in widgets if isinstance(widget, QPushButton))
+
+
+def effect_text(row: RowReading, unchanged: float | None) -> str:
+    """Say how spread out a row is, and how it was without experiments."""
+    place = f"Row {row.query} of {wording.head_name(row.layer, row.head)}"
+    text = f"{place}: largest weight {wording.number(float(row.weights.max()))}, "
+    text += f"entropy {wording.number(row.entropy)} nats"
+    if unchanged is None or unchanged == row.entropy:
+        return text
+    return f"{text} (unchanged model {wording.number(unchanged)})"
+
+
+def _group(run: Run, now: Selection) -> Experiment:
+    return ablate_kv_group(run.config, now.layer, run.config.kv_head_of(now.head))
+
+
+def _all_heads(run: Run, now: Selection) -> Experiment:
+    return AblateHeads(now.layer, tuple(range(run.config.heads)))
+
+
+def _reversed(run: Run, now: Selection) -> Experiment:
+    return PermuteTokens(tuple(reversed(range(run.prefill))))
+
+
+def _shuffled(run: Run, now: Selection) -> Experiment:
+    order = list(range(run.prefill))
+    random.Random(run.prefill).shuffle(order)
+    return PermuteTokens(tuple(order))
+
+
+def _swapped(run: Run, now: Selection) -> Experiment:
+    if max(now.query, now.key) >= run.prefill:
+        raise ExperimentError("Only tokens of the prompt can be swapped; select a query and a key inside it.")
+    order = list(range(run.prefill))
+    order[now.query], order[now.key] = now.key, now.query
+    return PermuteTokens(tuple(order))

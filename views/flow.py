@@ -1,0 +1,84 @@
+"""Controls one after another, on as many lines as the width needs.
+
+It owns where they are put. It must not know what they do.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+
+
+class FlowLayout(QLayout):
+    """Places items like words in a paragraph."""
+
+    def __init__(self, parent: QWidget | None = None, spacing: int = 4) -> None:
+        super().__init__(parent)
+        self._items: list[QLayoutItem] = []
+        self.setContentsMargins(0, 0, 0, 0)
+        self.setSpacing(spacing)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        """Put an item at the end."""
+        self._items.append(item)
+
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:
+        """Return an item, None past the end."""
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:
+        """Take an item out, None past the end."""
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def expandingDirections(self) -> Qt.Orientation:
+        """Never take more than is needed."""
+        return Qt.Orientation(0)
+
+    def hasHeightForWidth(self) -> bool:
+        """Narrower is higher."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        """Return the height that a width needs."""
+        return self._place(QRect(0, 0, width, 0), move=False)
+
+    def setGeometry(self, box: QRect) -> None:
+        """Place the items."""
+        super().setGeometry(box)
+        self._place(box, move=True)
+
+    def sizeHint(self) -> QSize:
+        """Return the size of the largest item."""
+        return self.minimumSize()
+
+    def minimumSize(self) -> QSize:
+        """Return the size of the largest item."""
+        size = QSize()
+        for item in self._items:
+            size = size.expandedTo(item.minimumSize())
+        return size
+
+    def _place(self, box: QRect, *, move: bool) -> int:
+        x, y, line = box.left(), box.top(), 0
+        for item in self._items:
+            size = item.sizeHint()
+            if x > box.left() and x + size.width() > box.left() + box.width():
+                x, y, line = box.left(), y + line + self.spacing(), 0
+            if move:
+                item.setGeometry(QRect(QPoint(x, y), QSize(min(size.width(), box.width()), size.height())))
+            x += size.width() + self.spacing()
+            line = max(line, size.height())
+        return y + line - box.top()
+
+
+def flowing(*widgets: QWidget) -> QWidget:
+    """Put widgets into a row that breaks where it must."""
+    holder = QWidget()
+    layout = FlowLayout(holder)
+    for widget in widgets:
+        layout.addWidget(widget)
+    return holder
