@@ -190,6 +190,16 @@ class HeadAtlas:
 
 
 @dataclass(frozen=True, eq=False)
+class AtlasPart:
+    """One layer of a :class:`HeadAtlas`: thumbnails [H, n, n], and name → [H] of the scores that are defined."""
+
+    layer: int
+    thumbnails: Floats
+    reduction: Reduction
+    scores: dict[str, Doubles]
+
+
+@dataclass(frozen=True, eq=False)
 class RowReading:
     """One query row of one head, computed in float64.
 

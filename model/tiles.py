@@ -234,6 +234,14 @@ def refine_steps(
     return _picture(trace, frame, _joined(frame, done))
 
 
+def whole_head_steps(
+    trace: Trace, layer: int, head: int, pixels: int = 512, *, reduction: Reduction = "max", raw: bool, batch: int = 0
+) -> Steps[HeadPicture]:
+    """Reduce all of a head in full, pausing often, without parts on the way and without keeping anything."""
+    frame = frame_of(trace, layer, head, None, None, pixels, reduction=reduction, raw=raw, batch=batch)
+    return _picture(trace, frame, (yield from _reduced(trace, frame)))
+
+
 def frame_of(
     trace: Trace,
     layer: int,

@@ -8,7 +8,9 @@ import torch
 
 from model import lens, patterns
 from model.decoder import Decoder
-from model.progress import finished
+from model.experiments import ReadKvHead
+from model.progress import Partial, finished
+from model.readings import AtlasPart
 from model.trace import capture
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
@@ -90,3 +92,74 @@ def test_thumbnails_are_the_weights_with_masked_cells_missing() -> None:
     smaller = finished(patterns.atlas_steps(trace, pixels=5))
     assert (smaller.reduction, smaller.thumbnails.shape) == ("max", (3, 4, 4, 4))
     assert set(atlas.scores) == set(atlas.formulas)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_entropy_of_a_long_run_is_that_of_some_of_its_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "EXACT_ENTROPY_UP_TO", 10)
+    monkeypatch.setattr(patterns, "ENTROPY_ROWS", 4)
+    monkeypatch.setattr(patterns, "BLOCK_CELLS", 100)
+    trace = capture(make(name), random_ids(31))
+    found, _ = patterns.head_scores(trace, ["entropy"])
+    assert set(found) == {"entropy"}
+    for layer in range(3):
+        for head in range(4):
+            rows = [lens.read_row(trace, layer, head, query).entropy for query in (0, 10, 20, 30)]
+            assert found["entropy"][layer, head] == pytest.approx(np.mean(rows), abs=1e-5)
+    assert patterns.formulas_of(trace)["entropy"].startswith("entropy, sampled: mean over 4 of 31 rows")
+    monkeypatch.setattr(patterns, "EXACT_ENTROPY_UP_TO", 31)
+    assert patterns.formulas_of(trace) == patterns.FORMULAS
+
+
+def test_blocks_of_rows_do_not_change_the_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CONFIGS:
+        trace = capture(make(name), random_ids(31))
+        whole, _ = patterns.head_scores(trace, ["entropy"])
+        monkeypatch.setattr(patterns, "BLOCK_CELLS", 1000)
+        pieces, _ = patterns.head_scores(trace, ["entropy"])
+        monkeypatch.undo()
+        assert pieces["entropy"] == pytest.approx(whole["entropy"], abs=1e-5), name
+
+
+def test_a_head_made_to_read_another_kv_head_is_scored_by_that_one() -> None:
+    trace = capture(make("plain"), random_ids(12), experiments=[ReadKvHead(1, 0, 1)])
+    found, _ = patterns.head_scores(trace)
+    weights = lens.weights(trace, 1, 0).astype(np.float64)
+    rows = np.arange(1, 12)
+    assert found["previous"][1, 0] == pytest.approx(weights[rows, rows - 1].mean(), abs=1e-6)
+    assert found["entropy"][1, 0] == pytest.approx(
+        np.mean([lens.read_row(trace, 1, 0, query).entropy for query in range(12)]), abs=1e-5
+    )
+
+
+def test_the_atlas_comes_layer_by_layer_those_in_sight_first() -> None:
+    trace = capture(make("plain"), random_ids(12))
+    steps = patterns.atlas_steps(trace, pixels=8, first=(2, 7))
+    parts = []
+    while True:
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            whole = stop.value
+            break
+        if isinstance(point, Partial):
+            assert isinstance(point.reading, AtlasPart)
+            parts.append(point.reading)
+    assert [part.layer for part in parts] == [2, 0, 1]
+    for part in parts:
+        assert np.array_equal(part.thumbnails, whole.thumbnails[part.layer], equal_nan=True)
+        for name, values in part.scores.items():
+            assert np.array_equal(values, whole.scores[name][part.layer])
+
+
+def test_thumbnails_of_a_long_run_are_sampled_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "EXACT_THUMBNAILS_UP_TO", 20)
+    trace = capture(make("plain"), random_ids(30))
+    sampled = finished(patterns.atlas_steps(trace, pixels=10))
+    exact = finished(patterns.atlas_steps(trace, pixels=10, exact=True))
+    assert (sampled.reduction, exact.reduction) == ("sampled", "max")
+    assert sampled.thumbnails.shape == exact.thumbnails.shape == (3, 4, 10, 10)
+    weights = lens.weights(trace, 2, 1)
+    assert sampled.thumbnails[2, 1][np.tril_indices(10)] == pytest.approx(weights[::3, ::3][np.tril_indices(10)])
+    assert np.nanmax(exact.thumbnails - sampled.thumbnails) > 0
+    assert np.nanmin(exact.thumbnails - sampled.thumbnails) >= -1e-6
