@@ -148,6 +148,8 @@ class Heatmap(QWidget):
         self._extent = QRectF()
         self._view = QRectF()
         self._labels: tuple[str, ...] = ()
+        self._label_width = 0
+        """What :meth:`label_width` found, 0 before it has looked: there may be thousands of labels."""
         self._levels = Levels(0.0, 1.0)
         self._query = -1
         self._key = -1
@@ -211,7 +213,7 @@ class Heatmap(QWidget):
     def set_labels(self, labels: tuple[str, ...]) -> None:
         """Set the token texts of both axes, one per row of the matrix."""
         if labels != self._labels:
-            self._labels = labels
+            self._labels, self._label_width = labels, 0
             self._forget()
 
     def set_levels(self, levels: Levels) -> None:
@@ -241,6 +243,7 @@ class Heatmap(QWidget):
 
     def theme_changed(self) -> None:
         """Take the colours and sizes of the theme in use."""
+        self._label_width = 0
         self._forget()
 
     # What it can say ----------------------------------------------------------------------------------------------
@@ -324,10 +327,21 @@ class Heatmap(QWidget):
         return QSize(7 * line, 9 * line)
 
     def label_width(self) -> int:
-        """The width that the row labels want, at most a dozen characters."""
-        metrics = QFontMetricsF(theme.current().font("number"))
-        widest = max((metrics.horizontalAdvance(text) for text in self._labels), default=0.0)
-        return math.ceil(min(max(widest, metrics.horizontalAdvance("000")), metrics.horizontalAdvance("0" * 9))) + 6
+        """The width that the row labels want, at most nine characters."""
+        if self._label_width == 0:
+            metrics = QFontMetricsF(theme.current().font("number"))
+            most = metrics.horizontalAdvance("0" * 9)
+            widest = metrics.horizontalAdvance(self._largest_position())
+            for text in sorted(set(self._labels), key=len, reverse=True):
+                widest = max(widest, metrics.horizontalAdvance(text))
+                if widest >= most:
+                    break
+            self._label_width = math.ceil(min(widest, most)) + 6
+        return self._label_width
+
+    def _largest_position(self) -> str:
+        """As many digits as a position may need."""
+        return "0" * max(len(str(len(self._labels))), 3)
 
     def left_margin(self) -> int:
         """Width left of the cells: the row labels, or half of the first column's label."""
@@ -363,7 +377,7 @@ class Heatmap(QWidget):
         step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
         named = step >= _label_room()
         if not named and self.column_labels:
-            names = math.ceil(QFontMetricsF(now.font("number")).horizontalAdvance("000")) + 6
+            names = math.ceil(QFontMetricsF(now.font("number")).horizontalAdvance(self._largest_position())) + 6
             step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
         if step <= 0:
             return _Layout(QRectF(), QRectF(), QRectF(), 0.0, False)

@@ -70,10 +70,8 @@ def _rows(group: str) -> QGridLayout:
     grid = QGridLayout()
     grid.setHorizontalSpacing(2 * theme.GRID)
     grid.setVerticalSpacing(theme.GRID // 2)
-    for entry in keys.ACTIONS:
-        if entry.group == group:
-            row = grid.rowCount()
-            grid.addWidget(plain_label(keys.written(entry.keys), "number"), row, 0)
-            grid.addWidget(plain_label(entry.text, "body"), row, 1)
+    for row, entry in enumerate(entry for entry in keys.ACTIONS if entry.group == group):
+        grid.addWidget(plain_label(keys.written(entry.keys), "number"), row, 0)
+        grid.addWidget(plain_label(entry.text, "body"), row, 1)
     grid.setColumnStretch(1, 1)
     return grid

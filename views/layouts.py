@@ -90,7 +90,9 @@ def keep_rows(docks: Docks) -> None:
     lines = 4 * theme.current().size("formula") + theme.GRID
     for entry in PANELS:
         if entry.area in ("top", "bottom"):
-            least = docks[entry.name].panel.minimumSizeHint().height()
+            panel = docks[entry.name].panel
+            body = panel.body.minimumSizeHint().height() + theme.GRID  # hidden while there is nothing to show
+            least = max(panel.minimumSizeHint().height(), body)
             docks[entry.name].keep(max(least, lines) if entry.area == "bottom" and entry.projected else least)
 
 

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from app.questions import AskHead, AskRefined, AskRow, Question
 from app.selection import Hover, Selection
-from model.readings import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run
+from model.readings import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run, TokenText
 from views import theme, wording
 from views.heatmap import Heatmap, Levels
 from views.panel import Panel
@@ -85,6 +85,8 @@ class ScoresPanel(Panel):
         self._picture: HeadPicture | None = None
         self._reading: RowReading | None = None
         self._labels: tuple[str, ...] = ()
+        self._labelled: tuple[tuple[TokenText, ...], int] = (), 0
+        """The tokens, and how many of them, that the labels say."""
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID)
@@ -112,8 +114,12 @@ class ScoresPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question:
         """Ask for the head, in no more pixels than can be told apart here."""
-        self.forget("refined")
-        self.forget("zoom")
+        for part in ("refined", "zoom"):
+            self.forget(part)
+        self._reading = None  # a row of another run may have the same place
+        if (run.tokens, run.length) != self._labelled:
+            self._labelled = run.tokens, run.length
+            self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
         return self._asking(selection.layer, selection.head)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
@@ -121,7 +127,6 @@ class ScoresPanel(Panel):
         if not isinstance(answer, HeadPicture):
             return
         self._picture = answer
-        self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
         name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
         reduced = answer.weights.reduction != "exact"
         cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""

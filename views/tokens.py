@@ -7,8 +7,8 @@ tokens. A click picks the query, a shift-click the key.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from app.session import Session
 
 
-@dataclass(frozen=True)
-class Look:
-    """Where one token stands and what is written on it."""
+class Look(NamedTuple):
+    """Where one token stands and what is written on it; a tuple, for thousands of them are made at a time."""
 
     box: QRectF
     text: str
@@ -124,17 +123,23 @@ class TokenStrip(QWidget):
         pad, gap, line = now.grid(1), now.grid(0.75), metrics.height() + now.grid(0.75)
         left, top = 1.0, 1.0
         self._looks = []
+        drawn: dict[str, tuple[str, float]] = {}  # long texts repeat their tokens, and measuring takes long
+        digit, room = small.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
+        apart, pitch = now.grid(2), line + small.height() + now.grid(0.75)
         for position, token in enumerate(self._tokens):
-            text = theme.drawable(token.text, "formula")
-            width = max(metrics.horizontalAdvance(text) + 2 * pad, small.horizontalAdvance(str(position)) + 4)
-            width = min(width, max(self.width() - 2.0, 1.0))
+            if token.text not in drawn:
+                text = theme.drawable(token.text, "formula")
+                drawn[token.text] = text, metrics.horizontalAdvance(text) + 2 * pad
+            text, width = drawn[token.text]
+            width = max(width, digit * len(str(position)) + 4)
+            width = min(width, room)
             joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
             if position == self._prefill and position > 0:
-                left += now.grid(2)
+                left += apart
             elif joined:
                 left -= gap - 1
-            if left > 1 and left + width > self.width() - 1:
-                left, top = 1.0, top + line + small.height() + now.grid(0.75)
+            if left > 1 and left + width > room + 1:
+                left, top = 1.0, top + pitch
             self._looks.append(Look(QRectF(left, top, width, line), text))
             left += width + gap
         height = math.ceil(top + line + small.height() + 2) if self._tokens else 0
@@ -172,7 +177,11 @@ class TokenStrip(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         clip = QRectF(event.rect())
         below = QFontMetricsF(theme.current().font("label")).height()
-        for position, look in enumerate(self._looks):
+        first = bisect_left(self._looks, clip.top() - below - 4, key=lambda look: look.box.bottom())
+        for position in range(first, len(self._looks)):  # boxes come in lines, from top to bottom
+            look = self._looks[position]
+            if look.box.top() - 4 > clip.bottom():
+                break
             if clip.intersects(look.box.adjusted(-4, -4, 4, below)):
                 self._paint_token(painter, position, look)
         if 0 < self._prefill < len(self._looks):

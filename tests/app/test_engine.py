@@ -11,7 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app import engine
-from app.door import Engine, Held, Opened
+from app.door import Engine, Held, Opened, Typed
 from app.questions import (
     AskAtlas,
     AskCache,
@@ -21,13 +21,14 @@ from app.questions import (
     AskLedger,
     AskNextToken,
     AskPlanes,
+    AskRefined,
     AskRow,
     Question,
 )
 from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
-from model.progress import Progress, finished
+from model.progress import Partial, Progress, finished
 from model.readings import Sampling
 from model.trace_file import load_trace
 
@@ -253,3 +254,43 @@ def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
     assert "induction" not in undefined
     assert scores["induction"][layer, head] >= 0.6
     assert (query, key) == (held.run.length - 1, held.run.length // 2)
+
+
+def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(opened: Opened) -> None:
+    held = finished(engine.run(opened, "5, 6 7", 1, typed=Typed(as_ids=True)))
+    assert [token.id for token in held.run.tokens] == [5, 6, 7]
+    assert held.typed == Typed(as_ids=True)
+    with pytest.raises(PromptError, match="Ids were asked for"):
+        finished(engine.run(opened, "hello", 1, typed=Typed(as_ids=True)))
+    with pytest.raises(PromptError, match="the ids of this model are 0 to"):
+        finished(engine.run(opened, "5 9999999", 1, typed=Typed(as_ids=True)))
+
+
+def test_an_outline_states_costs_without_loading(tiny: Path, opened: Opened) -> None:
+    found = finished(engine.outline(str(tiny), {}))
+    assert found.parameters == opened.card.parameters
+    assert found.bytes_in["float32"] == opened.card.weight_bytes
+    config = opened.card.config
+    assert found.kv_bytes_in["float32"] == 2 * 1000 * config.layers * config.kv_heads * config.head_width * 4
+    assert found.holds_weights
+
+
+def test_a_refined_picture_is_the_same_in_parts_and_as_a_whole(held: Held) -> None:
+    asked = AskHead(0, 1, pixels=4)
+    steps = engine.answer(held, AskRefined(asked))
+    parts, whole = [], None
+    while whole is None:
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            whole = stop.value
+        else:
+            if isinstance(point, Partial):
+                parts.append(point.reading)
+    picture = np.zeros_like(whole.weights.values)
+    for part in parts:
+        height, width = part.weights.shape
+        picture[part.top : part.top + height, part.left : part.left + width] = part.weights
+    assert np.array_equal(picture, whole.weights.values)
+    assert whole.weights.reduction == "max"
+    assert np.allclose(picture, ask(held, asked).weights.values, atol=1e-6)

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.jobs import Failure, JobProgress, Jobs, Urgency
 from model.errors import Cancelled, PromptError
-from model.progress import Progress
+from model.progress import Partial, Progress
 
 from .conftest import Gate
 
@@ -256,3 +256,51 @@ def test_close_while_running_waits_for_the_thread_and_delivers_nothing(qtbot: Qt
 
 def test_close_without_a_job_is_quiet() -> None:
     Jobs().close()
+
+
+def test_parts_arrive_before_the_result_and_not_after_a_cancel(qtbot: QtBot, jobs: Jobs) -> None:
+    def parts(gate: Gate | None = None) -> Generator[Progress, None, str]:
+        for number in range(2):
+            yield Partial(number, 2, "part", f"part {number}")
+            if gate is not None:
+                gate.pass_through()
+        return "whole"
+
+    heard: list[Any] = []
+    with qtbot.waitSignal(jobs.settled):
+        jobs.submit("a", Urgency.REFINEMENT, parts(), heard.append, heard.append, on_part=heard.append)
+    assert heard == ["part 0", "part 1", "whole"]
+    gate = Gate()
+    gate.shut()
+    jobs.submit("b", Urgency.REFINEMENT, parts(gate), heard.append, heard.append, on_part=heard.append)
+    assert gate.reached.wait(10)
+    jobs.cancel("b")
+    gate.open.set()
+    with qtbot.waitSignal(jobs.settled):
+        jobs.submit("c", Urgency.REFINEMENT, Log().work("c", 1), lambda _: None, heard.append)
+    assert heard == ["part 0", "part 1", "whole"]
+
+
+def test_work_that_cannot_pause_says_how_far_it_is_and_ends_when_cancelled(qtbot: QtBot, jobs: Jobs) -> None:
+    gate, ended = Gate(), threading.Event()
+    told: list[JobProgress | None] = []
+    jobs.progress_changed.connect(told.append)
+
+    def work() -> Generator[Progress, None, str]:
+        yield Progress(0, 1, "begun")
+        jobs.pulse(Progress(3, 30, "Loading layer 3"))
+        gate.pass_through()
+        try:
+            jobs.pulse(Progress(4, 30, "Loading layer 4"))
+        except Cancelled:
+            ended.set()
+            raise
+        return "loaded"
+
+    gate.shut()
+    jobs.TELL_EVERY = 0.0
+    jobs.submit("open", Urgency.PREFILL, work(), lambda _: None, lambda _: None)
+    qtbot.waitUntil(lambda: any(one is not None and one.done == 3 for one in told))
+    jobs.cancel("open")
+    gate.open.set()
+    assert ended.wait(10)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QWheelEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -231,3 +231,14 @@ def test_large_cells_carry_their_numbers(qtbot: QtBot, heatmap: Heatmap) -> None
 )
 def test_the_colour_bar_writes_numbers_short(value: float, text: str) -> None:
     assert brief(value) == text
+
+
+def test_positions_of_four_digits_are_written_in_full(qtbot: QtBot) -> None:
+    heatmap = Heatmap("many")
+    qtbot.addWidget(heatmap)
+    metrics = QFontMetricsF(theme.current().font("number"))
+    heatmap.set_labels(("a",) * 900)
+    few = heatmap.label_width()
+    heatmap.set_labels(("a",) * 6000)
+    assert heatmap.label_width() - 6 >= metrics.horizontalAdvance("5999")
+    assert heatmap.label_width() > few

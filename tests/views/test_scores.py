@@ -239,3 +239,14 @@ def test_mean_or_max_is_offered_where_a_pixel_covers_cells(qtbot: QtBot, session
         assert asked[-1].reduction == "mean"
         assert "all cells would be" in panel.subtitle.text()
     many.close()
+
+
+def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(
+    panel: ScoresPanel, running: FakeSession, qtbot: QtBot
+) -> None:
+    asked = len([one for _, one in running.asked if isinstance(one, AskRow)])
+    running.tokens = tuple(replace(token, text="new") for token in running.tokens)
+    running.start("another prompt of as many tokens")
+    qtbot.waitUntil(lambda: panel.settled)
+    assert len([one for _, one in running.asked if isinstance(one, AskRow)]) > asked
+    assert panel._labels[0] == "new"
