@@ -109,7 +109,8 @@ class MoeMlp(nn.Module):
         share, chosen = self._choose(logits)  # [N, k] each
         self.hook_expert_index(chosen)
         out = torch.zeros_like(tokens)
-        for index, expert in enumerate(self.experts):
+        # without numbers (on the meta device) nobody knows where a token goes
+        for index, expert in enumerate(() if x.is_meta else self.experts):
             row, place = torch.where(chosen == index)
             if row.numel():
                 out.index_add_(0, row, expert(tokens[row]) * share[row, place, None].to(x.dtype))

@@ -333,7 +333,8 @@ FAMILIES: tuple[Family, ...] = (
         tied=True,
         ignored=words(
             "dropout flash_attn seq_aux aux_loss_alpha multiple_of num_experts n_routed_experts "
-            "n_shared_experts num_experts_per_tok moe_intermediate_size norm_topk_prob rope_scaling"
+            "n_shared_experts num_experts_per_tok moe_intermediate_size norm_topk_prob rope_scaling "
+            "router_aux_loss_coef"
         ),
         neutral={"scoring_func": ("softmax",)},
     ),

@@ -64,6 +64,8 @@ NAMES: dict[str, Rule] = (
 
 FUSED_GATE = fused(f"{BLOCK}ffn_up", *GATE_UP)
 """Architectures that keep gate and up in one matrix call it ffn_up."""
+PRE_MLP_NORM = same(BLOCK, mlp_norm="post_attention_norm")
+"""Architectures whose norm before the MLP goes by its Hugging Face name."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "ernie4_5": Architecture("ernie4_5"),
     "hunyuan-dense": Architecture("hunyuan_v1_dense"),
     "arcee": Architecture("arcee", permuted=True),
-    "seed_oss": Architecture("seed_oss"),
+    "seed_oss": Architecture("seed_oss", names=PRE_MLP_NORM),
     "nemotron": Architecture("nemotron", eps="norm_eps", gain_baked=True),
     "jais2": Architecture("jais2", eps="layer_norm_eps"),
     "falcon": Architecture("falcon", eps="layer_norm_epsilon"),
-    "gpt-oss": Architecture("gpt_oss", experts="num_local_experts", names=same(BLOCK, mlp_norm="post_attention_norm")),
+    "gpt-oss": Architecture("gpt_oss", experts="num_local_experts", names=PRE_MLP_NORM),
 }

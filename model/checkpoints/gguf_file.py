@@ -10,6 +10,7 @@ import mmap
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -76,20 +77,12 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         check_is_data(path)
         self.path = path
-        self._file = path.open("rb")
-        try:
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
-            reader = _Reader(self._map, path)
-            self.metadata: Mapping[str, Any]
-            self.placed: Mapping[str, Placed]
-            self.metadata, self.placed = _header(reader)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def close(self) -> None:
-        """Unmap, unless a view is still in use."""
-        self._file.close()
+        with path.open("rb") as file:
+            # copy on write: torch asks for memory that may be written to, and nobody writes
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self.metadata: Mapping[str, Any]
+        self.placed: Mapping[str, Placed]
+        self.metadata, self.placed = _header(_Reader(self._map, path))
 
     def numbers(self, name: str, dtype: torch.dtype) -> Tensor:
         """A tensor [shape]: a view of the file where it is stored plainly, else undone in slices into ``dtype``."""
@@ -132,7 +125,7 @@ class _Reader:
         form = struct.Struct("<" + code)
         value = form.unpack(self.take(form.size, what))[0]
         # the shortest number that is stored so: 1e-05 and not 9.999999747378752e-06
-        return float(f"{value:.8g}") if code == "f" else value
+        return float(str(np.float32(value))) if code == "f" else value
 
     def text(self, what: str) -> str:
         return self.take(self.number("Q", what), what).decode("utf-8", "replace")
@@ -210,6 +203,14 @@ def _placed(reader: _Reader, count: int, metadata: Mapping[str, Any]) -> dict[st
     return found
 
 
+@cache
+def _check_known(kind: GGMLQuantizationType) -> None:
+    """Undo one block of zeros, which raises for a form that the package has no code for."""
+    if kind not in PLAIN:
+        with np.errstate(all="ignore"):
+            dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), dtype=np.uint8), kind)
+
+
 def _tensor(reader: _Reader) -> tuple[str, Placed]:
     name = reader.text("a tensor name")
     what = f"the tensor {name!r:.80}"
@@ -221,7 +222,8 @@ def _tensor(reader: _Reader) -> tuple[str, Placed]:
     try:
         kind = GGMLQuantizationType(code)
         block, block_bytes = GGML_QUANT_SIZES[kind]
-    except (ValueError, KeyError) as error:
+        _check_known(kind)
+    except (ValueError, KeyError, NotImplementedError) as error:
         raise CheckpointError(
             f"{reader.path.name} stores {what} in the form {code}, which this version of the gguf package does not "
             "know; update gguf, or use another quantisation."

@@ -51,7 +51,6 @@ class GgufTensors:
 
     def __init__(self, files: list[GgufFile], heads: Mapping[str, int]) -> None:
         self._files = {name: file for file in files for name in file.placed}
-        self._opened = files
         self._heads = heads
         self.tensors: Mapping[str, Stored] = MappingProxyType(
             {
@@ -72,9 +71,8 @@ class GgufTensors:
         return tuple(self._files[name].numbers(name, torch.float32).tolist()) if name in self._files else None
 
     def close(self) -> None:
-        """Let go of the files."""
-        for file in self._opened:
-            file.close()
+        """Let go of the files; a map is given back when its last view is gone."""
+        self._files.clear()
 
 
 def unpermuted(rows: Tensor, heads: int) -> Tensor:
@@ -216,17 +214,16 @@ def _scaling(fields: Fields, limit: int) -> dict[str, Any]:
         fields.raw("rope.scaling.yarn_beta_slow", default=None),
     )
     fields.raw("rope.scaling.yarn_ext_factor", "rope.scaling.yarn_log_multiplier", "rope.scaling.alpha", default=None)
-    if kind not in ("linear", "yarn", "longrope") or (factor == 1.0 and kind != "longrope"):
-        return {"original_max_position_embeddings": original} if original and kind == "longrope" else {}
-    rule = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original or limit}
+    if kind == "longrope" or (kind == "none" and original):
+        # Phi's lists lie among the tensors; without them this is dropped again
+        rule = {"rope_type": "longrope", "attention_factor": attention}
+        return {"original_max_position_embeddings": original, "rope_scaling": rule}
+    if kind not in ("linear", "yarn") or factor == 1.0:
+        return {}
     if kind == "linear":
-        rule.pop("original_max_position_embeddings")
-    if kind == "longrope":
-        return {
-            "original_max_position_embeddings": original or limit,
-            "rope_scaling": rule | {"attention_factor": attention},
-        }
-    return {"rope_scaling": rule | {"attention_factor": attention, "beta_fast": fast, "beta_slow": slow}}
+        return {"rope_scaling": {"rope_type": kind, "factor": factor}}
+    stretch = {"factor": factor, "original_max_position_embeddings": original or limit, "attention_factor": attention}
+    return {"rope_scaling": {"rope_type": kind, "beta_fast": fast, "beta_slow": slow} | stretch}
 
 
 def _longrope(tensors: GgufTensors, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,14 +231,14 @@ def _longrope(tensors: GgufTensors, config: Mapping[str, Any]) -> dict[str, Any]
     long, short = (tensors.extra(f"rope_factors_{length}.weight") for length in ("long", "short"))
     rule = config.get("rope_scaling") or {}
     if long is None or short is None:
-        return {"rope_scaling": None} if rule.get("rope_type") == "longrope" else {}
+        dropped = {"rope_scaling": None, "original_max_position_embeddings": None}
+        return dropped if rule.get("rope_type") == "longrope" else {}
     original = config.get("original_max_position_embeddings") or config["max_position_embeddings"]
     stretched = {
         "rope_type": "longrope",
         "long_factor": list(long),
         "short_factor": list(short),
         "attention_factor": rule.get("attention_factor"),
-        "original_max_position_embeddings": original,
     }
     return {"rope_scaling": stretched, "original_max_position_embeddings": original}
 

@@ -5,7 +5,7 @@ Nothing is allocated before names, shapes, config and free memory agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -326,9 +326,9 @@ def free_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _check_memory(config: ModelConfig, device: torch.device, dtype: str, free: Callable[..., int] = free_bytes) -> None:
+def _check_memory(config: ModelConfig, device: torch.device, dtype: str) -> None:
     """Refuse a model that cannot fit before it is tried, and say what would."""
-    room, wanted = free(device), weight_bytes(config, dtype)
+    room, wanted = free_bytes(device), weight_bytes(config, dtype)
     if wanted <= room:
         return
     fitting = [name for name in DTYPES if weight_bytes(config, name) <= room]

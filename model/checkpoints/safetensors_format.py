@@ -76,8 +76,9 @@ def open_sharded(index: Path) -> SafetensorsFiles:
     placed = read_index(index)
     check_no_extra_shard(folder, index, placed)
     tensors: dict[str, Stored] = {}
-    for shard in sorted(set(placed.values())):
-        for tensor in read_header(shard_path(folder, shard, index)):
+    shards = {shard: shard_path(folder, shard, index) for shard in sorted(set(placed.values()))}
+    for shard, path in shards.items():
+        for tensor in read_header(path):
             if placed.get(tensor.name) != shard:
                 raise CheckpointError(
                     f"{shard} holds {tensor.name!r:.80}, which {index.name} does not place there; the files are of "

@@ -85,8 +85,7 @@ def open_sharded(index: Path) -> TorchFiles:
     placed = read_index(index)
     check_no_extra_shard(index.parent, index, placed)
     held: dict[str, tuple[Tensor, Path]] = {}
-    for shard in sorted(set(placed.values())):
-        path = shard_path(index.parent, shard, index)
+    for path in [shard_path(index.parent, shard, index) for shard in sorted(set(placed.values()))]:
         for name, value in tensors_of(load_file(path), path).items():
             held[name] = (value, path)
     missing = sorted(set(placed) - set(held))

@@ -224,7 +224,7 @@ MINIMIND: dict[str, Rule] = (
     | QK_NORMS
     | ROUTER
     | experts(f"{LAYER}mlp.experts.")
-    | shared_expert(f"{LAYER}mlp.shared_experts.0")
+    | shared_expert(f"{LAYER}mlp.shared_experts.{{e}}")
     | shared_expert(f"{LAYER}mlp.shared_experts")
     | META
     | {f"{META_LAYER}feed_forward.gate.weight": f"{OURS}mlp.router.weight", f"{META_LAYER}attention.mask": None}

@@ -18,6 +18,7 @@ from torch import Tensor
 from model.cache import KvCache
 from model.checkpoints import Checkpoint, open_checkpoint
 from model.checkpoints.families import BY_TYPE
+from model.costs import parameters
 from model.probes import capture
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, PROMPT, VOCABULARY, Case
@@ -39,11 +40,14 @@ class Differences:
         Attention weights of every layer and head on the explicit branch.
     spread
         Standard deviation of the reference's logits, so that a small difference means something.
+    uncounted
+        Parameters of the model less those that :mod:`model.costs` counts from the config.
     """
 
     logits: float
     weights: float
     spread: float
+    uncounted: int
 
 
 def prompt(seed: int = 1) -> Tensor:
@@ -91,13 +95,14 @@ def measure(case: Case, folder: Path) -> Differences:
         fused, _ = read(checkpoint, ids, mask, "fused")
         logits = max(logits, _worst(explicit[rows], expected[rows]), _worst(fused[rows], expected[rows]))
         by_row = [(a - b).abs().amax((1, 3))[rows] for a, b in zip(ours, patterns, strict=True)]
-        weights = max(weights, max(float(row.max()) for row in by_row))
+        weights = max(weights, *(float(row.max()) for row in by_row))
         spread = float(expected.std())
     model = reference.build(case) if case.stateful else model
     expected_rows = reference.reference_decode(model, ids, PROMPT - STEPS)
     rows_of_ours = decode(checkpoint, ids, PROMPT - STEPS)
     steps = [_worst(a, b) for a, b in zip(rows_of_ours, expected_rows, strict=True)]
-    return Differences(max(logits, *steps), weights, spread)
+    uncounted = sum(value.numel() for value in checkpoint.model.parameters()) - parameters(checkpoint.config).total
+    return Differences(max(logits, *steps), weights, spread, uncounted)
 
 
 def _worst(ours: Tensor, expected: Tensor) -> float:

@@ -240,7 +240,7 @@ def randomise(model: nn.Module) -> None:
     with torch.no_grad():
         for name, value in model.named_parameters():
             if value.ndim < 2 or "norm" in name:
-                value += 0.3 * torch.randn_like(value)
+                value.add_(torch.randn_like(value), alpha=0.3)
             else:
                 fan_in = (
                     value.shape[-2] if name.endswith(("experts.gate_up_proj", "experts.down_proj")) else value.shape[-1]

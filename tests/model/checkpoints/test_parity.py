@@ -11,7 +11,6 @@ import torch
 
 from model.checkpoints import open_checkpoint
 from model.checkpoints.families import FAMILIES
-from model.costs import parameters
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, prompt, read
 from tests.model.checkpoints.reference import CASES, Case
@@ -29,15 +28,8 @@ def test_equals_transformers(case: Case, tmp_path: Path) -> None:
     found = measure(case, tmp_path)
     assert found.logits <= 5e-5
     assert found.weights <= 1e-5
+    assert found.uncounted == 0
     assert found.spread > 0.05  # otherwise the test could not fail
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_costs_count_every_parameter(case: Case, tmp_path: Path) -> None:
-    model = reference.build(case)
-    checkpoint = open_checkpoint(reference.save(model, tmp_path))
-    assert checkpoint.parameters == sum(value.numel() for value in checkpoint.model.parameters())
-    assert parameters(checkpoint.config).total == checkpoint.parameters
 
 
 def _shallow(case: Case) -> Case:

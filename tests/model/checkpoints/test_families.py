@@ -1,0 +1,207 @@
+"""What the table of families reads, and what it refuses by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import open_checkpoint, outline_checkpoint
+from model.checkpoints.families import FAMILIES
+from model.checkpoints.reading import fields_of, read_config
+from model.checkpoints.refused import REASONS
+from model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
+from tests.model.checkpoints import reference
+from tests.model.checkpoints.reference import CASES, SIZES, Case
+
+CONFIGS = Path(__file__).resolve().parents[4] / "shared" / "data" / "configs"
+LLAMA = Case("llama", "plain", SIZES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return reference.save(reference.build(LLAMA), tmp_path)
+
+
+def change(folder: Path, **fields: Any) -> Path:
+    config = json.loads((folder / "config.json").read_text())
+    config |= fields
+    (folder / "config.json").write_text(json.dumps({name: value for name, value in config.items() if value != "gone"}))
+    return folder
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the configs beside the checkout are not here")
+@pytest.mark.parametrize(
+    ("name", "parameters", "kv_per_token"),
+    [
+        ("aiconf__Qwen--Qwen3-0.6B", 596_049_920, 28 * 2 * 8 * 128 * 2),
+        ("aiconf__meta-llama--Meta-Llama-3.1-8B", 8_030_261_248, 131_072),
+        ("ome__llama3_1", 70_553_706_496, 327_680),
+        ("ome__llama3_2_1b", 1_235_814_400, 32_768),
+        ("ome__mistral", 7_241_732_096, 131_072),
+        ("ome__mistral_7b_instruct", 7_241_732_096, 131_072),
+        ("ome__mixtral", 46_702_792_704, 131_072),
+        ("ome__qwen2.5_0.5b", 494_032_768, 12_288),
+        ("ome__gemma_2_2b", 2_614_341_888, 106_496),
+        ("ome__gemma3_text", 999_885_952, 26_624),
+        ("ome__smollm_1.7b", 1_711_376_384, 196_608),
+        ("minimind2-small", 29_106_688, 4_096),
+        ("minimind2-transformers5", 104_030_976, 12_288),
+    ],
+)
+def test_real_configs_count_as_published(name: str, parameters: int, kv_per_token: int) -> None:
+    outline = outline_checkpoint(CONFIGS / f"{name}.json")
+    assert not outline.holds_weights
+    assert outline.parameters == parameters
+    assert outline.kv_bytes_in["bfloat16"] == 1000 * kv_per_token
+    assert outline.bytes_in["float32"] == 4 * parameters
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_config_alone_opens_on_the_meta_device(case: Case, tmp_path: Path) -> None:
+    import transformers
+
+    transformers.AutoConfig.for_model(case.family, **case.fields).save_pretrained(tmp_path)
+    checkpoint = open_checkpoint(tmp_path / "config.json")
+    assert checkpoint.shapes_only
+    assert all(value.is_meta for value in checkpoint.model.parameters())
+    with torch.no_grad():
+        logits = checkpoint.model(torch.zeros(1, 3, dtype=torch.long, device="meta"))
+    assert logits.shape == (1, 3, checkpoint.config.vocabulary)
+
+
+def test_both_spellings_say_the_same(folder: Path) -> None:
+    rule = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 12}
+    change(folder, rope_parameters=rule | {"rope_type": "llama3", "rope_theta": 500.0}, dtype="float32")
+    new = outline_checkpoint(folder).config
+    old = {"rope_parameters": "gone", "dtype": "gone", "torch_dtype": "float32", "rope_theta": 500.0}
+    for name in ("rope_type", "type"):
+        change(folder, **old, rope_scaling=rule | {name: "llama3"})
+        assert outline_checkpoint(folder).config == new
+
+
+def test_a_null_head_dim_is_the_share_of_the_stream() -> None:
+    config = SIZES | {"model_type": "llama", "head_dim": None, "hidden_size": 60}
+    assert read_config(config, "config.json")[1].head_width == 10
+
+
+@pytest.mark.parametrize(("flag", "holds_head", "tied"), [(None, True, False), (None, False, True), (True, True, True)])
+def test_the_tie_follows_flag_and_file(folder: Path, flag: bool | None, holds_head: bool, tied: bool) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    if tied:
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    if not holds_head:
+        del tensors["lm_head.weight"]
+    save_file(tensors, folder / "model.safetensors")
+    change(folder, tie_word_embeddings="gone" if flag is None else flag)
+    model = open_checkpoint(folder).model
+    assert (model.head.weight is model.embed.weight) == tied
+
+
+def test_a_tied_flag_gives_way_to_another_matrix_in_the_file(folder: Path) -> None:
+    change(folder, tie_word_embeddings=True)
+    checkpoint = open_checkpoint(folder)
+    assert not checkpoint.config.tied
+    stored = load_file(folder / "model.safetensors")["lm_head.weight"]
+    torch.testing.assert_close(checkpoint.model.head.weight.detach(), stored, rtol=0, atol=0)
+
+
+def test_an_unknown_field_is_refused_by_name_with_the_nearest_family(folder: Path) -> None:
+    change(folder, decoder_sparse_step=2)
+    with pytest.raises(CheckpointError, match=r"'decoder_sparse_step'.*llama.*qwen2_moe"):
+        open_checkpoint(folder)
+
+
+def test_a_field_is_refused_only_where_its_value_matters(folder: Path) -> None:
+    change(folder, rope_interleaved=False)
+    open_checkpoint(folder)
+    change(folder, rope_interleaved=True)
+    with pytest.raises(ConfigError, match="rope_interleaved True"):
+        open_checkpoint(folder)
+
+
+def test_an_unknown_rope_field_is_refused(folder: Path) -> None:
+    change(folder, rope_parameters={"rope_type": "default", "rope_theta": 1e4, "stretch": 3})
+    with pytest.raises(ConfigError, match="'stretch'"):
+        open_checkpoint(folder)
+
+
+def test_quantised_weights_are_refused(folder: Path) -> None:
+    change(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(CheckpointError, match="quantised by gptq"):
+        open_checkpoint(folder)
+
+
+def test_an_unknown_family_is_refused_with_the_nearest(folder: Path) -> None:
+    change(folder, model_type="qwen33")
+    with pytest.raises(CheckpointError, match=r"'qwen33'.*nearest that it opens is qwen3"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("deepseek_v3", "latent attention"), ("mamba2", "state-space"), ("qwen3_next", "linear attention"),
+     ("bert", "encoder"), ("t5", "encoder-decoder"), ("bloom", "ALiBi"), ("gemma3", "pictures")],
+)  # fmt: skip
+def test_families_that_cannot_be_shown_say_what_they_are(folder: Path, kind: str, what: str) -> None:
+    change(folder, model_type=kind)
+    with pytest.raises(CheckpointError, match=f"{kind}: .*{what}") as caught:
+        open_checkpoint(folder)
+    assert caught.value.sentence.endswith(".")
+
+
+def test_nothing_is_both_opened_and_refused() -> None:
+    opened = {name for family in FAMILIES for name in (family.name, *family.aliases)}
+    assert not opened & {kind for kinds, _ in REASONS for kind in kinds}
+
+
+def test_an_unknown_weight_is_refused_by_name(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors | {"model.layers.0.self_attn.q_norm.weight": torch.ones(16)}, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.layers\.0\.self_attn\.q_norm\.weight.*family llama"):
+        open_checkpoint(folder)
+
+
+def test_a_missing_weight_is_named_as_it_would_be_stored(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"blocks\.1\.mlp\.up\.weight.*model\.layers\.\{l\}\.mlp\.up_proj"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("fields", [{"num_attention_heads": 4}, {"num_key_value_heads": 3}, {"head_dim": 8}], ids=str)
+def test_shapes_that_contradict_the_heads_are_refused_with_both(folder: Path, fields: dict[str, int]) -> None:
+    change(folder, **fields)
+    with pytest.raises(ShapeError, match=r"[qkvo]_proj\.weight.*\[\d+, \d+\].*\[\d+, \d+\]"):
+        open_checkpoint(folder)
+
+
+def test_another_depth_is_refused_before_anything_is_built(folder: Path) -> None:
+    change(folder, num_hidden_layers=1000)
+    with pytest.raises(CheckpointError, match="1,000 layers, but the weights hold 4"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hidden_size", "48"), ("hidden_size", -48), ("hidden_size", None), ("num_attention_heads", 0),
+     ("rms_norm_eps", "tiny"), ("rope_theta", True), ("num_hidden_layers", 10**30), ("vocab_size", 2.5),
+     ("hidden_act", 3), ("attention_bias", "no"), ("rope_parameters", [1, 2]), ("num_key_value_heads", 5),
+     ("head_dim", 7), ("max_position_embeddings", 0), ("intermediate_size", 10**9), ("model_type", 4)],
+)  # fmt: skip
+def test_values_that_make_no_sense_are_a_sentence(folder: Path, name: str, value: Any) -> None:
+    change(folder, **{name: value})
+    with pytest.raises(RopewalkError) as caught:
+        open_checkpoint(folder)
+    assert caught.value.sentence.endswith(".")
+
+
+def test_every_family_says_which_fields_it_reads() -> None:
+    for family in FAMILIES:
+        assert "hidden_size" in fields_of(family)

@@ -1,0 +1,152 @@
+"""The same model in every container opens to the same numbers; progress, cancel, devices, memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import model.checkpoints.opening as opening
+from model.checkpoints import open_checkpoint, outline_checkpoint
+from model.errors import Cancelled, CheckpointError, DeviceError
+from tests.model.checkpoints import reference
+from tests.model.checkpoints.parity import prompt
+from tests.model.checkpoints.reference import SIZES, Case
+from tests.model.checkpoints.rewriting import as_torch, shard
+
+QWEN3 = Case("qwen3", "plain", SIZES | {"tie_word_embeddings": True})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return reference.save(reference.build(QWEN3), tmp_path)
+
+
+def logits(path: Path) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = open_checkpoint(path).model(prompt())
+    return found
+
+
+@pytest.mark.parametrize("kind", ["sharded safetensors", "torch", "sharded torch", "bare safetensors", "bare torch"])
+def test_every_container_opens_to_the_same_numbers(folder: Path, kind: str) -> None:
+    expected = logits(folder)
+    path = folder
+    if kind == "sharded safetensors":
+        shard(folder, "safetensors")
+    elif kind == "torch":
+        as_torch(folder)
+    elif kind == "sharded torch":
+        shard(folder, "bin")
+    elif kind == "bare safetensors":
+        path = (folder / "model.safetensors").rename(folder / "step-100.safetensors")
+    else:
+        as_torch(folder, "step-100.pt")
+        path = folder / "step-100.pt"
+    torch.testing.assert_close(logits(path), expected, rtol=0, atol=0)
+
+
+def test_transformers_own_shards_open(tmp_path: Path) -> None:
+    model = reference.build(QWEN3)
+    model.save_pretrained(tmp_path, max_shard_size="40KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    expected, _ = reference.reference_logits(model, prompt())
+    torch.testing.assert_close(logits(tmp_path), expected, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "granitemoe"])
+def test_experts_stacked_by_transformers_5_open(family: str, tmp_path: Path) -> None:
+    case = next(case for case in reference.CASES if case.family == family)
+    model = reference.build(case)
+    model.save_pretrained(tmp_path, save_original_format=False)
+    expected, _ = reference.reference_logits(model, prompt())
+    torch.testing.assert_close(logits(tmp_path), expected, rtol=0, atol=5e-5)
+
+
+def test_a_folder_with_a_config_alone_is_shapes_only(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.shapes_only
+    assert "shapes only" in checkpoint.notes[0]
+
+
+def test_the_bundled_model_is_the_default() -> None:
+    checkpoint = open_checkpoint(None)
+    assert checkpoint.name == "bundled"
+    assert checkpoint.tokenizer is not None
+    assert checkpoint.weight_bytes == 4 * checkpoint.parameters
+
+
+def test_an_outline_says_what_opening_would_cost(folder: Path) -> None:
+    outline, checkpoint = outline_checkpoint(folder), open_checkpoint(folder, dtype="bfloat16")
+    assert outline.holds_weights
+    assert outline.parameters == checkpoint.parameters
+    assert outline.bytes_in["bfloat16"] == checkpoint.weight_bytes
+    assert outline.config == checkpoint.config
+
+
+def test_progress_goes_layer_by_layer_and_can_cancel(folder: Path) -> None:
+    heard: list[tuple[int, int, str]] = []
+    open_checkpoint(folder, progress=lambda done, total, what: heard.append((done, total, what)))
+    assert [done for done, _, _ in heard] == [0, 1, 2, 3, 4, 5]
+    assert {(total, what) for _, total, what in heard} == {(5, "Loading the weights")}
+
+    def cancel(done: int, total: int, what: str) -> None:
+        if done == 2:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        open_checkpoint(folder, progress=cancel)
+
+
+def test_weights_are_private_to_the_model(folder: Path) -> None:
+    checkpoint = open_checkpoint(folder)
+    before = checkpoint.model(prompt()).clone()
+    path = folder / "model.safetensors"
+    path.write_bytes(bytes(path.stat().st_size))
+    torch.testing.assert_close(checkpoint.model(prompt()), before, rtol=0, atol=0)
+
+
+def test_devices_and_dtypes_that_are_not_there_are_a_sentence(folder: Path) -> None:
+    for device in ("tpu9", "cuda:77", "meta"):
+        with pytest.raises(DeviceError, match=device):
+            open_checkpoint(folder, device=device)
+    with pytest.raises(DeviceError, match="int7"):
+        open_checkpoint(folder, dtype="int7")
+
+
+@pytest.mark.parametrize(("share", "advice"), [(0.6, "open it in bfloat16 or float16"), (0.3, "config.json alone")])
+def test_what_cannot_fit_is_refused_with_what_would(
+    folder: Path, share: float, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = int(outline_checkpoint(folder).bytes_in["float32"] * share)
+    monkeypatch.setattr(opening, "free_bytes", lambda device: room)
+    with pytest.raises(DeviceError, match=advice):
+        open_checkpoint(folder)
+
+
+def test_half_precision_that_cannot_hold_a_weight_says_so(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"][3] = 1e6
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.norm\.weight.*1e\+06.*float16"):
+        open_checkpoint(folder, dtype="float16")
+    open_checkpoint(folder, dtype="bfloat16")
+
+
+def test_a_tokenizer_that_cannot_be_read_leaves_ids(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{")
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.tokenizer is None
+    assert "tokenizer.json" in checkpoint.notes[-1]
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_weights_go_straight_to_the_device(folder: Path) -> None:
+    checkpoint = open_checkpoint(folder, device="cuda", dtype="bfloat16")
+    with torch.no_grad():
+        found = checkpoint.model(prompt().cuda()).float().cpu()
+    torch.testing.assert_close(found, logits(folder), rtol=0.1, atol=0.1)

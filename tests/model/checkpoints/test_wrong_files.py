@@ -1,0 +1,310 @@
+"""When a file is wrong: one sentence that names it, what was found, what was expected and what to do, at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import open_checkpoint
+from model.errors import CheckpointError, RopewalkError, ShapeError
+from tests.model.checkpoints import reference
+from tests.model.checkpoints.gguf_writing import write
+from tests.model.checkpoints.reference import SIZES, Case
+from tests.model.checkpoints.rewriting import as_torch, shard
+
+CASE = Case("qwen3", "plain", SIZES)
+ROOM = 64 << 20
+"""Memory that refusing a file may take, far below what the files claim."""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reference.save(reference.build(CASE), tmp_path_factory.mktemp("original"))
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    for path in original.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def gguf_file(folder: Path) -> Path:
+    return write(reference.build(CASE), CASE, folder / "model.gguf", load_file(folder / "model.safetensors"))
+
+
+def refused(path: Path, *parts: str, kind: type[RopewalkError] = CheckpointError) -> str:
+    """Open a wrong file; check that it takes no time, and that the sentence holds ``parts``."""
+    started = time.perf_counter()
+    with pytest.raises(kind) as caught:
+        open_checkpoint(path)
+    assert time.perf_counter() - started < 5  # a second, with room for a busy machine
+    sentence = caught.value.sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    for part in parts:
+        assert part in sentence
+    return sentence
+
+
+def rewrite_header(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a safetensors header and nothing else."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    changed = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(changed)) + changed + data[8 + length :])
+
+
+def test_a_missing_shard(folder: Path) -> None:
+    paths = shard(folder, "safetensors")
+    paths[1].unlink()
+    refused(folder, "model.safetensors.index.json", paths[1].name, "download")
+
+
+def test_a_missing_torch_shard(folder: Path) -> None:
+    paths = shard(folder, "bin")
+    paths[1].unlink()
+    refused(folder, "pytorch_model.bin.index.json", paths[1].name, "download")
+
+
+def test_an_extra_shard(folder: Path) -> None:
+    shard(folder, "safetensors")
+    save_file({"x": torch.ones(2)}, folder / "model-00004-of-00004.safetensors")
+    refused(folder, "model-00004-of-00004.safetensors", "does not name it")
+
+
+def test_a_missing_index(folder: Path) -> None:
+    shard(folder, "safetensors")
+    (folder / "model.safetensors.index.json").unlink()
+    refused(folder, "model.safetensors.index.json", "download the index")
+
+
+def test_truncated_safetensors(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    refused(folder, "model.safetensors", "cut short", "download it again")
+
+
+def test_a_header_longer_than_the_file(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 60) + path.read_bytes()[8:])
+    refused(folder, "1,152,921,504,606,846,976 bytes", "download it again")
+
+
+def test_overlapping_ranges(folder: Path) -> None:
+    def overlap(header: dict[str, Any]) -> None:
+        begin, end = header["model.norm.weight"]["data_offsets"]
+        header["model.norm.weight"]["data_offsets"] = [begin - 64, end - 64]
+
+    rewrite_header(folder / "model.safetensors", overlap)
+    refused(folder, "model.safetensors", "damaged")
+
+
+def test_an_unknown_dtype(folder: Path) -> None:
+    rewrite_header(folder / "model.safetensors", lambda header: header["model.norm.weight"].update(dtype="F3"))
+    refused(folder, "'F3'", "float32")
+
+
+def test_a_shape_that_claims_terabytes(folder: Path) -> None:
+    rewrite_header(folder / "model.safetensors", lambda header: header["model.norm.weight"].update(shape=[1 << 40]))
+    refused(folder, "model.norm.weight", "damaged")
+
+
+def test_an_index_that_points_outside(folder: Path) -> None:
+    shard(folder, "safetensors")
+    index = folder / "model.safetensors.index.json"
+    placed = json.loads(index.read_text())["weight_map"]
+    for outside in ("../model-00001-of-00003.safetensors", "/etc/passwd", "..", "sub/x.safetensors"):
+        index.write_text(json.dumps({"weight_map": placed | {"model.norm.weight": outside}}))
+        refused(folder, outside, "outside its own folder")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"weight_map": 3}', '{"weight_map": {}}', "null"])
+def test_an_index_that_is_none(folder: Path, text: str) -> None:
+    shard(folder, "safetensors")
+    (folder / "model.safetensors.index.json").write_text(text)
+    refused(folder, "model.safetensors.index.json", "download it again")
+
+
+def test_shapes_that_contradict_the_config(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.2.self_attn.k_proj.weight"] = torch.ones(24, 48)
+    save_file(tensors, folder / "model.safetensors")
+    refused(folder, "model.layers.2.self_attn.k_proj.weight", "[24, 48]", "[32, 48]", kind=ShapeError)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_numbers(folder: Path, number: float) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.2.mlp.up_proj.weight"][3, 4] = number
+    save_file(tensors, folder / "model.safetensors")
+    refused(folder, "model.layers.2.mlp.up_proj.weight", "NaN or infinite", "another copy")
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 3087467144\n"
+PAGE = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "model.gguf"])
+@pytest.mark.parametrize(("text", "part"), [(POINTER, "git lfs pull"), (PAGE, "web page"), ("", "empty")])
+def test_what_is_no_weights_at_all(folder: Path, name: str, text: str, part: str) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_text(text)
+    refused(folder / name if name.endswith(".gguf") else folder, name, part)
+
+
+class Evil:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "full_sft_512.pth"])
+def test_a_pickle_that_wants_to_run_code(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({"model.norm.weight": Evil(folder / "ran")}, folder / name)
+    if name.endswith(".pth"):
+        (folder / "config.json").unlink()
+    refused(folder if name.endswith(".bin") else folder / name, name, "system", "safetensors copy")
+    assert not (folder / "ran").exists()
+
+
+def test_a_pickle_that_is_no_zip(folder: Path) -> None:
+    import pickle
+
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Evil(folder / "ran")}))
+    refused(folder, "pytorch_model.bin", "not a torch file")
+    assert not (folder / "ran").exists()
+
+
+def test_a_torch_file_cut_short(folder: Path) -> None:
+    as_torch(folder)
+    path = folder / "pytorch_model.bin"
+    path.write_bytes(path.read_bytes()[:-2000])
+    refused(folder, "pytorch_model.bin", "cut short")
+
+
+def test_a_torch_file_of_something_else(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    for content in ([1, 2], {"a": 1}, torch.ones(2), {}):
+        torch.save(content, folder / "pytorch_model.bin")
+        refused(folder, "pytorch_model.bin", "expected")
+
+
+def test_a_compressed_zip_is_not_unpacked(folder: Path) -> None:
+    import zipfile
+
+    (folder / "model.safetensors").unlink()
+    with zipfile.ZipFile(folder / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(50_000_000))
+    refused(folder, "pytorch_model.bin", "50,000,000 bytes")
+
+
+@pytest.mark.parametrize(("at", "what"), [(8, "tensors"), (16, "metadata keys")])
+def test_a_gguf_with_absurd_counts(gguf_file: Path, at: int, what: str) -> None:
+    data = bytearray(gguf_file.read_bytes())
+    data[at : at + 8] = struct.pack("<Q", 1 << 62)
+    gguf_file.write_bytes(data)
+    refused(gguf_file, "4,611,686,018,427,387,904", what, "damaged")
+
+
+def test_a_gguf_with_an_absurd_text(gguf_file: Path) -> None:
+    data = bytearray(gguf_file.read_bytes())
+    data[24:32] = struct.pack("<Q", 1 << 50)
+    gguf_file.write_bytes(data)
+    refused(gguf_file, "model.gguf", "cut short or is damaged")
+
+
+def test_a_gguf_cut_short(gguf_file: Path) -> None:
+    gguf_file.write_bytes(gguf_file.read_bytes()[:-500])
+    refused(gguf_file, "model.gguf", "cut short")
+
+
+def test_a_gguf_for_other_machines(tmp_path: Path) -> None:
+    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack(">I", 3) + bytes(64))
+    refused(tmp_path / "x.gguf", "big-endian")
+
+
+def test_a_gguf_of_an_architecture_that_is_not_opened(tmp_path: Path) -> None:
+    for arch, part in (("mamba", "state-space"), ("clip", "encoder"), ("deepseek2", "does not open")):
+        writer = gguf.GGUFWriter(tmp_path / "x.gguf", arch)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        refused(tmp_path / "x.gguf", arch, part)
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    refused(tmp_path, tmp_path.name, "is empty")
+
+
+def test_a_folder_of_other_things(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    refused(tmp_path, tmp_path.name, "no config.json")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    refused(tmp_path / "gone", "gone", "check the path")
+
+
+def test_another_kind_of_file(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    refused(tmp_path / "notes.txt", "notes.txt", "GGUF")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"model_type": "llama"', "\0\1"])
+def test_a_config_that_is_none(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    refused(folder, "config.json")
+
+
+def test_no_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Path.open
+
+    def locked(self: Path, *arguments: Any, **named: Any) -> Any:
+        if self.name == "model.safetensors":
+            raise PermissionError(13, "Permission denied", str(self))
+        return plain(self, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", locked)
+    refused(folder, "model.safetensors", "permissions")
+
+
+def test_a_disk_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Path, *arguments: Any, **named: Any) -> Any:
+        raise OSError(5, "Input/output error", str(self))
+
+    monkeypatch.setattr(Path, "open", failing)
+    refused(folder, "Input/output error")
+
+
+def test_refusing_allocates_nothing_of_what_a_file_claims(tmp_path: Path) -> None:
+    import psutil
+
+    claimed = 1 << 42
+    header = json.dumps({"model.norm.weight": {"dtype": "F32", "shape": [claimed // 4], "data_offsets": [0, claimed]}})
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + bytes(64))
+    (tmp_path / "config.json").write_text(json.dumps(SIZES | {"model_type": "qwen3"}))
+    before = psutil.Process().memory_info().vms
+    refused(tmp_path, "4,398,046,511,104")
+    assert psutil.Process().memory_info().vms - before < ROOM
