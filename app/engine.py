@@ -54,7 +54,7 @@ from model.intervention import mean_heads, mean_mlp
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import read_cache, read_cell, read_planes, read_row
 from model.measure import measure
-from model.patterns import FORMULAS, atlas_steps, head_scores, repeated_ids
+from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.readings import (
     Arithmetic,
@@ -318,8 +318,8 @@ def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, in
 
 def _strongest(trace: Trace) -> tuple[int, int]:
     """The head with the clearest induction stripe, or else the clearest previous-token one."""
-    scores, undefined = head_scores(trace)
-    for name in ("induction", "previous"):
+    scores, undefined = head_scores(trace, ("induction", "previous"))
+    for name in scores:
         if name not in undefined:
             layer, head = divmod(int(scores[name].argmax()), trace.config.heads)
             return layer, head
@@ -557,7 +557,7 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
     AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
     AskCache: _at_once(lambda trace, a: read_cache(trace, a.positions)),
-    AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels),
+    AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,
     AskLedger: _ledgers,
     AskCheck: _check,
@@ -586,8 +586,9 @@ def save(held: Held, path: str | Path, pattern: bool = False) -> None:
 
 def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
     """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
-    scores, undefined = head_scores(_in_view(held))
-    return scores, dict(FORMULAS), undefined
+    trace = _in_view(held)
+    scores, undefined = head_scores(trace)
+    return scores, formulas_of(trace), undefined
 
 
 def random_repeat(opened: Opened, count: int, seed: int) -> list[int]:

@@ -35,9 +35,15 @@ class AskRefined:
 
 @dataclass(frozen=True)
 class AskAtlas:
-    """Thumbnails and scores of all heads → ``HeadAtlas``. ``pixels`` bounds a thumbnail's side."""
+    """Thumbnails and scores of all heads → ``HeadAtlas``, with an ``AtlasPart`` for each layer.
+
+    ``pixels`` bounds a thumbnail's side; ``exact`` looks at every cell of a long run too; layers of ``first``, those
+    in sight, come before the others.
+    """
 
     pixels: int = 64
+    exact: bool = False
+    first: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
