@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import QRectF, QSize
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.questions import AskHeadDifference, AskNextTokenDifference, Question
 from app.selection import Hover, Selection
@@ -160,11 +160,13 @@ class ComparePanel(Panel):
             heatmap.picked.connect(self._pick)
             heatmap.pointed.connect(self._point)
             pair.addWidget(heatmap, 1)
-        layout = QVBoxLayout(self.body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(pair, 3)
-        layout.addWidget(self.sentence)
-        layout.addWidget(self.changes, 1)
+        words = QVBoxLayout()
+        words.addWidget(self.sentence)
+        words.addWidget(self.changes, 1)
+        self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addLayout(pair, 2)
+        self._layout.addLayout(words, 1)
         session.pinned_changed.connect(self._on_pinned)
         self._on_pinned(session.pinned)
 
@@ -219,6 +221,12 @@ class ComparePanel(Panel):
         for heatmap in self.maps:
             heatmap.theme_changed()
         self.changes.update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the words beside the maps where the panel is wide, under them where it is high."""
+        super().resizeEvent(event)
+        wide = self.width() > 1.5 * self.height()
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom)
 
     @property
     def _rows(self) -> Rows:

@@ -38,6 +38,9 @@ class Panel(QWidget):
     marks: ClassVar[frozenset[str]] = frozenset()
     """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
 
+    height_wanted = Signal(int)
+    """Something was unfolded that needs so many pixels of height, 0 for no more than usual."""
+
     drawn = Signal()
     """An answer has been drawn; a snapshot waits for it."""
 

@@ -5,7 +5,8 @@ It owns the frame around a panel. It must not know which panel it holds or where
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QDockWidget, QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QVBoxLayout, QWidget
 
 from views import theme
 from views.panel import Panel
@@ -29,6 +30,9 @@ class PanelDock(QDockWidget):
         self.setTitleBarWidget(self._top)
         self.setWidget(self._body)
         self.visibilityChanged.connect(panel.come_forward)
+        self._least = 0
+        self._wanted = 0
+        panel.height_wanted.connect(self._make_room)
 
     def _title_bar(self, panel: Panel) -> QFrame:
         """Take the heading row out of the panel and make it the title bar."""
@@ -47,4 +51,14 @@ class PanelDock(QDockWidget):
 
     def keep(self, height: int) -> None:
         """Never make the panel lower than that, even where the others want its room."""
-        self._body.setMinimumHeight(height)
+        self._least = height
+        self._body.setMinimumHeight(max(self._least, self._wanted))
+
+    def _make_room(self, height: int) -> None:
+        """Grow for what was unfolded in the panel, and shrink again when it is folded."""
+        self._wanted = height
+        self._body.setMinimumHeight(max(self._least, height))
+        window = self.parentWidget()
+        if isinstance(window, QMainWindow) and not self.isFloating():
+            whole = self._body.minimumHeight() + self._top.sizeHint().height()
+            window.resizeDocks([self], [whole], Qt.Orientation.Vertical)

@@ -279,8 +279,10 @@ class WhyPanel(Panel):
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
         line = round(ink.line_height(theme.current().font("formula")))
-        self.levels.setMinimumHeight(self.LINES * self.levels.line_height() if unfolded else 0)
+        rows = self.LINES * self.levels.line_height()
+        self.levels.setMinimumHeight(rows if unfolded else 0)
         self.text.setMinimumHeight(2 * line if unfolded else 0)
+        self.height_wanted.emit(rows + 3 * line + 2 * theme.GRID if unfolded else 0)
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now

@@ -21,6 +21,8 @@ from views.compare import ComparePanel
 from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
 from views.needs import NeedsPanel
+from views.rope import PARTS, RopePanel
+from views.turning import scores_by_distance
 from views.why import WhyPanel
 
 PROMPT = " hark, who goes there? hark, who goes there?"
@@ -180,7 +182,7 @@ def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window:
     assert f"(unchanged model {entropy:.3f})" in panel.effect.text()
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
-    assert window.session.experiments == ()
+    assert not window.session.experiments
     assert cell_of(window).score == pytest.approx(before.score, abs=1e-6)
     click(window, panel.undo_button)
     assert window.session.experiments == (NoScale(),)
@@ -317,3 +319,91 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     without = cast("NextTokenReading", answer(window, AskNextToken(15, 1024, Sampling())))
     logit = {c.token.id: c.logit for c in without.candidates}[needs.token]
     assert logit - needs.logit == pytest.approx(needs.change[layer, head], abs=1e-3)
+
+
+# RoPE -------------------------------------------------------------------------------------------------------------
+
+
+def test_shifting_both_turns_everything_and_leaves_the_score(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    reading = planes_of(window)
+    assert panel.page_box.currentText() == "planes"
+    click(window, panel.both)
+    assert panel.slider.minimum() == (15 - 8) * PARTS
+    panel.slider.setFocus()
+    for _ in range(5):
+        QTest.keyClick(panel.slider, Qt.Key.Key_Right)
+    turned = panel.view.turned
+    assert turned is not None
+    assert (turned.position, turned.key_position) == (20, 13)
+    assert not np.allclose(turned.q_after, reading.q_after, atol=0.1)
+    assert turned.scaled == pytest.approx(reading.scaled, abs=1e-6)
+    assert "m = 20, n = 13" in panel.position_label.text()
+    assert "at a shift of 32,000" in panel.sum_label.text()
+    panel.speed.setCurrentIndex(1)
+    click(window, panel.loop)
+    panel.slider.setValue(panel.slider.maximum())
+    panel.play_button.click()
+    panel.slider.setValue(panel.slider.maximum())
+    panel.timer.timeout.emit()
+    assert panel.slider.value() == panel.slider.minimum()
+    panel.timer.timeout.emit()
+    assert panel.slider.value() == panel.slider.minimum() + 2
+    window.docks["rope"].close()
+    assert not panel.timer.isActive(), "it costs nothing when it is hidden"
+    front(window, "rope")
+    click(window, panel.loop)
+    click(window, panel.both)
+
+
+def test_the_distance_curve_and_the_rules_laid_over_it(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    panel.page_box.setCurrentText("distance")
+    snapshot.wait_until_drawn(window)
+    reading, page = planes_of(window), panel.curves
+    assert [name for name, *_ in page.view.curves] == ["the run"]
+    own = page.view.curves[0][3]
+    assert own[7] == pytest.approx(reading.scaled, abs=1e-4)
+    assert page.view.true == (7.0, reading.scaled)
+    names = [rule.name for rule in page.rules]
+    assert names[1] == "none"
+    linear = next(i for i, name in enumerate(names) if name.startswith("linear"))
+    click(window, page.buttons[linear - 1])
+    assert len(page.view.curves) == 2
+    rule = page.rules[linear]
+    assert np.allclose(page.view.curves[1][3], scores_by_distance(reading, page.view.distances, rule))
+    assert np.allclose(rule.frequencies, reading.query_frequencies / 4)
+    click(window, page.wide)
+    assert page.view.distances[-1] == 511
+    panel.page_box.setCurrentText("planes")
+
+
+def test_the_spectrum_names_the_planes_that_never_finish_a_turn(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    panel.page_box.setCurrentText("spectrum")
+    snapshot.wait_until_drawn(window)
+    theta = planes_of(window).query_frequencies
+    assert panel.spectrum.unfinished == int((2 * np.pi / theta > 512).sum()) == 4
+    assert panel.sum_label.text().startswith("4 of 8 planes never finish a turn")
+    click(window, panel.spectrum, panel.spectrum.bar_of(6).center().toPoint())
+    assert window.session.selection.now.plane == 6
+    QTest.keyClick(panel.spectrum, Qt.Key.Key_Left)
+    assert window.session.selection.now.plane == 5
+    panel.page_box.setCurrentText("planes")
+
+
+def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    panel.page_box.setCurrentText("pairing")
+    snapshot.wait_until_drawn(window)
+    r = planes_of(window)
+    assert not panel.pairing.adjacent
+    q, k = np.zeros(16), np.zeros(16)
+    q[r.features.ravel()], k[r.features.ravel()] = r.q_before.ravel(), r.k_before.ravel()
+    angle = (r.query_position * r.query_frequencies, r.key_position * r.key_frequencies)
+    turned = [(v[0::2] + 1j * v[1::2]) * np.exp(1j * a) for v, a in ((q, angle[0]), (k, angle[1]))]
+    wrong = r.scale * float((turned[0] * turned[1].conj()).real.sum())
+    text = panel.sum_label.text().replace("−", "-")
+    assert f"Read as adjacent: {wrong:.3f}" in text
+    assert f"reordered for adjacent: {r.scaled:.3f}, the same" in text
+    panel.page_box.setCurrentText("planes")

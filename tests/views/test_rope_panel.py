@@ -19,7 +19,9 @@ from model.config import RopeConfig
 from model.readings import PlaneReading
 from tests.views.fake_session import CONFIG, FakeSession
 from views import theme, wording
-from views.rope import PARTS, PlanesView, RopePanel, Turned, rotated, scores_by_position, sum_text
+from views.planes import PlanesView
+from views.rope import PARTS, RopePanel, sum_text
+from views.turning import Turned, rotated, scores_by_position
 
 Shown = Callable[..., Any]
 

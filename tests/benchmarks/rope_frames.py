@@ -1,0 +1,54 @@
+"""How many frames a second the RoPE animation holds: 64 planes in a panel of 900 × 600.
+
+Run ``python -m tests.benchmarks.rope_frames``. It reports and asserts nothing: a time belongs to a machine.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtWidgets import QApplication
+
+from tests.views.fake_session import CONFIG, FakeSession
+from views import theme
+from views.rope import RopePanel
+
+FRAMES = 200
+
+
+def main() -> None:
+    """Measure and print."""
+    app = QApplication([])
+    theme.apply("dark")
+    with tempfile.TemporaryDirectory() as folder:
+        session = FakeSession(Path(folder) / "settings.json", CONFIG.changed(head_width=128))
+        session.begin()
+        panel = RopePanel(cast("Any", session))
+        panel.resize(900, 600)
+        panel.show()
+        while not panel.settled:
+            app.processEvents()
+        times = []
+        for _ in range(FRAMES):
+            began = time.perf_counter()
+            panel.slider.setValue(panel.slider.value() + 1)
+            panel.repaint()
+            times.append(time.perf_counter() - began)
+        times.sort()
+        middle, worst = times[len(times) // 2], times[int(len(times) * 0.99)]
+        print(f"{panel.view.planes} planes, {panel.width()} × {panel.height()}: median {1000 * middle:.1f} ms a frame")
+        print(
+            f"{1 / middle:.0f} frames a second; the slowest hundredth takes {1000 * worst:.1f} ms (50 a second: 20 ms)"
+        )
+        panel.close_down()
+        session.close()
+
+
+if __name__ == "__main__":
+    main()
