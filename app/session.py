@@ -14,6 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.door import Engine, Held, Opened, Outlined, Typed, load_engine
+from app.downloads import download_steps
 from app.jobs import Failure, Jobs, Urgency
 from app.local_models import LocalModel, cache_folder, local_models_steps
 from app.questions import (
@@ -127,6 +128,9 @@ class Session(QObject):
         self._jobs = Jobs(self)
         self._jobs.progress_changed.connect(self.progress_changed)
         self._jobs.settled.connect(self.settled)
+        self._downloads = Jobs(self)
+        """A thread of its own: the network is slow, and panels must not wait for it."""
+        self._downloads.progress_changed.connect(self.progress_changed)
         self._opened: Opened | None = None
         self._held: Held | None = None
         self._pinned: Held | None = None
@@ -259,6 +263,17 @@ class Session(QObject):
     def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
         self._jobs.submit("local models", Urgency.COARSE, local_models_steps(cache_folder()), answer, self._fail)
+
+    def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
+        """Download ``org/name`` from Hugging Face; ``arrived`` hears where it lies. Only when a person asked for it."""
+        self._downloads.submit(
+            "download",
+            Urgency.PREFILL,
+            download_steps(name, self._downloads.pulse),
+            arrived,
+            lambda failure: failed(failure.sentence),
+            what=f"Downloading {name}",
+        )
 
     def forget_questions(self) -> None:
         """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
@@ -659,6 +674,7 @@ class Session(QObject):
     def cancel(self) -> None:
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
         self._jobs.cancel_shown()
+        self._downloads.cancel_all()
         self._leave_play()
         self._start_pending = False
         for slot in ("open", "run"):
@@ -673,6 +689,7 @@ class Session(QObject):
         self._playing = False
         self._queued_steps = 0
         self._jobs.close()
+        self._downloads.close()
 
     def _prove(self) -> None:
         """Check cached against full logits when nothing else is to do."""

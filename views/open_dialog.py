@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.door import Choice, Outlined
+from app.downloads import is_name
 from app.jobs import JobProgress
 from app.local_models import LocalModel
 from model.readings import ModelCard
@@ -75,6 +76,8 @@ class OpenDialog(QDialog):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("progress")
+        self.download = QPushButton("Download from Hugging Face")
+        self.download.hide()
         self.open_button = QPushButton("Open")
         self.open_button.setProperty("kind", "main")
         self.cancel = QPushButton("Cancel")
@@ -96,8 +99,8 @@ class OpenDialog(QDialog):
         last.addWidget(self.dtype)
         last.addWidget(self.bar, 1)
         last.addStretch(1)
-        last.addWidget(self.cancel)
-        last.addWidget(self.open_button)
+        for button in (self.download, self.cancel, self.open_button):
+            last.addWidget(button)
         layout.addLayout(row)
         layout.addWidget(self.known, 1)
         layout.addWidget(self.facts)
@@ -118,7 +121,8 @@ class OpenDialog(QDialog):
         self.known.itemActivated.connect(lambda _: self.start())
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
-        for button in (self.file, self.folder, self.open_button, self.cancel):
+        self.download.clicked.connect(self._on_download)
+        for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.failed.connect(self._on_failed)
@@ -179,6 +183,7 @@ class OpenDialog(QDialog):
     def _look(self, text: str) -> None:
         """Ask what the path is."""
         self.open_button.setEnabled(False)
+        self.download.hide()
         self.session.outline(self._wanted(), self._show_outline, self._on_refused)
 
     def _show_outline(self, outlined: Outlined | None) -> None:
@@ -246,7 +251,23 @@ class OpenDialog(QDialog):
 
     def _on_refused(self, sentence: str) -> None:
         self._show_outline(None)
+        name = self.path.text().strip()
+        self.download.setVisible(is_name(name))
+        if is_name(name):
+            sentence = f"There is no {name} on this machine; it can be downloaded from Hugging Face."
         self.notice.setText(sentence)
+
+    def _on_download(self) -> None:
+        """Fetch what is named; nothing touches the network before this is pressed."""
+        name = self.path.text().strip()
+        self._set_opening(True)
+        self.download.setEnabled(False)
+        self.notice.setText(f"Downloading {name} …")
+        self.session.download(name, self._on_downloaded, lambda sentence: self._on_failed(sentence, ""))
+
+    def _on_downloaded(self, place: str) -> None:
+        self._set_opening(False)
+        self.look_at(place, at_once=True)
 
     # Opening ------------------------------------------------------------------------------------------------------
 
@@ -261,7 +282,8 @@ class OpenDialog(QDialog):
     def _set_opening(self, opening: bool) -> None:
         self.opening = opening
         self.bar.setRange(0, 0 if opening else 1)
-        self.open_button.setEnabled(not opening)
+        self.open_button.setEnabled(not opening and self.outlined is not None and self.outlined.holds_weights)
+        self.download.setEnabled(not opening)
         for widget in (self.path, self.file, self.folder, self.known, self.dtype):
             widget.setEnabled(not opening)
 

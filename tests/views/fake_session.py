@@ -261,6 +261,11 @@ class FakeSession(QObject):
         """Say at once what the cache holds."""
         answer(self.local)
 
+    def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
+        """Pretend to download into a folder that :attr:`outlines` knows."""
+        self.calls.append(("download", name))
+        arrived(f"/cache/{name}")
+
     def forget_questions(self) -> None:
         """Nothing is pending: answers come at once."""
 

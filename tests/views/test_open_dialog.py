@@ -183,3 +183,14 @@ def test_a_model_without_a_tokenizer_takes_ids(qtbot: QtBot, running: FakeSessio
     running.model_changed.emit(running.model)
     assert "ids" in bar.prompt.placeholderText()
     assert not bar.ids.isEnabled()
+
+
+def test_a_name_is_downloaded_only_when_that_is_pressed(dialog: OpenDialog, running: FakeSession) -> None:
+    running.outlines["/cache/org/small"] = outlined(running, "/cache/org/small")
+    QTest.keyClicks(dialog.path, "org/small")
+    assert dialog.download.isVisible()
+    assert not any(call[0] == "download" for call in running.calls)
+    QTest.mouseClick(dialog.download, LEFT)
+    assert ("download", "org/small") in running.calls
+    assert running.calls[-1] == ("open", "/cache/org/small", None, "float32")
+    assert not dialog.download.isVisible()
