@@ -44,7 +44,7 @@ from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling
 
-DEFAULT_PROMPT = " hark, who goes there? hark, who goes there?"
+DEFAULT_PROMPT = " purple wizards ate seven plums. purple wizards ate seven plums."
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
 
 DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
