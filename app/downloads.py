@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 DESCRIPTIONS = (
     "config.json",
-    "generation_config.json",
+    "chat_template*",
     "tokenizer*",
     "special_tokens_map.json",
     "vocab.*",

@@ -29,7 +29,7 @@ from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
 from model.progress import Partial, Progress, finished
-from model.readings import Sampling
+from model.readings import HeadPatch, Sampling
 from model.trace_file import load_trace
 
 
@@ -285,7 +285,7 @@ def test_a_refined_picture_is_the_same_in_parts_and_as_a_whole(held: Held) -> No
         except StopIteration as stop:
             whole = stop.value
         else:
-            if isinstance(point, Partial):
+            if isinstance(point, Partial) and isinstance(point.reading, HeadPatch):
                 parts.append(point.reading)
     picture = np.zeros_like(whole.weights.values)
     for part in parts:
