@@ -5,17 +5,18 @@ It owns where each thumbnail lies and what is written under it. It computes no s
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QScrollArea, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QScrollArea, QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskAtlas, Question
 from app.selection import Hover, Selection
-from model.readings import HeadAtlas, Run
+from model.readings import AtlasPart, HeadAtlas, Run
 from views import ink, theme, wording
 from views.panel import Panel, plain_label
 
@@ -228,6 +229,32 @@ class AtlasView(QWidget):
         """Take new thumbnails and scores; ``group`` query heads share a kv head."""
         self.atlas, self.group = atlas, group
         self.lay_out()
+
+    def begin(self, layers: int, heads: int, side: int, group: int) -> None:
+        """Take thumbnails that are still to come, [layers, heads, side, side]; until then they are empty."""
+        empty = np.full((layers, heads, side, side), np.nan, np.float32)
+        self.show_atlas(HeadAtlas(empty, "exact", {}, {}), group)
+
+    def show_part(self, part: AtlasPart) -> None:
+        """Paint one layer that is ready, and nothing else."""
+        if self.atlas is None or self._picture.isNull():
+            return
+        self.atlas.thumbnails[part.layer] = part.thumbnails
+        painter = QPainter(self._picture)
+        ratio, look = self._picture.devicePixelRatio(), theme.current()
+        side = max(round(self.plan.side * ratio), 1)
+        pixels = ink.coloured(ink.resampled(part.thumbnails, side, side), look.sequential, look.masked_ground)
+        for place in self.plan.places:
+            if place.layer == part.layer:
+                image = ink.to_image(pixels[place.head])
+                image.setDevicePixelRatio(ratio)
+                painter.drawImage(place.square.topLeft(), image)
+                self.update(self._with_label(place))
+        painter.end()
+
+    def layers_in(self, area: QRect) -> tuple[int, ...]:
+        """The layers of which a thumbnail lies in a part of the atlas."""
+        return tuple(dict.fromkeys(place.layer for place in self.plan.places if place.square.intersects(area)))
 
     def choose(self, score: str, sorted_by: str) -> None:
         """Write one score under the heads, and sort by one or by layer."""
@@ -509,8 +536,11 @@ class HeadsPanel(Panel):
     name: ClassVar[str] = "heads"
     title: ClassVar[str] = "Heads"
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+    streams: ClassVar[bool] = True
 
     PIXELS = 64
+    PATIENCE = 0.1
+    """Seconds after which layers are shown one by one; answers that come sooner are drawn as a whole."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -525,7 +555,19 @@ class HeadsPanel(Panel):
         self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.sort_box.currentTextChanged.connect(self._sort)
+        self.exact = QToolButton()
+        self.exact.setText("exact")
+        self.exact.setToolTip("Look at every cell of every head; in a long run that takes a while")
+        self.exact.setAccessibleName("exact thumbnails")
+        self.exact.setCheckable(True)
+        self.exact.setProperty("toggle", "yes")
+        self.exact.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.exact.toggled.connect(self.refresh)
+        self.exact.hide()
+        self._asked_at = 0.0
+        self._begun = False
         self.head_row.addWidget(self.reading)
+        self.head_row.addWidget(self.exact)
         self.head_row.addWidget(self.sort_box)
         self.why_undefined = plain_label("", "label")
         self.why_undefined.hide()
@@ -537,11 +579,28 @@ class HeadsPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the thumbnails and scores of all heads."""
-        return AskAtlas(self.PIXELS)
+        self._asked_at, self._begun = time.monotonic(), False
+        seen = self.view.layers_in(self.view.visibleRegion().boundingRect())
+        return AskAtlas(self.PIXELS, exact=self.exact.isChecked(), first=seen)
+
+    def show_part(self, part: AtlasPart) -> None:
+        """Paint a layer as soon as it is ready, where all of them take long."""
+        run = self.session.run
+        if run is None or time.monotonic() - self._asked_at < self.PATIENCE:
+            return
+        self.explain("")
+        if not self._begun:
+            self._begun = True
+            config = run.config
+            self.view.begin(config.layers, config.heads, part.thumbnails.shape[-1], config.group)
+            self.view.mark(*self.view.selected)
+            self.describe(f"{config.layers} layers × {config.heads} heads · drawing · pixels: {part.reduction}")
+        self.view.show_part(part)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Paint the thumbnails; the score chosen before stays chosen."""
         atlas: HeadAtlas = answer
+        self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
         self._offer(atlas)
         self.view.show_atlas(atlas, run.config.group)
         self._sort(self.sort_box.currentText())

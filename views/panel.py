@@ -41,6 +41,9 @@ class Panel(QWidget):
     height_wanted = Signal(int)
     """Something was unfolded that needs so many pixels of height, 0 for no more than usual."""
 
+    streams: ClassVar[bool] = False
+    """Whether :meth:`show_part` wants what is ready of a long answer."""
+
     drawn = Signal()
     """An answer has been drawn; a snapshot waits for it."""
 
@@ -81,6 +84,9 @@ class Panel(QWidget):
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw. ``answer`` is None when :meth:`question` returned None."""
+
+    def show_part(self, part: Any) -> None:
+        """Draw what is ready of an answer that is still to come."""
 
     def show_selection(self, selection: Selection) -> None:
         """Move marks; called for changes in ``marks`` and after every answer."""
@@ -191,7 +197,7 @@ class Panel(QWidget):
             self._draw(None)
             self.drawn.emit()
         else:
-            self.ask(question, self._draw)
+            self.ask(question, self._draw, ready=self.show_part if self.streams else None)
 
     def _draw(self, answer: Any) -> None:
         run = self.session.run

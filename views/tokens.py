@@ -131,7 +131,8 @@ class TokenStrip(QWidget):
                 text = theme.drawable(token.text, "formula")
                 drawn[token.text] = text, metrics.horizontalAdvance(text) + 2 * pad
             text, width = drawn[token.text]
-            width = max(width, digit * len(str(position)) + 4)
+            below = f"{position} {theme.drawable(token.character, 'label')}" if token.character else ""
+            width = max(width, (small.horizontalAdvance(below) if below else digit * len(str(position))) + 4)
             width = min(width, room)
             joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
             if position == self._prefill and position > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from app import downloads
 from app.downloads import download_steps, is_name, needed
 from model.errors import Cancelled, CheckpointError
 from model.progress import Progress, finished
@@ -41,10 +41,8 @@ class FakeHub:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
     made = FakeHub(tmp_path, {"README.md": 10, "config.json": 2, "model.safetensors": 100, "pytorch_model.bin": 100})
-    real = downloads.importlib.import_module
-    monkeypatch.setattr(
-        downloads.importlib, "import_module", lambda name: made if name == "huggingface_hub" else real(name)
-    )
+    real = importlib.import_module
+    monkeypatch.setattr(importlib, "import_module", lambda name: made if name == "huggingface_hub" else real(name))
     return made
 
 

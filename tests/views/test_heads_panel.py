@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskAtlas
 from app.selection import Hover
+from model.readings import AtlasPart
 from tests.views.fake_session import FakeSession
 from views import theme
 from views.heads import LAYER_ORDER, HeadsPanel, Metrics, Planner, sorted_heads
@@ -184,3 +186,33 @@ def test_a_low_wide_room_folds_the_layers_into_blocks(running: FakeSession, show
     assert third.square.top() == first.square.top()
     assert third.column == 8 + first.column
     assert len({(p.layer, p.head) for p in plan.places}) == 32
+
+
+def test_layers_that_take_long_are_painted_as_they_come(
+    running: FakeSession, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    whole = running.atlas(AskAtlas())
+    heard: list[Any] = []
+
+    def hear(slot: str, question: Any, answer: Any, part: Any = None) -> None:
+        heard.append((question, answer, part))
+
+    monkeypatch.setattr(running, "ask", hear)
+    monkeypatch.setattr(panel, "PATIENCE", 0.0)
+    panel.refresh()
+    question, answer, part = heard[-1]
+    assert set(question.first) == {0, 1, 2, 3}
+    ground = theme.current().masked_ground.rgb()
+    part(AtlasPart(2, whole.thumbnails[2], "sampled", {}))
+    image = panel.view.grab().toImage()
+    here, there = panel.view.plan.of(2, 1).square, panel.view.plan.of(0, 1).square
+    assert image.pixelColor(here.left() + 2, here.top() + 2).rgb() != ground
+    assert image.pixelColor(there.left() + 2, there.top() + 2).rgb() == ground
+    assert "sampled" in panel.subtitle.text()
+    answer(replace(whole, reduction="sampled"))
+    assert panel.exact.isVisible()
+    QTest.mouseClick(panel.exact, Qt.MouseButton.LeftButton)
+    assert heard[-1][0].exact
+    heard[-1][1](whole)
+    assert panel.exact.isVisible()
