@@ -7,8 +7,6 @@ Anything that reads safetensors reads it. Writing is atomic: the old file stays 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +24,7 @@ from model.decoder import Decoder
 from model.errors import TraceError
 from model.spec import AttentionSpec, RotationSegment
 from model.trace import Trace, replay
+from model.whole_file import whole_file
 
 AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
 PATTERN_LIMIT = 2 << 30
@@ -170,16 +169,11 @@ def _version() -> str:
 def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> None:
     packed = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        os.close(handle)
-        try:
+        with whole_file(path) as part:
             save_file(packed, part, metadata=header)
-            os.replace(part, path)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
     except (OSError, SafetensorError) as error:
-        raise TraceError(f"The trace could not be written to {path}: {error}.") from error
+        why = getattr(error, "strerror", None) or error
+        raise TraceError(f"The trace could not be written to {path}: {why}.") from error
 
 
 def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:

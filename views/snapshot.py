@@ -5,8 +5,6 @@ It owns waiting for the panels and writing the file. It works where there is no 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 
 from model.errors import RopewalkError
+from model.whole_file import whole_file
 from views.main_window import MainWindow
 from views.registry import names
 
@@ -121,13 +120,8 @@ def save(image: QImage, path: Path) -> None:
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     if not image.save(buffer, "PNG"):  # type: ignore[call-overload]
         raise RopewalkError(f"The picture of {image.width()} × {image.height()} pixels could not be encoded as PNG.")
-    temporary = ""
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".snapshot-", suffix=".part", delete=False) as file:
-            temporary = file.name
-            file.write(buffer.data().data())
-        os.replace(temporary, path)
+        with whole_file(path) as part:
+            part.write_bytes(buffer.data().data())
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise RopewalkError(f"The picture could not be written to {path}: {error.strerror or error}.") from error

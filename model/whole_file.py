@@ -1,0 +1,50 @@
+"""Files that are whole or not there at all: written beside their place, then moved onto it.
+
+It must not know what is written, nor tell a person about it: only the caller knows what the file was for.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def obstacle(path: Path) -> str:
+    """Why no file can be written there, as a clause; empty where one can.
+
+    A device or a pipe is an obstacle, because moving a file onto it would take its place: ``/dev/null`` would be gone.
+    """
+    if "\0" in str(path):
+        return "a name cannot hold the character NUL"
+    if path.is_dir():
+        return "it is a folder; give a file name"
+    if path.exists() and not path.is_file():
+        return "it is a device or a pipe, not a file"
+    if not path.absolute().parent.is_dir():
+        return f"there is no folder {path.absolute().parent}"
+    return ""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a name to write to; the file becomes ``path`` at the end, and is gone after any error.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written.
+    """
+    why = obstacle(path)
+    if why:
+        raise OSError(why)
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        part.touch(exist_ok=False)  # as readable for others as any new file, unlike what tempfile makes
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
