@@ -118,3 +118,18 @@ def test_a_picture_of_the_real_window(qtbot: QtBot, tmp_path: Path, capsys: pyte
     assert capsys.readouterr().err == "The layer 2 was to be selected, but the last one here is 1.\n"
     assert program.main(["snapshot", str(out), str(folder), "--prompt", ""]) == 1
     assert "empty" in capsys.readouterr().err
+    assert program.main([*arguments, "--steps", "59"]) == 1
+    assert capsys.readouterr().err == (
+        "59 steps after 6 tokens were asked for, but the model's positions end after 64.\n"
+    )
+
+
+def test_a_picture_too_small_for_the_window_says_how_large_it_became(
+    qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = write_checkpoint(tmp_path / "tiny"), tmp_path / "window.png"
+    assert program.main(["snapshot", str(out), str(folder), "--prompt", "abc", "--size", "200x150"]) == 0
+    picture = QImage(str(out))
+    assert capsys.readouterr().err == (
+        f"The window does not fit into 200 × 150 pixels, so the picture has {picture.width()} × {picture.height()}.\n"
+    )

@@ -16,7 +16,7 @@ from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessage
 
 from app.session import Session
 from app.settings import SettingsStore
-from model.errors import RopewalkError
+from model.errors import PromptError, RopewalkError
 from views import theme
 from views.main_window import MainWindow
 from views.snapshot import picture, save, wait_until_drawn
@@ -52,14 +52,34 @@ def take(shot: Shot) -> None:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
             session.begin(shot.path, shot.prompt)
             wait_until_drawn(window)
-            if shot.steps and session.run is not None:
-                session.run_to(session.run.length + shot.steps)
-                wait_until_drawn(window)
+            if shot.steps:
+                _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
-            save(picture(window, QSize(shot.width, shot.height), shot.panel or None), shot.out)
+            image = picture(window, QSize(shot.width, shot.height), shot.panel or None)
+            save(image, shot.out)
+            if not shot.panel and image.size() != QSize(shot.width, shot.height):
+                print(
+                    f"The window does not fit into {shot.width} × {shot.height} pixels, "
+                    f"so the picture has {image.width()} × {image.height()}.",
+                    file=sys.stderr,
+                )
         finally:
             window.close()
             window.deleteLater()
+
+
+def _decode(session: Session, window: MainWindow, steps: int) -> None:
+    """Decode; steps that the model has no positions for are refused, not left out."""
+    run = session.run
+    if run is None:
+        return
+    limit = run.model.config.max_position
+    if run.length + steps > limit:
+        raise PromptError(
+            f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."
+        )
+    session.run_to(run.length + steps)
+    wait_until_drawn(window)
 
 
 def _select(session: Session, wanted: dict[str, int]) -> None:
