@@ -17,12 +17,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from model import lens
-from model.attention import Attention
+from model.attention import Attention, Call
 from model.cache import KvCache
 from model.checkpoints import Checkpoint, open_checkpoint
 from model.config import ModelConfig
-from model.decoder import ACTIVATIONS, Decoder, MoeMlp, next_token_loss
+from model.decoder import ACTIVATIONS, Block, Decoder, MoeMlp, next_token_loss
 from model.errors import LessonError
+from model.experiments import RopeOff
 from model.generation import row_logits
 from model.lessons.laboratory import Matrix, Vector
 from model.lessons.models import LessonModel
@@ -256,6 +257,13 @@ class Bench:
         logits, _ = row_logits(self._decoder(model), trace, _place(row, trace.length))
         return logits.double().softmax(-1)
 
+    def next_probability(self, model: ModelName, row: int, prompt: str = "") -> float:
+        """The probability that a row gives to the token that really follows it."""
+        ids = self._ids(model, prompt)
+        if not 0 <= row < len(ids) - 1:
+            raise LessonError(f"Nothing follows row {row} of {len(ids)} rows.")
+        return float(self._probabilities(model, row, prompt)[ids[row + 1]])
+
     def value_gap(self, model: ModelName, prompt: str = "") -> float:
         """The largest difference between V as projected and V as the cache keeps it."""
         trace = self._trace(model, prompt)
@@ -307,6 +315,14 @@ class Bench:
         found = [(value, Head(layer, head)) for layer, row in enumerate(scores) for head, value in enumerate(row)]
         return tuple(head for value, head in sorted(found, key=lambda pair: -pair[0]) if value >= least)
 
+    def score_without_rope(self, model: ModelName, head: Head, score: str, prompt: str = "") -> float:
+        """A head's score on the prompt when nothing is rotated."""
+        still = run(self._decoder(model), self._ids(model, prompt), experiments=(RopeOff(),))
+        found, undefined = head_scores(still)
+        if score not in found or score in undefined:
+            raise LessonError(f"There is no score {score!r} for these tokens; there are {', '.join(found)}.")
+        return float(found[score][head.layer, head.head])
+
     def repeat_loss(
         self, model: ModelName, repeat: int, without: tuple[Head, ...] = (), part: str = "second", seed: int = 0
     ) -> float:
@@ -337,10 +353,9 @@ class Bench:
         """What the heads weigh most from a word of a text; the word itself and the first token are left out."""
         trace = self._trace(model, text)
         shown = self._shown(model, self._ids(model, text))
-        rows = [row for row, token in enumerate(shown) if word in token]
-        if not rows or rows[-1] < 2:
-            raise LessonError(f"{text!r} has no token {word!r} with two tokens before it; it has {', '.join(shown)}.")
-        row = rows[-1]
+        row = _row_of(word, shown)
+        if row < 2:
+            raise LessonError(f"{text!r} has no {word!r} with two tokens before it; its tokens are {', '.join(shown)}.")
         found = [
             (float(weight), Head(layer, head), shown[key])
             for layer in range(trace.config.layers)
@@ -468,7 +483,7 @@ class Bench:
             raise LessonError(f"There is no matrix {name!r}; there are query, key, value and output.")
         weight = self._decoder(model).block(layer).attn.get_submodule(name).weight
         assert isinstance(weight, Tensor)
-        return float(weight.var())
+        return float(weight.detach().var())
 
     # Norms, MLP and depth ---------------------------------------------------------------------------------------------
 
@@ -492,24 +507,26 @@ class Bench:
             raise LessonError(f"There is no activation {name!r} here; there are silu, gelu and relu.")
         return float({str(key): act for key, act in ACTIVATIONS.items()}[name](torch.tensor(number)))
 
-    def gradient_ratio(self, model: ModelName) -> float:
-        """The gradient that reaches the first block's attention over that of the last, at the start of training."""
-        sizes = self._gradients(model, "attn.value")
-        return sizes[0] / sizes[-1]
+    def first_gradient(self, model: ModelName, place: str) -> float:
+        """The gradient of the first block's W_v over the last one's, at the start of training.
 
-    def largest_gradient(self, model: ModelName) -> float:
-        """The largest gradient of any block's W_down over the smallest."""
-        sizes = self._gradients(model, "mlp.down")
-        return max(sizes) / min(sizes)
-
-    def _gradients(self, model: ModelName, name: str) -> list[float]:
-        """The size of each block's gradient for one matrix, for the loss of the prompt."""
-        decoder, ids = self._decoder(model), torch.tensor([self._ids(model)])
-        matrices = [decoder.block(layer).get_submodule(name).weight for layer in range(decoder.config.layers)]
+        The model's own parts are stacked in one of two orders: x + f(norm(x)), as the engine does (``pre``), or
+        norm(x + f(x)), as the first transformers did (``post``).
+        """
+        if place not in ("pre", "post"):
+            raise LessonError(f"A norm stands before a sub-layer (pre) or after the sum (post), not {place!r}.")
+        decoder = self._decoder(model)
+        ids = torch.tensor([self._ids(model)])
+        x, call = decoder.begin(ids, branch="explicit")
+        blocks = [decoder.block(layer) for layer in range(decoder.config.layers)]
         with torch.enable_grad():
-            loss = next_token_loss(decoder(ids, branch="explicit"), ids)
-            found = torch.autograd.grad(loss, [matrix for matrix in matrices if isinstance(matrix, Tensor)])
-        return [float(gradient.norm()) for gradient in found]
+            for block in blocks:
+                for norm, part in ((block.attn_norm, _attending(block, call)), (block.mlp_norm, block.mlp)):
+                    x = x + part(norm(x)) if place == "pre" else norm(x + part(x))
+            loss = next_token_loss(decoder.finish(x), ids)
+            ends = [blocks[0].attn.value.weight, blocks[-1].attn.value.weight]
+            first, last = torch.autograd.grad(loss, ends)
+        return float(first.norm() / last.norm())
 
     # Cache, branches, mixtures ----------------------------------------------------------------------------------------
 
@@ -591,6 +608,17 @@ def _place(row: int, length: int) -> int:
     return row % length
 
 
+def _row_of(word: str, shown: Sequence[str]) -> int:
+    """The token that the last occurrence of a word ends in; −1 where it does not occur."""
+    at = "".join(shown).rfind(word)
+    ends, last = 0, at + len(word) - 1
+    for row, token in enumerate(shown):
+        ends += len(token)
+        if at >= 0 and last < ends:
+            return row
+    return -1
+
+
 def _vector(x: Tensor) -> Vector:
     return tuple(float(number) for number in x.tolist())
 
@@ -660,6 +688,16 @@ def _unmasked(attention: Attention) -> Iterator[None]:
         yield
     finally:
         attention.rule = kept
+
+
+def _attending(block: Block, call: Call) -> Callable[[Tensor], Tensor]:
+    """A block's attention as a function of the stream alone."""
+
+    def attend(x: Tensor) -> Tensor:
+        out: Tensor = block.attn(x, call)
+        return out
+
+    return attend
 
 
 def _narrow(config: ModelConfig) -> ModelConfig:

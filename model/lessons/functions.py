@@ -14,7 +14,7 @@ from model import costs
 from model.config import ModelConfig, RopeConfig
 from model.errors import ConfigError, LessonError, PositionError
 from model.ledger import build_ledger
-from model.lessons.values import Quantity, Shape, Value, numbers, plain
+from model.lessons.values import Head, Quantity, Shape, Value, numbers, plain
 from model.operations import LedgerEntry
 
 if TYPE_CHECKING:
@@ -126,6 +126,13 @@ def item(scope: Scope, values: Value, place: int) -> Value:
     return values[place]
 
 
+def first(scope: Scope, values: Value, count: int) -> Value:
+    """The first items of a list."""
+    if not isinstance(values, tuple):
+        raise LessonError(f"{values!r:.60} is no list.")
+    return values[:count]
+
+
 def count(scope: Scope, values: Value) -> int:
     """How many items a list has."""
     if not isinstance(values, tuple):
@@ -136,6 +143,12 @@ def count(scope: Scope, values: Value) -> int:
 def largest(scope: Scope, values: Value) -> float:
     """The largest number in a list."""
     return max(numbers(values))
+
+
+def largest_place(scope: Scope, values: Value) -> int:
+    """The place of the largest number in a list, counted from 0."""
+    found = numbers(values)
+    return found.index(max(found))
 
 
 def smallest(scope: Scope, values: Value) -> float:
@@ -166,6 +179,16 @@ def dot(scope: Scope, first: Vector, second: Vector) -> Value:
     if len(first) != len(second):
         raise LessonError(f"Vectors of {len(first)} and {len(second)} numbers have no dot product.")
     return _kept(math.fsum(a * b for a, b in zip(first, second, strict=True)))
+
+
+def layer_of(scope: Scope, head: Head) -> int:
+    """The layer of a head."""
+    return head.layer
+
+
+def head_of(scope: Scope, head: Head) -> int:
+    """The number of a head in its layer."""
+    return head.head
 
 
 def text(scope: Scope, value: Value, form: str = "") -> str:
@@ -451,13 +474,17 @@ FUNCTIONS = (
     whole,
     share,
     item,
+    first,
     count,
     largest,
+    largest_place,
     smallest,
     total,
     joined,
     split,
     dot,
+    layer_of,
+    head_of,
     text,
     decoder,
     with_kv_heads,

@@ -72,6 +72,9 @@ class Laboratory(Protocol):
     def probability(self, model: ModelName, row: int = -1, rank: int = 0, prompt: str = "") -> float:
         """The probability of the next token of that rank after a row."""
 
+    def next_probability(self, model: ModelName, row: int, prompt: str = "") -> float:
+        """The probability that a row gives to the token that really follows it."""
+
     def value_gap(self, model: ModelName, prompt: str = "") -> float:
         """The largest difference between V as projected and V as the cache keeps it."""
 
@@ -93,6 +96,9 @@ class Laboratory(Protocol):
         self, model: ModelName, score: str, least: float, repeat: int = 0, seed: int = 0, prompt: str = ""
     ) -> tuple[Head, ...]:
         """The heads whose score reaches so much, best first."""
+
+    def score_without_rope(self, model: ModelName, head: Head, score: str, prompt: str = "") -> float:
+        """A head's score on the prompt when nothing is rotated."""
 
     def repeat_loss(
         self, model: ModelName, repeat: int, without: tuple[Head, ...] = (), part: str = "second", seed: int = 0
@@ -173,11 +179,8 @@ class Laboratory(Protocol):
     def activated(self, name: str, number: float) -> float:
         """An activation (silu, gelu, relu) of a number."""
 
-    def gradient_ratio(self, model: ModelName) -> float:
-        """The gradient that reaches the first block's attention over that of the last, at the start of training."""
-
-    def largest_gradient(self, model: ModelName) -> float:
-        """The largest gradient of any block's W_down over the smallest."""
+    def first_gradient(self, model: ModelName, place: str) -> float:
+        """The gradient of the first block's W_v over the last one's, norms before (pre) or after each sum (post)."""
 
     # Cache, branches, mixtures ----------------------------------------------------------------------------------------
 

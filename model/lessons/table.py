@@ -33,6 +33,8 @@ class Scope:
     ----------
     given
         Numbers and lists that the lesson states.
+    lets
+        Names for expressions, worked out when they are looked up.
     configs
         Configs by name, those of the lesson's own models among them.
     models
@@ -44,6 +46,7 @@ class Scope:
     given: Mapping[str, Value] = field(default_factory=dict)
     configs: Mapping[str, ModelConfig] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
+    lets: Mapping[str, Expression] = field(default_factory=dict)
     laboratory: Laboratory | None = None
 
     def lookup(self, name: str) -> Value:
@@ -56,13 +59,15 @@ class Scope:
         """
         if name in self.given:
             return self.given[name]
+        if name in self.lets:
+            return evaluate(self.lets[name], self)
         if name in self.models or name in ALWAYS:
             return ModelName(name)
         if name in self.configs:
             return self.configs[name]
         if name in KNOWN:
             return KNOWN[name]
-        known = [*self.given, *self.models, *ALWAYS, *self.configs, *KNOWN]
+        known = [*self.given, *self.lets, *self.models, *ALWAYS, *self.configs, *KNOWN]
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
         raise LessonError(f"Nothing is called {name!r}{hint}")
@@ -147,13 +152,19 @@ def check(expression: Expression, scope: Scope) -> None:
             raise LessonError(f"There is no function {call.function!r}.{hint}")
         TABLE[call.function].bound(call)
     for name in names(expression):
-        scope.lookup(name)
+        if name not in scope.lets:
+            scope.lookup(name)
 
 
-def is_measured(expression: Expression) -> bool:
-    """Whether an expression needs a laboratory, or may need one."""
+def is_measured(expression: Expression, scope: Scope) -> bool:
+    """Whether an expression needs a laboratory: by its functions, or by naming a model whose sizes are in a file."""
     runs = any(TABLE[call.function].measured for call in calls(expression) if call.function in TABLE)
-    return runs or any(name in ALWAYS for name in names(expression))
+    return runs or any(
+        is_measured(scope.lets[name], scope)
+        if name in scope.lets
+        else (name in ALWAYS or name in scope.models) and name not in scope.configs
+        for name in names(expression)
+    )
 
 
 def evaluate(expression: Expression, scope: Scope) -> Value:

@@ -3,7 +3,7 @@ r"""The text of a lesson: paragraphs with formulas and with numbers that the eng
 What an author may write:
 
 - paragraphs, separated by an empty line; ``- `` begins a point of a list, ``| a | b |`` is a row of a table;
-- ``**strong**`` and `` `code` ``;
+- ``**strong**``, ``*emphasis*`` and `` `code` ``;
 - ``$\frac{1}{\sqrt{D_h}}$`` in a line, or ``$$…$$`` as a paragraph of its own: LaTeX;
 - ``{kv_bytes(llama3_70b, tokens=4096)}``: an expression, written out when the text is told, with a format after a
   colon where the usual one does not do: ``{…:.3f}``, ``{…:GiB}``. In a formula it is ``\value{…}``;
@@ -24,12 +24,14 @@ from model.lessons.expressions import Expression, read_expression
 from model.lessons.values import Value, check_format, latex, write
 
 BlockKind = Literal["paragraph", "point", "formula", "row"]
-Style = Literal["words", "strong", "code"]
-SpanKind = Literal["words", "strong", "code", "formula", "value"]
+Style = Literal["words", "strong", "emphasis", "code"]
+SpanKind = Literal["words", "strong", "emphasis", "code", "formula", "value", "missing"]
 
 HOLE = re.compile(r"\\value\{([^{}]*)\}")
 FORM = re.compile(r"(?P<body>.*):(?P<form>[\w.%]*)\Z", re.DOTALL)
 SIGNS = frozenset("{}$*`|\\")
+GAP = "…"
+"""What stands where a number cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Span:
     Attributes
     ----------
     kind
-        ``value`` is a number that the engine gave; ``source`` is then the expression it came from. ``formula`` is
-        LaTeX without dollar signs.
+        ``value`` is a number that the engine gave; ``source`` is then the expression it came from. ``missing`` is one
+        that it could not give; ``source`` is then the reason, a sentence. ``formula`` is LaTeX without dollar signs.
     """
 
     kind: SpanKind
@@ -199,17 +201,19 @@ def read_line(text: str) -> tuple[Part, ...]:
             end = _end_of(text, at, "`", "code")
             parts.append(Words(text[at + 1 : end], "code"))
             at = end + 1
-        elif text.startswith("**", at):
+        elif sign == "*":
             flush()
-            style = "words" if style == "strong" else "strong"
-            at += 2
+            marked: Style = "strong" if text.startswith("**", at) else "emphasis"
+            style = "words" if style == marked else marked
+            at += 2 if marked == "strong" else 1
         elif sign == "}":
             raise LessonError(f"There is a }} without a {{ in {text[:60]!r}; write \\}} for the sign itself.")
         else:
             held, at = held + sign, at + 1
     flush()
-    if style == "strong":
-        raise LessonError(f"The ** in {text[:60]!r} is never closed.")
+    if style != "words":
+        sign = "**" if style == "strong" else "*"
+        raise LessonError(f"The {sign} in {text[:60]!r} is never closed; write \\* for the sign itself.")
     return tuple(parts)
 
 
@@ -270,7 +274,7 @@ def holes_of(parts: tuple[Part, ...]) -> Iterator[Hole]:
 
 
 def tell(text: Text, worth: Callable[[Expression], Value]) -> Told:
-    """Fill in a text; ``worth`` evaluates an expression."""
+    """Fill in a text; ``worth`` evaluates an expression. What it cannot give leaves a gap that says why."""
     return tuple(Paragraph(block.kind, tuple(tell_line(cell, worth) for cell in block.cells)) for block in text)
 
 
@@ -280,20 +284,29 @@ def tell_line(parts: tuple[Part, ...], worth: Callable[[Expression], Value]) -> 
     for part in parts:
         if isinstance(part, Words):
             spans.append(Span(part.style, part.text))
-        elif isinstance(part, Hole):
-            spans.append(Span("value", write(worth(part.expression), part.form), part.source))
         else:
-            pieces = [p if isinstance(p, str) else latex(worth(p.expression), p.form) for p in part.pieces]
-            source = ", ".join(piece.source for piece in part.pieces if isinstance(piece, Hole))
-            spans.append(Span("formula", "".join(pieces), source))
+            try:
+                spans.append(_hole_span(part, worth) if isinstance(part, Hole) else _formula_span(part, worth))
+            except LessonError as error:
+                spans.append(Span("missing", GAP, error.sentence))
     return _joined(spans)
+
+
+def _hole_span(hole: Hole, worth: Callable[[Expression], Value]) -> Span:
+    return Span("value", write(worth(hole.expression), hole.form), hole.source)
+
+
+def _formula_span(formula: Formula, worth: Callable[[Expression], Value]) -> Span:
+    pieces = [p if isinstance(p, str) else latex(worth(p.expression), p.form) for p in formula.pieces]
+    source = ", ".join(piece.source for piece in formula.pieces if isinstance(piece, Hole))
+    return Span("formula", "".join(pieces), source)
 
 
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     """Neighbouring spans of the same plain kind as one."""
     result: list[Span] = []
     for span in spans:
-        if result and span.kind == result[-1].kind and span.kind in ("words", "strong"):
+        if result and span.kind == result[-1].kind and span.kind in ("words", "strong", "emphasis"):
             result[-1] = replace(result[-1], text=result[-1].text + span.text)
         else:
             result.append(span)

@@ -184,7 +184,7 @@ def numbers(value: Value) -> tuple[float, ...]:
     if isinstance(value, bool | int | float):
         return (float(value),)
     if isinstance(value, Quantity):
-        return (value.amount,)
+        return (float(value.amount),)
     if isinstance(value, Shape):
         return tuple(float(side) for side in value.sides)
     if isinstance(value, Head):
@@ -219,7 +219,7 @@ def _quantity(value: Quantity, form: str) -> str:
         return format_flops(round(value.amount))
     if value.unit == "count":
         return format_count(round(value.amount))
-    return f"{_number(100 * value.amount, '.1f')}%"
+    return f"{_number(100 * value.amount, '.1f' if abs(value.amount) >= 0.001 else '')}%"
 
 
 def _number(value: float, form: str = "") -> str:

@@ -33,7 +33,6 @@ VIEWS = ToySpec(
         max_position=16,
         position="none",
         norm_place="post",
-        norm_eps=0.0,
         final_norm=False,
     ),
     ("x", "y"),
