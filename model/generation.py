@@ -48,7 +48,7 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     wide = logits.detach().double().cpu()
     if sampling.temperature == 0:
         return torch.nn.functional.one_hot(wide.argmax(), wide.shape[0]).double()
-    wide = wide / sampling.temperature
+    wide = (wide - wide.max()) / sampling.temperature  # at most 0, so that no temperature makes it overflow
     if 0 < sampling.top_k < wide.shape[0]:
         keep = torch.zeros_like(wide, dtype=torch.bool)
         keep[wide.topk(sampling.top_k).indices] = True

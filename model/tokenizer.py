@@ -394,11 +394,12 @@ def train_tokenizer(text: str, vocabulary: int) -> Tokenizer:
     TokenizerError
         When the text is too short to find that many merges in.
     """
+    most = 257 + len(text.encode())  # every merge shortens the text, and the trainer makes room for all at once
     backend = tokenizers.Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
+        vocab_size=min(vocabulary, most),
         special_tokens=[END_OF_TEXT],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,

@@ -29,6 +29,10 @@ def test_temperature_divides_the_logits() -> None:
     assert distribution(LOGITS, Sampling(temperature=2.0)).numpy() == pytest.approx(softmax([1.0, 0.5, 0.0, -0.5]))
 
 
+def test_the_smallest_temperature_puts_everything_on_the_largest() -> None:
+    assert distribution(LOGITS, Sampling(temperature=5e-324)).tolist() == [1, 0, 0, 0]
+
+
 def test_top_k_keeps_the_largest() -> None:
     found = distribution(LOGITS, Sampling(temperature=1.0, top_k=2)).numpy()
     assert found == pytest.approx([*softmax([2.0, 1.0]), 0.0, 0.0])

@@ -82,9 +82,10 @@ def test_a_trained_vocabulary_merges_what_repeats(plain: Tokenizer) -> None:
     assert plain.decode(ids) == " the cat"
 
 
-def test_a_text_too_short_for_a_vocabulary_is_refused() -> None:
-    with pytest.raises(TokenizerError, match="1000 tokens was asked for, but the text gives 2"):
-        train_tokenizer("aaaa", 1000)
+@pytest.mark.parametrize("vocabulary", [1000, 10**15])
+def test_a_text_too_short_for_a_vocabulary_is_refused(vocabulary: int) -> None:
+    with pytest.raises(TokenizerError, match=f"{vocabulary} tokens was asked for, but the text gives 2"):
+        train_tokenizer("aaaa", vocabulary)
 
 
 def test_a_file_comes_back_with_its_special_tokens(plain: Tokenizer, tmp_path: Path) -> None:
