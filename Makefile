@@ -4,17 +4,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-PYTEST := QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
+# two workers of one thread each: most tests are too small to share
+PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: run test test-all lint screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
 
-test: $(STAMP) lint
+test: $(STAMP) $(MODEL) lint
 	$(PYTEST) -m "not slow"
 
-test-all: $(STAMP) lint
+test-all: $(STAMP) $(MODEL) lint
 	$(PYTEST)
 
 lint: $(STAMP)
@@ -22,6 +24,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# a real model for the tests; without a network they are skipped, visibly
+$(MODEL): | $(STAMP)
+	-$(BIN)/python -m tests.model.checkpoints.fetch
 
 screenshot: $(STAMP)
 	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark
