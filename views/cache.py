@@ -1,24 +1,24 @@
-"""The KV cache: one slab per layer, a column per position, and what it costs beside other head counts.
+"""The KV cache: one slab per layer, a column per position; its bytes at every step; and a planner for other lengths.
 
-It owns the picture and the byte lines. It reads the cache's contents; it must not know where they are kept.
+It owns the slabs and the bars. It reads the cache's contents; it must not know where they are kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStackedWidget, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskCache, Question
 from app.selection import Hover, Selection
 from model.experiments import NoCausalMask
 from model.readings import Bools, CacheReading, Floats, Run
 from views import ink, theme, wording
+from views.cache_costs import CostsView, GrowthView, Planner, costs
 from views.panel import Panel
 
 if TYPE_CHECKING:
@@ -307,94 +307,6 @@ def _rgba(colour: QColor) -> tuple[int, int, int, int]:
     return colour.red(), colour.green(), colour.blue(), 255
 
 
-@dataclass(frozen=True)
-class Cost:
-    """One bar: how many kv heads, what that is called, and what the cache would take."""
-
-    name: str
-    bytes: int
-    own: bool
-
-
-def costs(reading: CacheReading, heads: int, kv_heads: int) -> tuple[Cost, ...]:
-    """Return the bytes with one K/V head per query head, as the model has it, and with a single one."""
-    kind = {heads: "MHA", 1: "MQA"}.get(kv_heads, "GQA")
-    rows = [Cost(f"{kind}, {kv_heads} kv head{'s' if kv_heads > 1 else ''} (here)", reading.bytes_measured, True)]
-    if kv_heads != heads:
-        rows.insert(0, Cost(f"MHA, {heads} kv heads", reading.bytes_full_heads, False))
-    if kv_heads != 1:
-        rows.append(Cost("MQA, 1 kv head", reading.bytes_one_head, False))
-    return tuple(rows)
-
-
-class CostsView(QWidget):
-    """Bars of what the cache takes, and the sum it comes from."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.rows: tuple[Cost, ...] = ()
-        self.lines: tuple[str, ...] = ()
-        self.setAccessibleName("Bytes of the cache")
-
-    def show_costs(self, rows: tuple[Cost, ...], lines: tuple[str, ...]) -> None:
-        """Draw bars for ``rows`` and write ``lines`` under them."""
-        self.rows, self.lines = rows, lines
-        self.setAccessibleDescription("; ".join([*(f"{c.name}: {c.bytes:,} bytes" for c in rows), *lines]))
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        """Return the width of the longest line and the height of all."""
-        look = theme.current()
-        label, digits = look.font("label"), look.font("number")
-        names = [ink.text_width(label, c.name) + ink.text_width(digits, f"   {_bytes(c)}") for c in self.rows]
-        lines = [ink.text_width(label, text) for text in self.lines]
-        width = max([*names, *lines, 120])
-        return QSize(round(width) + 2, round(len(self.rows) * self._pitch() + len(self.lines) * self._line()))
-
-    def minimumSizeHint(self) -> QSize:
-        """Return the size hint: text is never cut."""
-        return QSize(self.sizeHint().width(), 0)
-
-    def _line(self) -> float:
-        return ink.line_height(theme.current().font("label"))
-
-    def _pitch(self) -> float:
-        return self._line() + theme.current().grid(1.25)
-
-    def bar_of(self, row: int) -> QRectF:
-        """Return the bar of a row; the widest is as wide as the widget."""
-        largest = max(c.bytes for c in self.rows) or 1
-        look = theme.current()
-        top = row * self._pitch() + self._line()
-        return QRectF(0, top, max(self.width() * self.rows[row].bytes / largest, 2), look.grid(0.75))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint names, bytes, bars and lines; lines that do not fit are left out from the end."""
-        look = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        label = look.font("label")
-        for i, cost in enumerate(self.rows):
-            box = QRectF(0, i * self._pitch(), self.width(), self._line())
-            colour = look.text if cost.own else look.faint
-            ink.draw_text(painter, box, cost.name, label, colour)
-            ink.draw_text(painter, box, _bytes(cost), look.font("number"), colour, ink.RIGHT)
-            ink.draw_bar(painter, self.bar_of(i), look.accent if cost.own else look.masked)
-        top = len(self.rows) * self._pitch()
-        for text in self.lines:
-            box = QRectF(0, top, self.width(), self._line())
-            if box.bottom() > self.height() + 1:
-                break
-            ink.draw_text(painter, box, text, label, look.faint)
-            top += self._line()
-        painter.end()
-
-
-def _bytes(cost: Cost) -> str:
-    return wording.byte_size(cost.bytes)
-
-
 class CachePanel(Panel):
     """Shows what the KV cache holds and what it costs."""
 
@@ -403,6 +315,7 @@ class CachePanel(Panel):
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "key"})
 
     POSITIONS = 512
+    PAGES = ("contents", "bytes by step", "planner")
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -410,11 +323,24 @@ class CachePanel(Panel):
         self.slabs.column_clicked.connect(self._select)
         self.slabs.column_pointed.connect(self._point)
         self.costs = CostsView()
-        self._layout = QHBoxLayout(self.body)
+        contents = QWidget()
+        self._layout = QHBoxLayout(contents)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(theme.current().grid(3))
         self._layout.addWidget(self.slabs, 1)
         self._layout.addWidget(self.costs)
+        self.growth, self.planner = GrowthView(), Planner()
+        self.pages = QStackedWidget()
+        for page in (contents, self.growth, self.planner):
+            self.pages.addWidget(page)
+        self.page_box = QComboBox()
+        self.page_box.setAccessibleName("What the cache panel shows")
+        self.page_box.addItems(list(self.PAGES))
+        self.page_box.currentIndexChanged.connect(self.pages.setCurrentIndex)
+        self.head_row.addWidget(self.page_box)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.pages)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the contents of the cache."""
@@ -424,17 +350,19 @@ class CachePanel(Panel):
         """Draw the slabs and the bytes."""
         reading: CacheReading = answer
         config = run.config
+        self.planner.show_run(run)
         if any(NoCausalMask().label in spec.experiments for spec in run.specs):
             self.describe("")
             self.explain(UNCACHED)
             return
         self.slabs.show_cache(reading)
         self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
+        self.growth.show_step(run, reading)
         each = "" if reading.stride == 1 else f" · every {reading.stride}th column"
         steps = "" if run.steps <= 0 else f" = {reading.prefill} prompt + {reading.length - reading.prefill} decoded"
         self.describe(
             f"{reading.length} positions{steps} · {reading.bytes_measured:,} bytes"
-            f" · {reading.bytes_per_token:,} a token{each}"
+            f" · {reading.bytes_per_token:,} a token{each}{evicted_text(reading)}"
         )
         self.slabs.setToolTip("")
 
@@ -450,14 +378,22 @@ class CachePanel(Panel):
         """Colour anew."""
         self._layout.setSpacing(theme.current().grid(3))
         self.slabs.compose()
-        self.costs.updateGeometry()
-        self.costs.update()
+        for picture in (self.costs, self.growth, self.planner.bars):
+            picture.updateGeometry()
+            picture.update()
 
     def _select(self, layer: int, position: int) -> None:
         self.session.selection.update(layer=layer, key=position)
 
     def _point(self, layer: int, position: int) -> None:
         self.session.selection.point_at(Hover() if layer < 0 else Hover(key=position))
+
+
+def evicted_text(reading: CacheReading) -> str:
+    """Say how many rows the newest query can no longer see, given the windows; empty where it sees all."""
+    hidden = [max(reading.length - window, 0) for window in reading.windows if window is not None]
+    layers = sum(1 for count in hidden if count)
+    return f" · {max(hidden)} rows out of the window in {layers} layers" if layers else ""
 
 
 def byte_lines(run: Run, reading: CacheReading) -> tuple[str, ...]:

@@ -46,9 +46,12 @@ def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
         window.splitDockWidget(before, after, Qt.Orientation.Horizontal)
     keep_rows(docks)
     _stack(window, areas["centre"], tabbed=False)
-    _stack(window, areas["right"], tabbed=not areas["left"] or size.height() < ROOMY)
+    in_tabs = not areas["left"] or size.height() < ROOMY
+    _stack(window, areas["right"], tabbed=in_tabs)
     _stack(window, areas["bottom"], tabbed=False)
     _put_behind(window, docks)
+    if in_tabs:
+        areas["right"][0].raise_()
     for dock in docks.values():
         dock.show()
     _proportion(window, areas, size)
@@ -87,7 +90,7 @@ def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size
 
 def keep_rows(docks: Docks) -> None:
     """Keep a line of tokens on top and two lines of arithmetic at the bottom, whatever the others want."""
-    lines = 4 * theme.current().size("formula") + theme.GRID
+    lines = 3 * theme.current().size("formula") + theme.GRID
     for entry in PANELS:
         if entry.area in ("top", "bottom"):
             panel = docks[entry.name].panel

@@ -38,8 +38,8 @@ class Panel(QWidget):
     marks: ClassVar[frozenset[str]] = frozenset()
     """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
 
-    height_wanted = Signal(int)
-    """Something was unfolded that needs so many pixels of height, 0 for no more than usual."""
+    height_wanted = Signal(int, int)
+    """Something was unfolded: the least and the best height in pixels, 0 and 0 for no more than usual."""
 
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""

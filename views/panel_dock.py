@@ -54,11 +54,11 @@ class PanelDock(QDockWidget):
         self._least = height
         self._body.setMinimumHeight(max(self._least, self._wanted))
 
-    def _make_room(self, height: int) -> None:
+    def _make_room(self, least: int, best: int) -> None:
         """Grow for what was unfolded in the panel, and shrink again when it is folded."""
-        self._wanted = height
-        self._body.setMinimumHeight(max(self._least, height))
+        self._wanted = least
+        self._body.setMinimumHeight(max(self._least, least))
         window = self.parentWidget()
-        if isinstance(window, QMainWindow) and not self.isFloating():
-            whole = self._body.minimumHeight() + self._top.sizeHint().height()
+        if isinstance(window, QMainWindow) and self.isVisible() and not self.isFloating():
+            whole = max(self._body.minimumHeight(), best) + self._top.sizeHint().height()
             window.resizeDocks([self], [whole], Qt.Orientation.Vertical)

@@ -14,7 +14,9 @@ from views.needs import NeedsPanel
 from views.next_token import NextTokenPanel
 from views.panel import Panel
 from views.rope import RopePanel
+from views.routing import RoutingPanel
 from views.scores import ScoresPanel
+from views.timeline import TimelinePanel
 from views.tokens import TokensPanel
 from views.why import WhyPanel
 
@@ -48,6 +50,8 @@ PANELS: Final = (
     Entry(ExperimentsPanel, "left", behind="ledger"),
     Entry(ComparePanel, "centre", behind="scores"),
     Entry(NeedsPanel, "centre", behind="scores"),
+    Entry(RoutingPanel, "centre", behind="scores"),
+    Entry(TimelinePanel, "bottom"),
 )
 
 

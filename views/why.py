@@ -187,8 +187,8 @@ class WhyPanel(Panel):
     panel_requested = Signal(str)
     """A line was chosen whose number another panel shows; carries that panel's name."""
 
-    LINES = 7
-    """Rows of the levels that are always in view."""
+    LINES = (3, 9)
+    """Rows of the levels: at the least, and where there is room."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -212,7 +212,7 @@ class WhyPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.text, 1)
-        layout.addWidget(self.levels, 3)
+        layout.addWidget(self.levels, 5)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the selected cell."""
@@ -279,10 +279,11 @@ class WhyPanel(Panel):
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
         line = round(ink.line_height(theme.current().font("formula")))
-        rows = self.LINES * self.levels.line_height()
-        self.levels.setMinimumHeight(rows if unfolded else 0)
+        least, best = (rows * self.levels.line_height() for rows in self.LINES)
+        self.levels.setMinimumHeight(least if unfolded else 0)
         self.text.setMinimumHeight(2 * line if unfolded else 0)
-        self.height_wanted.emit(rows + 3 * line + 2 * theme.GRID if unfolded else 0)
+        words = 2 * line + 2 * theme.GRID
+        self.height_wanted.emit(*((least + words, best + words) if unfolded else (0, 0)))
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now

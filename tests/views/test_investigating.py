@@ -14,14 +14,17 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.questions import AskCell, AskNextToken, AskPlanes, AskRow
 from app.session import Session
 from app.settings import SettingsStore
+from model.costs import kv_bytes, kv_bytes_at_bits
 from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
 from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Run, Sampling
 from views import snapshot
+from views.cache import CachePanel
 from views.compare import ComparePanel
 from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
 from views.needs import NeedsPanel
 from views.rope import PARTS, RopePanel
+from views.timeline import TimelinePanel
 from views.turning import scores_by_distance
 from views.why import WhyPanel
 
@@ -407,3 +410,58 @@ def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
     assert f"Read as adjacent: {wrong:.3f}" in text
     assert f"reordered for adjacent: {r.scaled:.3f}, the same" in text
     panel.page_box.setCurrentText("planes")
+
+
+# The cache over time ----------------------------------------------------------------------------------------------
+
+
+def test_the_timeline_scrubs_and_a_step_can_be_branched(window: MainWindow) -> None:
+    session = window.session
+    session.run_to(20)
+    snapshot.wait_until_drawn(window)
+    panel: TimelinePanel = front(window, "timeline")
+    tokens = [token.id for token in run_of(window).tokens]
+    click(window, panel.steps, panel.steps.cell_of(18).center().toPoint())
+    assert run_of(window).length == 18
+    assert window.panels["tokens"].subtitle.text().startswith("18 tokens")
+    assert f"{kv_bytes(run_of(window).config, 18, 'float32'):,} bytes" in panel.subtitle.text()
+    panel.steps.setFocus()
+    QTest.keyClick(panel.steps, Qt.Key.Key_Right)
+    snapshot.wait_until_drawn(window)
+    assert run_of(window).length == 19
+    click(window, panel.steps, panel.steps.cell_of(17).center().toPoint())
+    other = int(panel.token.itemData(0))
+    assert other != tokens[16]
+    click(window, panel.branch_button)
+    run = run_of(window)
+    assert (run.length, run.newest) == (17, 17)
+    assert [token.id for token in run.tokens] == [*tokens[:16], other]
+    click(window, panel.steps, panel.steps.cell_of(16).center().toPoint())
+    assert run_of(window).length == 16
+    assert not panel.branch_button.isVisible()
+
+
+def test_bytes_at_every_step_are_those_of_the_formula_and_the_planner_plans(window: MainWindow) -> None:
+    panel: CachePanel = front(window, "cache")
+    for length in (17, 18, 19):
+        window.session.run_to(length)
+        snapshot.wait_until_drawn(window)
+    config = run_of(window).config
+    assert panel.growth.measured == {n: 2 * n * 4 * 2 * 16 * 4 for n in (16, 17, 18, 19)}
+    assert panel.growth.sentence().startswith("measured = formula at 4 steps; 19,456 bytes at 19")
+    panel.page_box.setCurrentText("planner")
+    panel.planner.context.setValue(4096)
+    panel.planner.batch.setValue(8)
+    rows = {row.name: row.bytes for row in panel.planner.bars.rows}
+    assert rows["GQA, 2 kv heads, float32 (here)"] == kv_bytes(config, 4096, "float32", 8)
+    assert rows["Hkv = H = 8, float32"] == 4 * kv_bytes(config, 4096, "float32", 8)
+    assert rows["Hkv = 1, float32"] == kv_bytes(config, 4096, "float32", 8) // 2
+    assert rows["4 bits a number"] == kv_bytes_at_bits(config, 4096, 4, 8)
+    assert rows["16 bits a number"] == 2 * rows["8 bits a number"]
+    panel.page_box.setCurrentText("contents")
+
+
+def test_a_dense_model_says_why_nothing_is_routed(window: MainWindow) -> None:
+    panel = front(window, "routing")
+    assert panel.notice.text().startswith("This model is dense")
+    front(window, "scores")

@@ -1,0 +1,60 @@
+"""The experts panel over a session without torch: the map's numbers, the choice, and layers without experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.questions import AskRouting, Question
+from model.config import MoeConfig
+from model.readings import Routing
+from tests.views.fake_session import CONFIG, FakeSession
+from views.routing import RoutingPanel
+
+Shown = Callable[..., Any]
+MOE = MoeConfig(experts=4, per_token=2, width=64, layers=(False, True, True, True))
+
+
+class RoutedSession(FakeSession):
+    """Answers with probabilities drawn once."""
+
+    def answer(self, question: Question) -> Any:
+        if not isinstance(question, AskRouting):
+            return super().answer(question)
+        draw = np.random.default_rng(question.layer).dirichlet(np.ones(4), self.shown.length)
+        return Routing(question.layer, draw, np.argsort(-draw, axis=1)[:, :2])
+
+
+@pytest.fixture
+def routed(qtbot: QtBot, tmp_path: Path) -> Any:
+    session = RoutedSession(tmp_path / "settings.json", CONFIG.changed(moe=MOE))
+    session.begin()
+    yield session
+    session.close()
+
+
+def test_each_token_has_its_probabilities_and_its_experts(routed: FakeSession, shown: Shown) -> None:
+    panel = shown(RoutingPanel, routed, 500, 420)
+    routing = routed.answer(AskRouting(1))
+    assert panel.map.value(3, 2) == pytest.approx(routing.probabilities[3, 2])
+    assert {(3, int(one)) for one in routing.chosen[3]} <= panel.map.chosen
+    assert len(panel.map.chosen) == 2 * 12
+    counts = np.bincount(routing.chosen.ravel(), minlength=4)
+    assert f"0: {counts[0]}, 1: {counts[1]}" in panel.load.text()
+    assert "2 of 4 experts" in panel.subtitle.text()
+    QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_rect(5, 1).center().toPoint())
+    assert routed.selection.now.query == 5
+
+
+def test_a_layer_without_experts_says_which_have_them(routed: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(RoutingPanel, routed, 500, 420)
+    routed.selection.update(layer=0)
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.notice.text() == "Layer 0 has one MLP for every token; layers 1 to 3 have experts."

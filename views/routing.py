@@ -1,0 +1,130 @@
+"""Where a mixture of experts sent each token: router probabilities, token by expert, the chosen ones outlined.
+
+It owns the map. What was routed is read; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPen
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.questions import AskRouting, Question
+from app.selection import Hover, Selection
+from model.readings import Routing, Run
+from views import theme, wording
+from views.heatmap import Heatmap, Levels
+from views.panel import Panel, plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+
+class ExpertMap(Heatmap):
+    """Rows are tokens, columns are experts; a chosen expert is outlined."""
+
+    def __init__(self) -> None:
+        super().__init__("router probability, token by expert")
+        self.chosen: frozenset[tuple[int, int]] = frozenset()
+
+    def show_routing(self, routing: Routing, labels: tuple[str, ...]) -> None:
+        """Draw the probabilities [S, E] and the choice [S, k]."""
+        rows, experts = routing.probabilities.shape
+        self.chosen = frozenset((row, int(one)) for row, chosen in enumerate(routing.chosen) for one in chosen)
+        self.set_labels(labels)
+        everything = np.ones((rows, experts), np.bool_)
+        self.set_data(routing.probabilities.astype(np.float32), everything, (0, rows), (0, experts))
+        self.set_levels(Levels(0.0, 1.0))
+
+    def _label(self, index: int, stride: int) -> str:
+        return super()._label(index, stride) if self._naming_rows else str(index)
+
+    _naming_rows = True
+
+    def _paint_column_labels(self, painter: QPainter, place: Any) -> None:
+        """Columns are experts, so they have numbers where rows have tokens."""
+        self._naming_rows = False
+        super()._paint_column_labels(painter, place)
+        self._naming_rows = True
+
+    def _paint_crosshair(self, painter: QPainter, place: Any) -> None:
+        """Outline the chosen experts, and the row of the query."""
+        look = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(look.text, 1.5))
+        for row, expert in self.chosen:
+            painter.drawRect(self.cell_rect(row, expert).adjusted(1, 1, -1, -1))
+        if self._query >= 0:
+            first, last = self.cell_rect(self._query, 0), self.cell_rect(self._query, self._values.shape[1] - 1)
+            painter.setPen(QPen(look.query, 2))
+            painter.drawRect(first.united(last))
+
+
+class RoutingPanel(Panel):
+    """Shows the experts of the selected layer."""
+
+    name: ClassVar[str] = "routing"
+    title: ClassVar[str] = "Experts"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer"})
+    marks: ClassVar[frozenset[str]] = frozenset({"query"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.routing: Routing | None = None
+        self.map = ExpertMap()
+        self.map.picked.connect(lambda row, expert: self.session.selection.update(query=row))
+        self.map.pointed.connect(lambda row, expert: self._point(row))
+        self.load = plain_label("", "label")
+        self.load.setWordWrap(True)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.map, 1)
+        layout.addWidget(self.load)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask where the selected layer sent each token, unless it has one MLP for all."""
+        return AskRouting(selection.layer) if run.config.is_moe(selection.layer) else None
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the map, or say why there is none."""
+        self.routing = answer
+        if answer is None:
+            self.describe("")
+            self.explain(why_dense(run, selection.layer))
+            return
+        routing: Routing = answer
+        per_token = routing.chosen.shape[1]
+        self.describe(f"layer {routing.layer} · {per_token} of {routing.probabilities.shape[1]} experts a token")
+        labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
+        self.map.show_routing(routing, labels)
+        self.load.setText(load_text(routing))
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline the query's row."""
+        self.map.set_selection(selection.query, -1)
+
+    def theme_changed(self) -> None:
+        """Repaint in the theme in use."""
+        self.map.theme_changed()
+
+    def _point(self, row: int) -> None:
+        self.session.selection.point_at(Hover(query=row) if row >= 0 else Hover())
+
+
+def why_dense(run: Run, layer: int) -> str:
+    """Why a layer has no experts."""
+    if run.config.moe is None:
+        return "This model is dense: every token goes through the same MLP, so nothing is routed."
+    routed = [one for one in range(run.config.layers) if run.config.is_moe(one)]
+    return f"Layer {layer} has one MLP for every token; layers {routed[0]} to {routed[-1]} have experts."
+
+
+def load_text(routing: Routing) -> str:
+    """Say how many tokens each expert was given."""
+    counts = np.bincount(routing.chosen.ravel(), minlength=routing.probabilities.shape[1])
+    shown = ", ".join(f"{expert}: {count}" for expert, count in enumerate(counts.tolist()))
+    probability = wording.number(float(routing.probabilities.max(1).mean()))
+    return f"Tokens by expert: {shown}. Mean largest probability {probability}."
