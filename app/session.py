@@ -209,12 +209,16 @@ class Session(QObject):
         first = remembered.prompt or DEFAULT_PROMPT
         self._prompt = first if prompt is None else prompt
         self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
-        if self.settings.notice:
-            notice, self.settings.notice = self.settings.notice, ""
-            self.failed.emit(notice, "")
+        self._tell_notice()
         self._open(
             path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
         )
+
+    def _tell_notice(self) -> None:
+        """Tell what happened to the settings file, once."""
+        if self.settings.notice:
+            notice, self.settings.notice = self.settings.notice, ""
+            self.failed.emit(notice, "")
 
     def open(
         self,
@@ -376,6 +380,7 @@ class Session(QObject):
         self._fallbacks = []
         if not held.typed.as_ids:
             self.settings.update(prompt=held.run.prompt)
+        self._tell_notice()
         self._set_check(None)
         layer, head, query, key = held.cell
         self._show(held, layer=layer, head=head, query=query, key=key)

@@ -20,6 +20,7 @@ from platformdirs import user_config_dir
 
 from model.readings import Sampling
 
+THEMES = ("dark", "light")
 RECENT = 10
 """How many checkpoints are remembered."""
 
@@ -53,6 +54,7 @@ class SettingsStore:
     def __init__(self, path: Path | None = None) -> None:
         self.path = settings_path() if path is None else path
         self.notice = ""
+        self._refused = False
         self.now = self._read()
 
     def update(self, **changes: Any) -> None:
@@ -73,7 +75,7 @@ class SettingsStore:
             return decoded(json.loads(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return Settings()
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
             aside = self.path.with_suffix(".broken.json")
             kept = f"it is kept as {aside.name}"
             try:
@@ -86,7 +88,7 @@ class SettingsStore:
             return Settings()
 
     def _write(self) -> None:
-        text = json.dumps(encoded(self.now), indent=1, ensure_ascii=False)
+        text = json.dumps(encoded(self.now), indent=1)  # in ASCII: a file's name may hold what UTF-8 cannot say
         temporary = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,9 +99,11 @@ class SettingsStore:
                 file.write(text)
             os.replace(temporary, self.path)
         except OSError as error:
-            self.notice = (
-                f"The settings could not be written to {self.path} ({error}), so they last for this session only."
-            )
+            if not self._refused:  # once is enough: it will not be written the next time either
+                self.notice = (
+                    f"The settings could not be written to {self.path} ({error}), so they last for this session only."
+                )
+            self._refused = True
             if temporary:
                 with suppress(OSError):
                     os.unlink(temporary)
@@ -125,7 +129,7 @@ def decoded(data: Any) -> Settings:
     Raises
     ------
     ValueError
-        When a field has another type than it should.
+        When a field has another type than it should, or a value that means nothing.
     """
     if not isinstance(data, dict):
         raise ValueError("it holds no JSON object")
@@ -136,6 +140,8 @@ def decoded(data: Any) -> Settings:
         wanted = list if name == "recent" else type(plain[name])
         if not isinstance(value, wanted):
             raise ValueError(f"{name} is {value!r}")
+    if values.get("theme", "dark") not in THEMES:
+        raise ValueError(f"theme is {values['theme']!r}")
     for name in ("geometry", "layout"):
         if name in values:
             try:

@@ -19,7 +19,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         "layout": b"dock",
         "theme": "light",
         "projector": True,
-        "prompt": "naïve 中",
+        "prompt": "naïve 中 \udcff",
         "device": "cuda",
         "dtype": "bfloat16",
         "sampling": Sampling(0.8, 40, 0.9, 7),
@@ -54,6 +54,9 @@ def test_recent_checkpoints_are_few_and_each_once(tmp_path: Path) -> None:
         '{"geometry": "é"}',
         '{"sampling": {"top_p": 7}}',
         '{"sampling": {"seed": []}}',
+        '{"sampling": {"seed": 1e400}}',
+        '{"theme": "pink"}',
+        "[" * 100_000,
         "\x00",
     ],
 )
@@ -89,6 +92,17 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     store.update(theme="light")
     assert store.now.theme == "light"
     assert "could not be" in store.notice
+
+
+def test_what_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    store = SettingsStore(tmp_path / "settings.json")
+    (tmp_path / "settings.json").mkdir()
+    (tmp_path / "settings.json" / "in the way").touch()
+    store.update(theme="light")
+    assert "last for this session only" in store.notice
+    store.notice = ""
+    store.update(theme="dark")
+    assert store.notice == ""
 
 
 def test_a_failed_replace_leaves_no_half_written_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
