@@ -42,7 +42,9 @@ from app.questions import (
 )
 from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
+from model.budget import Logits, check_budget, run_budget
 from model.checkpoints import Checkpoint, available_devices, open_checkpoint, outline_checkpoint
+from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.costs import layer_parameters
@@ -54,6 +56,7 @@ from model.intervention import mean_heads, mean_mlp
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import read_cache, read_cell, read_planes, read_row
 from model.measure import measure
+from model.memory import within_memory
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.readings import (
@@ -75,7 +78,7 @@ from model.readings import (
 from model.rope import other_rules
 from model.routing import read_routing
 from model.tiles import TileCache, read_head, refine_steps
-from model.trace import Logits, Trace, append_steps, capture_steps, replay
+from model.trace import Trace, append_steps, capture_steps, replay
 from model.trace_file import save_trace
 
 Result = TypeVar("Result")
@@ -174,6 +177,7 @@ def _leave_a_core_to_the_window() -> None:
 # Running
 
 
+@within_memory
 def run(
     opened: Opened,
     prompt: str | Sequence[int],
@@ -207,19 +211,26 @@ def run(
         When an experiment names what the model does not have.
     PromptError
         For an empty prompt, one over the limit, or text where the model has no tokenizer.
+    MemoryBudgetError
+        When the run would take more memory than is free.
     """
     checkpoint: Checkpoint = opened.checkpoint
     check_experiments(experiments, checkpoint.config)
     prompted = permuted(_ids_of(checkpoint, prompt, typed), experiments)
     ids = [*prompted, *decoded]
     _check_length(checkpoint.config, len(ids))
+    rows = _chunk(checkpoint.config, len(ids))
+    free = free_bytes(checkpoint.model.embed.weight.device)
+    budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
+    check_budget(budget, checkpoint.config, free, rows=rows)
     steps = capture_steps(
         checkpoint.model,
         ids,
         run_id=run_id,
         logits=logits,
-        chunk=_chunk(checkpoint.config, len(ids)),
+        chunk=rows,
         experiments=experiments,
+        what="Running the prompt" + (f", {budget.told(free)}" if budget.is_worth_saying(free) else ""),
     )
     trace, seconds = yield from _timed(steps)
     trace = replace(trace, prefill=len(prompted))
@@ -240,6 +251,7 @@ def run(
     return Held(described, opened, trace, _cell(trace, head), typed=typed, tiles=TileCache())
 
 
+@within_memory
 def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
     """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
     checkpoint: Checkpoint = held.opened.checkpoint
@@ -255,6 +267,7 @@ def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
     return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds), trace=trace)
 
 
+@within_memory
 def branch(held: Held, row: int, token: int) -> Steps[Held]:
     """Put another token in the place of a decoded row, and forget what came after it."""
     checkpoint: Checkpoint = held.opened.checkpoint
@@ -370,6 +383,7 @@ def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
 # Questions
 
 
+@within_memory
 def answer(held: Held, question: Question) -> Steps[Any]:
     """Answer a panel's question about the rows in view."""
     yield Progress(0, 1, "Reading the run")

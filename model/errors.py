@@ -40,6 +40,10 @@ class CheckpointError(RopewalkError):
     """A file that cannot be opened as a checkpoint."""
 
 
+class MemoryBudgetError(RopewalkError):
+    """A run that would take more memory than there is."""
+
+
 class HookError(RopewalkError):
     """A hook point that does not exist or may not be changed."""
 

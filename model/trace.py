@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from model.attention import Call
+from model.budget import MOST_ROWS, ROOM, Logits, default_logits
 from model.cache import KvCache, Rows
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
@@ -25,13 +25,6 @@ from model.probes import hook_points
 from model.progress import Pace, Progress, Steps, Watch, finished
 from model.spec import AttentionSpec, RotationSegment
 
-Logits = Literal["all", "last", "none"]
-ALL_LOGITS_UP_TO = 1024
-"""Prompts up to this many tokens keep the logits of every row unless asked otherwise."""
-ROOM = 64
-"""After a prefill, one part in ROOM of its rows is left free for decode steps."""
-MOST_ROWS = 1024
-"""Rows of a prompt that run at once at most, however quick they are: what they need at once stays small."""
 LOGIT_ROWS = 16
 """Rows whose logits are computed first; then as many as fit in a slice of time."""
 
@@ -222,19 +215,19 @@ def capture_steps(
     branch: Branch = "fused",
     experiments: Sequence[Experiment] = (),
     chunk: int = 0,
+    what: str = "Running the prompt",
 ) -> Steps[Trace]:
     """Do what :func:`capture` does, pausing after every layer.
 
     ``chunk`` > 0 runs the prompt in pieces against the cache: the first of so many rows, the next as many as a layer
-    can run in one slice of time.
+    can run in one slice of time. ``what`` is what its progress says.
     """
     check_experiments(experiments, model.config)
     inputs = _as_inputs(model, ids)
     if any(experiment.breaks_cache for experiment in experiments):
         chunk = 0  # a piece would not see the keys of later pieces
     batch, tokens = inputs.shape[:2]
-    if logits is None:
-        logits = "all" if tokens <= ALL_LOGITS_UP_TO else "last"
+    logits = logits or default_logits(tokens)
     device = inputs.device
     if positions is None:
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
@@ -259,7 +252,7 @@ def capture_steps(
             x = maker.run_layer(layer, x, call)
             seconds += watch.seconds
             done = start + (stop - start) * (layer + 1) // model.config.layers
-            yield Progress(done, tokens, "Running the prompt")
+            yield Progress(done, tokens, what)
         yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop)
         start = stop
         pace.took(seconds / model.config.layers)

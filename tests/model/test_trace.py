@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from model import lens
+from model.budget import ALL_LOGITS_UP_TO, ROOM
 from model.decoder import Decoder
 from model.errors import PromptError, TraceError
 from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Progress, finished
-from model.trace import ALL_LOGITS_UP_TO, ROOM, append, capture, capture_steps, replay
+from model.trace import append, capture, capture_steps, replay
+from tests.model.memory_meter import MemoryMeter
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 
@@ -208,27 +209,12 @@ def test_an_empty_prompt_is_refused() -> None:
         capture(make("plain"), [])
 
 
-class _LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the most elements any operation made."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, (tuple, list)) else (out,):
-            if isinstance(tensor, torch.Tensor):
-                self.elements = max(self.elements, tensor.numel())
-        return out
-
-
 @pytest.mark.parametrize("window", [None, 64])
 def test_no_tokens_by_tokens_array_is_ever_made(window: int | None) -> None:
     tokens = 2048
     model = Decoder(BASE.changed(layers=1, max_position=tokens, window=window))
-    with _LargestTensor() as largest:
+    with MemoryMeter() as meter:
         trace = capture(model, random_ids(tokens), logits="last")
-    assert largest.elements < tokens * tokens / 4
+    assert meter.largest < tokens * tokens / 4
     kept = tokens * (4 * 8 + 2 * 2 * 8 + 4) * 4  # Q' (H 4, Dh 8), K' and V (Hkv 2), lse (H 4), float32
     assert trace.kept_bytes == kept + 50 * 4  # and the logits of one row

@@ -1,0 +1,63 @@
+"""Running out of memory is told in a sentence, and holds on to nothing."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+import torch
+
+from model.errors import MemoryBudgetError
+from model.memory import within_memory
+from model.progress import Progress, Steps, finished
+
+CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"
+kept: list[weakref.ref[torch.Tensor]] = []
+
+
+@within_memory
+def failing(kind: type[Exception], words: str) -> Steps[int]:
+    big = torch.zeros(1000)
+    kept.append(weakref.ref(big))
+    yield Progress(0, 1, "Working")
+    raise kind(words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(torch.OutOfMemoryError, "CUDA out of memory."), (MemoryError, "no room"), (RuntimeError, CPU_WORDS)],
+)
+def test_running_out_of_memory_is_told_and_what_was_held_is_gone(kind: type[Exception], words: str) -> None:
+    kept.clear()
+    with pytest.raises(MemoryBudgetError, match="Memory ran out") as refusal:
+        finished(failing(kind, words))
+    assert words in refusal.value.details
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__context__ is None
+    assert kept[0]() is None
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(RuntimeError, match="something else"):
+        finished(failing(RuntimeError, "something else"))
+
+
+def test_results_and_progress_pass_through() -> None:
+    @within_memory
+    def working() -> Steps[int]:
+        yield Progress(1, 2, "Working")
+        return 7
+
+    steps = working()
+    assert next(steps) == Progress(1, 2, "Working")
+    assert finished(steps) == 7
+
+
+def test_an_absurd_allocation_on_the_cpu_is_recognised() -> None:
+    @within_memory
+    def greedy() -> Steps[torch.Tensor]:
+        yield from ()
+        return torch.empty(1 << 60)
+
+    with pytest.raises(MemoryBudgetError, match="Memory ran out"):
+        finished(greedy())
