@@ -86,6 +86,7 @@ class OpenDialog(QDialog):
         self._list_known(())
         self._show_outline(None)
         session.local_models(self._list_known)
+        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _arrange(self) -> None:
         layout = QVBoxLayout(self)
@@ -118,6 +119,7 @@ class OpenDialog(QDialog):
         self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile))
         self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory))
         self.known.currentItemChanged.connect(self._on_known)
+        self.known.itemClicked.connect(self._on_known)
         self.known.itemActivated.connect(lambda _: self.start())
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
@@ -142,6 +144,8 @@ class OpenDialog(QDialog):
         self._section("In the local Hugging Face cache", bool(local))
         for model in local:
             self._item(f"{model.name}   {wording.byte_size(model.size)}", model.path)
+        self.known.setCurrentRow(0)  # else the focus would make it current, and that would count as a choice
+        self.known.clearSelection()
         self.known.blockSignals(False)
 
     def _section(self, title: str, needed: bool) -> None:
@@ -158,6 +162,8 @@ class OpenDialog(QDialog):
         if item is None:
             return
         path = item.data(PATH)
+        if path is None or (path == self.path.text() and self.outlined is not None):
+            return
         if path == self.path.text():
             self._look(path)
         self.path.setText(path)

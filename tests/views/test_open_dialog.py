@@ -194,3 +194,13 @@ def test_a_name_is_downloaded_only_when_that_is_pressed(dialog: OpenDialog, runn
     assert ("download", "org/small") in running.calls
     assert running.calls[-1] == ("open", "/cache/org/small", None, "float32")
     assert not dialog.download.isVisible()
+
+
+def test_the_focus_on_the_list_is_no_choice(dialog: OpenDialog, running: FakeSession) -> None:
+    dialog.look_at("/models/smol")
+    dialog.known.setFocus(Qt.FocusReason.TabFocusReason)
+    QApplication.processEvents()
+    assert dialog.path.text() == "/models/smol"
+    click_on(dialog, "Bundled")
+    assert dialog.path.text() == ""
+    assert dialog.outlined is running.outlines[None]
