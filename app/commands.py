@@ -7,6 +7,7 @@ wrong usage is 2, Ctrl-C is 130. It never imports views: what draws a picture of
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -23,10 +24,11 @@ from app.address import head_name, read_address
 from app.door import Held, Opened
 from app.settings import sampling_refusal
 from model.costs import format_bytes, format_count, format_flops, format_shape, kv_bytes, parameters
-from model.errors import Cancelled, DeviceError, PromptError, RopewalkError
+from model.errors import Cancelled, DeviceError, PromptError, RopewalkError, unforeseen
 from model.ledger import LedgerEntry, ShapeLedger, build_ledger
 from model.progress import Progress, Steps
 from model.readings import Sampling
+from model.whole_file import obstacle
 
 if TYPE_CHECKING:
     from model.grading import Bar
@@ -36,6 +38,8 @@ Result = TypeVar("Result")
 DTYPES = ("float32", "bfloat16", "float16")
 PANELS = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
 LONGEST_SIDE = 16_384
+LARGEST = 2**63 - 1
+"""What torch can count to."""
 SIZES = {
     "steps": "optimiser steps",
     "seed": "seed of weights and rows",
@@ -85,6 +89,7 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
     int
         The exit status.
     """
+    _prepare_streams()
     try:
         parsed = parser(take_shot).parse_args(arguments)
     except SystemExit as stop:  # argparse has said why
@@ -106,7 +111,20 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
     except OSError as error:
         print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
         return 1
+    except Exception as error:  # noqa: BLE001 - whoever typed a command is owed a sentence, whatever happened
+        print(unforeseen(error), file=sys.stderr)
+        return 1
     return 0
+
+
+def _prepare_streams() -> None:
+    """Let everything be printed anywhere: a closed stream swallows it, one that lacks a character shows its escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -232,6 +250,8 @@ def _at_least(text: str, least: int) -> int:
         number = least - 1
     if number < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+    if number > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is above 2^63 - 1")
     return number
 
 
@@ -298,7 +318,7 @@ def _opened(parsed: argparse.Namespace) -> Opened:
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(_plain(data), ensure_ascii=False))
+    print(json.dumps(_plain(data)))  # in ASCII, which any stream can carry
 
 
 def _plain(value: Any) -> Any:
@@ -595,7 +615,6 @@ def _stoppable(steps: Steps[Result]) -> Result:
 
 def _check_folder(out: Path) -> None:
     """Refuse a place that cannot be written to before anything is computed."""
-    if not out.absolute().parent.is_dir():
-        raise RopewalkError(f"{out} cannot be written: there is no folder {out.absolute().parent}.")
-    if out.is_dir():
-        raise RopewalkError(f"{out} is a folder, but a file is to be written; give a file name.")
+    why = obstacle(out)
+    if why:
+        raise RopewalkError(f"{out} cannot be written: {why}.")

@@ -92,6 +92,9 @@ SLICE_FLOPS = 1.5e9
 IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
 """What is taken for token ids where a model has no tokenizer."""
 
+LONGEST_ID = 18
+"""Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Opening
@@ -290,17 +293,25 @@ def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float) 
 
 def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed = Typed()) -> list[int]:  # noqa: B008
     if not isinstance(prompt, str):
-        return list(prompt)
+        return _known_ids(checkpoint, prompt)
     if checkpoint.tokenizer is not None and not typed.as_ids:
         return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
     if IDS.fullmatch(prompt) is None:
         why = "ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
         raise PromptError(f"{why[0].upper()}{why[1:]}, so text cannot be run on it; type token ids such as 1, 2, 3.")
-    ids = [int(number) for number in re.findall(r"\d+", prompt)]
+    digits = re.findall(r"\d+", prompt)
+    longest = max(digits, key=len)
+    if len(longest) > LONGEST_ID:
+        raise PromptError(f"A token id of {len(longest)} digits was typed, but there is none; separate ids by spaces.")
+    return _known_ids(checkpoint, [int(number) for number in digits])
+
+
+def _known_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
     largest = checkpoint.config.vocabulary - 1
-    if max(ids) > largest:
-        raise PromptError(f"Token id {max(ids)} is not there; the ids of this model are 0 to {largest}.")
-    return ids
+    outside = [token for token in ids if not 0 <= token <= largest]
+    if outside:
+        raise PromptError(f"Token id {outside[0]} is not there; the ids of this model are 0 to {largest}.")
+    return list(ids)
 
 
 def _check_length(config: ModelConfig, tokens: int) -> None:
@@ -607,6 +618,7 @@ def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str,
 
 def random_repeat(opened: Opened, count: int, seed: int) -> list[int]:
     """``count`` random token ids, twice, with nothing before them."""
+    _check_length(opened.card.config, 2 * count)  # first: this many may not fit into memory
     return repeated_ids(count, opened.card.config.vocabulary, seed)
 
 

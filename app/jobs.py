@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from model.errors import Cancelled, RopewalkError
+from model.errors import Cancelled, RopewalkError, unforeseen
 from model.progress import Partial, Progress
 
 log = logging.getLogger(__name__)
@@ -341,7 +341,4 @@ class Jobs(QObject):
 
 def unexpected(what: str, error: Exception) -> Failure:
     """Put an exception that nobody foresaw into one sentence, with the traceback as details."""
-    cause = str(error).strip().split("\n")[0].rstrip(".") or "no message"
-    doing = f" while {what[0].lower()}{what[1:]}" if what else ""
-    sentence = f"Something unforeseen went wrong{doing}: {cause} ({type(error).__name__})."
-    return Failure(sentence, "".join(traceback.format_exception(error)))
+    return Failure(unforeseen(error, what), "".join(traceback.format_exception(error)))

@@ -81,3 +81,10 @@ class Cancelled(RopewalkError):
 
     def __init__(self) -> None:
         super().__init__("Cancelled.")
+
+
+def unforeseen(error: Exception, doing: str = "") -> str:
+    """Put an exception that nobody foresaw into one sentence; ``doing`` is what was going on, such as a job's name."""
+    cause = str(error).strip().split("\n")[0].rstrip(".") or "no message"
+    during = f" while {doing[0].lower()}{doing[1:]}" if doing else ""
+    return f"Something unforeseen went wrong{during}: {cause} ({type(error).__name__})."

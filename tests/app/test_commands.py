@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -236,6 +240,7 @@ def test_ctrl_c_lets_training_save_itself(run: Run, monkeypatch: pytest.MonkeyPa
         "snapshot a.png --select Q9",
         "snapshot a.png --panel nothing",
         "snapshot a.png --theme pink",
+        "heads --repeat 4 --seed 9223372036854775808",
     ],
 )
 def test_wrong_usage_is_2(run: Run, typed: str) -> None:
@@ -261,7 +266,11 @@ def test_help_is_0(run: Run) -> None:
         ["heads", "TINY", "--repeat", "40"],
         ["generate", "TINY", "--prompt", "a", "--steps", "99"],
         ["generate", "TINY", "--prompt", "\ud800", "--steps", "1"],
+        ["heads", "TINY", "--repeat", "9223372036854775807"],
         ["capture", "TINY", "--ids", "999", "--out", "x"],
+        ["capture", "TINY", "--ids=-1", "--out", "x"],
+        ["capture", "TINY", "--ids", "9" * 30, "--out", "x"],
+        ["capture", "TINY", "--ids", "1", "--out", "a\0b"],
         ["train", "--text", "/nothing-here", "--out", "x"],
         ["train", "--text", "/nothing-here", "--out", "x", "--device", "cuda"],
     ],
@@ -293,6 +302,40 @@ def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("app.engine.open_model", full)
     status, _, err = run("info")
     assert (status, err) == (1, "No space left on device: /big could not be used.\n")
+
+
+def test_what_nobody_foresaw_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the tensor is on fire\nframe #0: main")
+
+    monkeypatch.setattr("app.engine.open_model", broken)
+    assert run("info") == (1, "", "Something unforeseen went wrong: the tensor is on fire (RuntimeError).\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
+def test_a_device_keeps_its_place(run: Run, tiny: Path, tmp_path: Path) -> None:
+    """Whoever is root and writes to /dev/null must not lose it; a pipe in the folder stands for a device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for typed in (["capture", tiny, "--prompt", "a", "--out", pipe], ["snapshot", pipe, tiny]):
+        assert run(*typed) == (1, "", f"{pipe} cannot be written: it is a device or a pipe, not a file.\n")
+    assert pipe.is_fifo()
+
+
+def test_a_stream_without_unicode_shows_escapes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", narrow)
+    assert run_command(["heads", str(tiny), "--prompt", "abab"], lambda shot: None) == 0
+    assert b"over q \\u2265 1 of" in narrow.buffer.getvalue()
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_stream_is_no_error(tiny: Path, stream: str) -> None:
+    """As under pythonw, or after ``>&-``."""
+    program = f"import sys; sys.{stream} = None; from main import main; sys.exit(main(['info', {str(tiny)!r}]))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ("4 query, 2 kv" in ended.stdout) == (stream == "stderr")
 
 
 def test_progress_is_one_line_that_goes_away(

@@ -93,6 +93,7 @@ def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: Opened) -> N
         ([], PromptError, "empty"),
         ([1, 9999], PromptError, "9999"),
         ([-1], PromptError, "-1"),
+        ([3, 10**30], PromptError, "is not there; the ids of this model are 0 to 255"),
     ],
 )
 def test_a_prompt_that_cannot_be_run_is_a_sentence(
@@ -111,6 +112,10 @@ def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     assert engine.text_of(opened, [3, 1]) == "3 1"
     with pytest.raises(PromptError, match="no tokenizer"):
         finished(engine.run(opened, "hello", 1))
+    with pytest.raises(PromptError, match="256 is not there"):
+        finished(engine.run(opened, "3 256", 1))
+    with pytest.raises(PromptError, match="5000 digits"):
+        finished(engine.run(opened, "3 " + "9" * 5000, 1))
 
 
 def test_a_device_or_a_path_that_is_not_there(tiny: Path) -> None:
