@@ -21,10 +21,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.address import head_name, read_address
-from app.door import Held, Opened
+from app.door import Held, Opened, without_weights
 from app.settings import sampling_refusal
 from model.costs import format_bytes, format_count, format_flops, format_shape, kv_bytes, parameters
-from model.errors import Cancelled, DeviceError, PromptError, RopewalkError, unforeseen
+from model.errors import Cancelled, CheckpointError, DeviceError, PromptError, RopewalkError, unforeseen
 from model.ledger import LedgerEntry, ShapeLedger, build_ledger
 from model.progress import Progress, Steps
 from model.readings import Sampling
@@ -317,6 +317,13 @@ def _opened(parsed: argparse.Namespace) -> Opened:
     return _finished(engine.open_model(parsed.path, parsed.device, parsed.dtype))
 
 
+def _opened_to_run(parsed: argparse.Namespace) -> Opened:
+    opened = _opened(parsed)
+    if opened.shapes_only:
+        raise CheckpointError(without_weights(opened.card))
+    return opened
+
+
 def _print_json(data: dict[str, Any]) -> None:
     print(json.dumps(_plain(data)))  # in ASCII, which any stream can carry
 
@@ -443,7 +450,7 @@ def write_capture(parsed: argparse.Namespace) -> None:
     from app import engine
 
     _check_folder(parsed.out)
-    opened = _opened(parsed)
+    opened = _opened_to_run(parsed)
     prompt = parsed.prompt if parsed.ids is None else parsed.ids
     held = _finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits))
     if parsed.steps:
@@ -461,7 +468,7 @@ def generate_text(parsed: argparse.Namespace) -> None:
     refusal = sampling_refusal(sampling)
     if refusal:
         raise PromptError(refusal)
-    opened = _opened(parsed)
+    opened = _opened_to_run(parsed)
     before = _finished(engine.run(opened, parsed.prompt, 1, (0, 0), "last"))
     held = _finished(engine.step(before, parsed.steps, sampling))
     ids = [token.id for token in held.run.tokens]
@@ -487,7 +494,7 @@ def score_heads(parsed: argparse.Namespace) -> None:
     """Score every head by its pattern."""
     from app import engine
 
-    opened = _opened(parsed)
+    opened = _opened_to_run(parsed)
     config = opened.card.config
     if parsed.repeat is None:
         prompt: str | list[int] = parsed.prompt

@@ -43,6 +43,14 @@ class Opened:
     shapes_only: bool = False
 
 
+def without_weights(card: ModelCard) -> str:
+    """Why a model of shapes alone is not run, in a sentence."""
+    return (
+        f"{card.name} holds no weights, so nothing can be run on it; the Open dialog and `ropewalk ledger` show its "
+        "shapes and costs."
+    )
+
+
 @dataclass(frozen=True)
 class Choice:
     """Something that a checkpoint leaves open: ``sentence`` asks it, ``assumed`` is taken without an answer."""

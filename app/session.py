@@ -13,7 +13,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.door import Engine, Held, Opened, Outlined, Typed, load_engine
+from app.door import Engine, Held, Opened, Outlined, Typed, load_engine, without_weights
 from app.downloads import download_steps
 from app.jobs import Failure, Jobs, Urgency
 from app.local_models import LocalModel, cache_folder, local_models_steps
@@ -328,11 +328,7 @@ class Session(QObject):
 
     def _on_opened(self, opened: Opened, path: str | None) -> None:
         if opened.shapes_only:
-            sentence = (
-                f"{opened.card.name} holds no weights, so nothing can be run on it; the Open dialog and "
-                "`ropewalk ledger` show its shapes and costs."
-            )
-            self._on_open_failed(Failure(sentence, ""))
+            self._on_open_failed(Failure(without_weights(opened.card), ""))
             return
         self._opened = opened
         self._set_experiments(())

@@ -312,6 +312,22 @@ def test_what_nobody_foresaw_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyP
     assert run("info") == (1, "", "Something unforeseen went wrong: the tensor is on fire (RuntimeError).\n")
 
 
+@pytest.mark.parametrize(
+    "typed", ["capture --prompt a --out x", "generate --prompt a --steps 1", "heads --prompt a", "heads --repeat 3"]
+)
+def test_a_model_without_weights_is_not_run(run: Run, tiny: Path, tmp_path: Path, typed: str) -> None:
+    """Its shapes are still told."""
+    folder = tmp_path / "shapes"
+    folder.mkdir()
+    (folder / "config.json").write_bytes((tiny / "config.json").read_bytes())
+    command, *options = typed.split()
+    status, out, err = run(command, folder, *options)
+    assert (status, out) == (1, "")
+    assert one_sentence(err)
+    assert err.startswith("shapes holds no weights")
+    assert run("info", folder)[0] == 0
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
 def test_a_device_keeps_its_place(run: Run, tiny: Path, tmp_path: Path) -> None:
     """Whoever is root and writes to /dev/null must not lose it; a pipe in the folder stands for a device."""
