@@ -204,9 +204,10 @@ class Rotary(nn.Module):
         self.width = width
         self.limit = limit
         rows = min(TABLE_ROWS, limit)
-        cos, sin = self._angles(torch.arange(rows), 0)
-        self.register_buffer("cos", cos, persistent=False)
-        self.register_buffer("sin", sin, persistent=False)
+        # made on the CPU and moved: arithmetic on the meta device loads half of torch first
+        cos, sin = self._angles(torch.arange(rows, device="cpu"), 0)
+        self.register_buffer("cos", cos.to(torch.get_default_device()), persistent=False)
+        self.register_buffer("sin", sin.to(torch.get_default_device()), persistent=False)
 
     def forward(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Look up the rotation of each token.
@@ -228,6 +229,10 @@ class Rotary(nn.Module):
         if length > self.cos.shape[0] or self.cos.device != positions.device:
             self._rebuild(positions.device, max(length, self.cos.shape[0]))
         return self.cos[positions], self.sin[positions]
+
+    def place(self, device: torch.device) -> None:
+        """Make the tables on a device, whatever they held."""
+        self._rebuild(device, self.cos.shape[0])
 
     def segment(self, start: int, stop: int, length: int) -> RotationSegment:
         """Describe what rows ``start`` to ``stop`` were turned by in a call that reached ``length``."""

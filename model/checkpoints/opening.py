@@ -18,7 +18,16 @@ from model.checkpoints.formats import FORMATS
 from model.checkpoints.layouts import WeightMap
 from model.checkpoints.reading import read_config
 from model.checkpoints.source import Options, Question, Source, TensorFile
-from model.checkpoints.weights import ProgressCall, load, pattern_of, patterns_of, plan, same_matrix, stored_under
+from model.checkpoints.weights import (
+    ProgressCall,
+    empty_model,
+    load,
+    pattern_of,
+    patterns_of,
+    plan,
+    same_matrix,
+    stored_under,
+)
 from model.config import ModelConfig
 from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from model.decoder import Decoder
@@ -29,7 +38,6 @@ BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MOST_EXPERTS = 1 << 16
 """Experts of all layers together; more would take minutes to build even without memory."""
-META = torch.device("meta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +147,7 @@ def open_checkpoint(
         source, config, files = described.source, described.config, described.source.files
         if files is not None:
             _check_memory(config, place, dtype)
-        with META:
-            model = Decoder(config)
+        model = empty_model(config)
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
             load(model, placements, files, device=place, dtype=kind, progress=progress)

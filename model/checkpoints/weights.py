@@ -8,20 +8,43 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from model.checkpoints.layouts import Fused, Piece, Rule, Shape, WeightMap
 from model.checkpoints.source import Stored, TensorFile
+from model.config import ModelConfig
 from model.decoder import Decoder
 from model.errors import CheckpointError, ShapeError
+from model.rope import Rotary
 
 ProgressCall = Callable[[int, int, str], None]
 """Called with done, total and what; it may raise :class:`~model.errors.Cancelled`."""
 
+FILLING = frozenset(("normal_", "uniform_", "kaiming_uniform_"))
 NUMBER = re.compile(r"(?<=\.)(\d+)(?=\.)")
 LETTERS = ("{l}", "{e}")
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leaves new modules unfilled: drawing numbers on the meta device loads half of torch first, for nothing."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if func.__name__ in FILLING:
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
+
+
+def empty_model(config: ModelConfig) -> Decoder:
+    """The decoder that a config describes, on the meta device: shapes without numbers."""
+    with torch.device("meta"), _Unfilled():
+        return Decoder(config)
 
 
 @dataclass(frozen=True)
@@ -193,7 +216,8 @@ def load(
     if model.config.tied:
         model.head.weight = model.embed.weight
     for module in model.rotaries:
-        module.to_empty(device=device)
+        if isinstance(module, Rotary):
+            module.place(device)
     if progress is not None:
         progress(len(steps), len(steps), "Loading the weights")
 
