@@ -39,7 +39,7 @@ STREAM = {"hook_resid_pre", "hook_resid_mid", "hook_resid_post", "hook_attn_out"
         ({"moe": MoeConfig(E, 1, 8)}, PLAIN | TURNED, ROUTED),
         ({"parallel_residual": True, "norm_place": "both"}, PLAIN | TURNED, set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_points_are_exactly_where_the_config_has_them(
     changes: dict[str, Any], attention: set[str], mlp: set[str]
