@@ -127,7 +127,7 @@ class ProgressStore:
             return decoded(json.loads(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return LearnerProgress()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             aside = self.path.with_suffix(".broken.json")
             kept = f"it is kept as {aside.name}"
             try:
