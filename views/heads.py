@@ -117,7 +117,16 @@ class Planner:
             *(self._grid("heads down", labelled) for labelled in (True, False)),
         ]
         readable = [p for p in plans if p.lines and p.side >= self.metrics.label_width]
-        return max(readable or [p for p in plans if not p.lines], key=lambda plan: plan.side)
+        fitting = [p for p in plans if p.folds == 1 or p.size.width() <= self.room.width()]
+        return max(
+            [p for p in readable if p in fitting] or [p for p in fitting if not p.lines],
+            key=lambda plan: (plan.side, -self._scrolling(plan)),
+        )
+
+    def _scrolling(self, plan: Plan) -> int:
+        """How much of a plan is out of sight; sideways it is harder to find."""
+        beyond = plan.size - self.room
+        return 4 * max(beyond.width(), 0) + max(beyond.height(), 0)
 
     def _folded(self, folds: int, labelled: bool) -> Plan:
         """Heads across, and the layers in so many blocks beside one another: a low, wide room holds more that way."""

@@ -292,6 +292,7 @@ class WholeRows(QWidget):
         super().__init__()
         self.table = table
         table.setParent(self)
+        table.resized.connect(self.fit)  # the heading has its height only when it has been laid out
 
     def sizeHint(self) -> QSize:
         """Return the table's own."""
@@ -305,7 +306,8 @@ class WholeRows(QWidget):
     def fit(self) -> None:
         """Round the height down to whole rows."""
         row = max(self.table.verticalHeader().defaultSectionSize(), 1)
-        head = self.table.horizontalHeader().sizeHint().height()
+        header = self.table.horizontalHeader()
+        head = header.height() or header.sizeHint().height()
         bar = self.table.horizontalScrollBar()
         under = bar.sizeHint().height() if bar.isVisible() else 0
         rows = max((self.height() - head - under) // row, 1)

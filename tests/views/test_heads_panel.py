@@ -216,3 +216,9 @@ def test_layers_that_take_long_are_painted_as_they_come(
     assert heard[-1][0].exact
     heard[-1][1](whole)
     assert panel.exact.isVisible()
+
+
+def test_many_layers_in_a_low_room_scroll_as_little_as_possible() -> None:
+    plan = Planner(30, 9, 3, QSize(800, 115), METRICS).in_layers()
+    assert plan.size.width() <= 800
+    assert plan.size.height() < Planner(30, 9, 3, QSize(800, 115), METRICS)._grid("heads across", False).size.height()
