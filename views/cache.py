@@ -357,6 +357,7 @@ class CachePanel(Panel):
             return
         self.slabs.show_cache(reading)
         self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
+        self._layout.activate()  # at once, so that nothing moves under the pointer later
         self.growth.show_step(run, reading)
         each = "" if reading.stride == 1 else f" · every {reading.stride}th column"
         steps = "" if run.steps <= 0 else f" = {reading.prefill} prompt + {reading.length - reading.prefill} decoded"

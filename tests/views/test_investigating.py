@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -38,13 +38,17 @@ def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     window = MainWindow(session, restore=False)
     window.resize(1600, 1000)
     window.show()
-    session.begin(prompt=PROMPT)
-    snapshot.wait_until_drawn(window)
-    kept = qapp.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
-    yield window
-    kept.clear()
-    window.close()
-    window.deleteLater()
+    kept: list[QWidget] = []
+    try:
+        session.begin(prompt=PROMPT)
+        snapshot.wait_until_drawn(window)
+        kept += qapp.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
+        yield window
+    finally:
+        kept.clear()
+        window.close()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 @pytest.fixture
