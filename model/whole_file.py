@@ -42,8 +42,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise OSError(why)
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        part.touch(exist_ok=False)  # as readable for others as any new file, unlike what tempfile makes
+        part.touch(exist_ok=False)
+        readable = part.stat().st_mode  # as any new file is; some libraries write a private one in its place
         yield part
+        part.chmod(readable)
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -48,6 +48,7 @@ def test_others_may_read_it_as_any_new_file(tmp_path: Path) -> None:
     plain.touch()
     with whole_file(out) as part:
         part.write_text("new")
+        part.chmod(0o600)  # as safetensors does
     assert out.stat().st_mode == plain.stat().st_mode
 
 
