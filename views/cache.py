@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStackedWidget, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskCache, Question
 from app.selection import Hover, Selection
@@ -324,7 +324,7 @@ class CachePanel(Panel):
         self.slabs.column_pointed.connect(self._point)
         self.costs = CostsView()
         contents = QWidget()
-        self._layout = QHBoxLayout(contents)
+        self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, contents)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(theme.current().grid(3))
         self._layout.addWidget(self.slabs, 1)
@@ -341,6 +341,14 @@ class CachePanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.pages)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the bytes under the slabs where there is no room beside them."""
+        super().resizeEvent(event)
+        narrow = (
+            self.width() < 2.2 * self.costs.sizeHint().width() and self.height() > 2 * self.costs.sizeHint().height()
+        )
+        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the contents of the cache."""

@@ -98,6 +98,7 @@ class DistanceView(QWidget):
             painter.setPen(QPen(colour, 1.5, dash))
             pairs = zip(self.distances, values, strict=True)
             painter.drawPolyline(QPolygonF([self.point(float(d), float(s)) for d, s in pairs]))
+        self._paint_names(painter)
         at = self.point(*self.true)
         painter.setPen(QPen(look.query, 1, Qt.PenStyle.DotLine))
         painter.drawLine(QPointF(at.x(), box.top()), QPointF(at.x(), box.bottom()))
@@ -105,6 +106,21 @@ class DistanceView(QWidget):
         painter.setBrush(look.query)
         painter.drawEllipse(at, look.grid(0.5), look.grid(0.5))
         painter.end()
+
+    def _paint_names(self, painter: QPainter) -> None:
+        """Name each curve at its end, none upon another."""
+        look, box = theme.current(), self.plot()
+        font, line = look.font("label"), ink.line_height(look.font("label"))
+        ends = [(self.point(0, float(values[-1])).y(), name, colour) for name, colour, _, values in self.curves]
+        ends.sort(key=lambda end: end[0])
+        top = box.top()
+        for i, (y, name, colour) in enumerate(ends):
+            top = min(max(y - line, top), box.bottom() - (len(ends) - i) * line)
+            width = ink.text_width(font, name)
+            place = QRectF(box.right() - width - 4, top, width, line)
+            painter.fillRect(place, ink.faded(look.panel, 0.85))
+            ink.draw_text(painter, place, name, font, colour, ink.RIGHT)
+            top += line
 
 
 class CurvesPage(QWidget):
@@ -229,7 +245,7 @@ class SpectrumView(QWidget):
     def plot(self) -> QRectF:
         """Where the bars are."""
         line = ink.line_height(theme.current().font("label"))
-        left = ink.text_width(theme.current().font("number"), "1e+00") + 8
+        left = ink.text_width(theme.current().font("number"), f"{10 ** self._decades()[1]:,}") + 8
         return QRectF(left, line / 2, self.width() - left - 4, self.height() - line * 1.5 - 6)
 
     def height_of(self, wavelength: float) -> float:

@@ -63,16 +63,31 @@ class FlowLayout(QLayout):
         return size
 
     def _place(self, box: QRect, *, move: bool) -> int:
-        x, y, line = box.left(), box.top(), 0
+        y = box.top()
+        for line in self._lines(box.width()):
+            height = max(item.sizeHint().height() for item in line)
+            x = box.left()
+            for item in line:
+                size = item.sizeHint()
+                if move:
+                    top = y + (height - size.height()) // 2
+                    item.setGeometry(QRect(QPoint(x, top), QSize(min(size.width(), box.width()), size.height())))
+                x += size.width() + self.spacing()
+            y += height + self.spacing()
+        return max(y - self.spacing() - box.top(), 0)
+
+    def _lines(self, width: int) -> list[list[QLayoutItem]]:
+        """Break the items into lines that fit a width."""
+        lines: list[list[QLayoutItem]] = []
+        used = 0
         for item in self._items:
-            size = item.sizeHint()
-            if x > box.left() and x + size.width() > box.left() + box.width():
-                x, y, line = box.left(), y + line + self.spacing(), 0
-            if move:
-                item.setGeometry(QRect(QPoint(x, y), QSize(min(size.width(), box.width()), size.height())))
-            x += size.width() + self.spacing()
-            line = max(line, size.height())
-        return y + line - box.top()
+            wanted = item.sizeHint().width()
+            if not lines or used + wanted > width:
+                lines.append([])
+                used = 0
+            lines[-1].append(item)
+            used += wanted + self.spacing()
+        return lines
 
 
 def flowing(*widgets: QWidget) -> QWidget:

@@ -162,6 +162,8 @@ class TimelinePanel(Panel):
         for widget in (self.caption, self.token, self.branch_button):
             self.head_row.addWidget(widget)
         self.body.setFixedHeight(0)
+        self.explain("")
+        self.describe("Nothing has been run yet.")
         outer = self.layout()
         if outer is not None:
             outer.setSpacing(0)
@@ -174,7 +176,7 @@ class TimelinePanel(Panel):
         """Draw the steps, and offer other tokens for the one in view."""
         self.steps.show_run(run)
         size = kv_bytes(run.config, run.length, run.model.dtype)
-        self.describe(f"{self.steps.told(run.length)} · {run.newest - run.prefill} decoded · cache {size:,} bytes")
+        self.describe(f"{self.steps.told(run.length)} · {size:,} bytes")
         reading: NextTokenReading | None = answer
         self.token.clear()
         if reading is not None:
@@ -184,6 +186,10 @@ class TimelinePanel(Panel):
                     self.token.addItem(text, candidate.token.id)
         for widget in (self.caption, self.token, self.branch_button):
             widget.setVisible(reading is not None)
+
+    def minimumSizeHint(self) -> QSize:
+        """Ask for no more than a margin under the title."""
+        return QSize(0, theme.GRID)
 
     def theme_changed(self) -> None:
         """Paint anew."""

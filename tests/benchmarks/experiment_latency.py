@@ -1,0 +1,68 @@
+"""How long a toggled experiment takes until the window shows it: the bundled model at 64 tokens.
+
+Run ``python -m tests.benchmarks.experiment_latency``. It reports and asserts nothing: a time belongs to a machine.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+from PySide6.QtCore import QEventLoop
+from PySide6.QtWidgets import QApplication
+
+from app.session import Session
+from app.settings import SettingsStore
+from model.experiments import AblateHeads, AblateMlp, Experiment, NoCausalMask, NoScale, RopeBase, RopeOff, ScaleScores
+from views import snapshot
+from views.main_window import MainWindow
+
+TOKENS = 64
+EXPERIMENTS: tuple[Experiment, ...] = (
+    NoScale(),
+    ScaleScores(2.0),
+    RopeOff(),
+    RopeBase(500.0),
+    NoCausalMask(),
+    AblateHeads(1, (0,)),
+    AblateMlp(1),
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    QApplication([])
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        window = MainWindow(session, restore=False)
+        window.resize(1280, 800)
+        window.show()
+        session.begin(prompt=" hark, who goes there?" * 8)
+        snapshot.wait_until_drawn(window)
+        run = session.run
+        assert run is not None
+        print(f"{run.length} tokens ({TOKENS} are wanted), window 1280 × 800")
+        for experiment in EXPERIMENTS:
+            began = time.perf_counter()
+            session.set_experiments((experiment,))
+            loop = QEventLoop()
+            session.run_changed.connect(loop.quit)
+            loop.exec()
+            session.run_changed.disconnect(loop.quit)
+            ran = time.perf_counter() - began
+            scores = window.panels["scores"]
+            while not scores.settled:
+                QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+            drawn = time.perf_counter() - began
+            print(f"{experiment.label}: run {1000 * ran:.0f} ms, scores drawn {1000 * drawn:.0f} ms")
+            snapshot.wait_until_drawn(window)
+        window.close()
+
+
+if __name__ == "__main__":
+    main()

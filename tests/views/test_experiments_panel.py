@@ -1,0 +1,85 @@
+"""Which experiments replace which, what is typed, and the arithmetic of turning; then the panel without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.questions import AskPlanes
+from model.errors import ExperimentError
+from model.experiments import AblateHeads, NoScale, PermuteTokens, RopeBase, RopeOff, ScaleScores
+from model.readings import RopeRule
+from tests.views.fake_session import FakeSession
+from views.experiments import ExperimentsPanel, added, numbers_in
+from views.turning import drift, misread, reexpressed, scores_by_distance
+
+Shown = Callable[..., Any]
+
+
+def test_the_newer_of_a_kind_replaces_the_older_and_the_same_one_leaves() -> None:
+    active = added((), ScaleScores(2.0))
+    active = added(active, NoScale())
+    assert added(active, ScaleScores(3.0)) == (NoScale(), ScaleScores(3.0))
+    assert added(active, NoScale()) == (ScaleScores(2.0),)
+    assert added((RopeOff(),), RopeBase(500.0)) == (RopeBase(500.0),)
+    assert added((AblateHeads(1, (0,)),), AblateHeads(1, (2,))) == (AblateHeads(1, (0,)), AblateHeads(1, (2,)))
+
+
+def test_numbers_are_typed_with_commas_and_ranges() -> None:
+    assert numbers_in("1, 3-5 7") == (1, 3, 4, 5, 7)
+    for text in ("", "a", "1;2", "-1"):
+        with pytest.raises(ExperimentError, match="is not a list of numbers"):
+            numbers_in(text)
+
+
+def test_a_click_composes_and_a_chip_takes_out(running: FakeSession, shown: Shown) -> None:
+    panel = shown(ExperimentsPanel, running, 420, 600)
+    assert panel.active_chips == ()
+    assert not panel.undo_button.isEnabled()
+    for name in ("no_scale", "zero", "swap"):
+        QTest.mouseClick(panel.buttons[name], Qt.MouseButton.LeftButton)
+    order = list(range(12))
+    order[10], order[4] = 4, 10
+    assert running.experiments == (NoScale(), AblateHeads(1, (4,)), PermuteTokens(tuple(order)))
+    assert [chip.text() for chip in panel.active_chips][1] == "L1H4 → 0  ×"
+    QTest.mouseClick(panel.active_chips[1], Qt.MouseButton.LeftButton)
+    assert len(running.experiments) == 2
+    QTest.mouseClick(panel.undo_button, Qt.MouseButton.LeftButton)
+    assert len(running.experiments) == 3
+    QTest.mouseClick(panel.clear_button, Qt.MouseButton.LeftButton)
+    assert running.experiments == ()
+
+
+def test_every_control_has_a_name_to_hear(running: FakeSession, shown: Shown) -> None:
+    panel = shown(ExperimentsPanel, running, 420, 600)
+    for box in (panel.factor, panel.base, panel.heads, panel.kv_head, panel.order):
+        assert box.accessibleName()
+    assert all(button.text() or button.accessibleName() for button in panel.buttons.values())
+
+
+# Turning ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_distance_curve_meets_the_run_and_a_rule_with_other_angles(running: FakeSession) -> None:
+    now = running.selection.now
+    r = running.planes(AskPlanes(now.layer, now.head, now.query, now.key))
+    true = float(r.query_position - r.key_position)
+    assert scores_by_distance(r, np.array([true]))[0] == pytest.approx(r.scaled, abs=1e-9)
+    slow = RopeRule("linear × 2", r.query_frequencies / 2, 1.0)
+    assert scores_by_distance(r, np.array([2 * true]), slow)[0] == pytest.approx(r.scaled, abs=1e-9)
+    stretched = RopeRule("twice", r.query_frequencies, 2.0)
+    assert scores_by_distance(r, np.array([true]), stretched)[0] == pytest.approx(4 * r.scaled, abs=1e-9)
+
+
+def test_float32_drifts_with_the_shift_and_pairing_matters(running: FakeSession) -> None:
+    now = running.selection.now
+    r = running.planes(AskPlanes(now.layer, now.head, now.query, now.key))
+    assert abs(drift(r, 0)) < 1e-5
+    assert abs(drift(r, 0)) < abs(drift(r, 1_000_000)) < 1
+    assert reexpressed(r) == pytest.approx(r.scaled, abs=1e-9)
+    assert abs(misread(r) - r.scaled) > 1e-3
