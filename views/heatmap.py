@@ -89,11 +89,15 @@ def in_cell(value: float) -> str:
     return wording.number(round(value, 2), 2) if math.isfinite(value) else wording.number(value)
 
 
-def reduction_note(reduction: Reduction, block: int) -> str:
-    """Say what a pixel stands for: ``max of 8 × 8``, or ``sampled: 1 cell of 8 × 8``; nothing where it is one cell."""
+def reduction_note(reduction: Reduction, block: int, becoming: str = "") -> str:
+    """Say what a pixel stands for, and what it is ``becoming`` while it is refined.
+
+    ``max of 8 × 8``, ``sampled: 1 of 8 × 8`` or ``sampled → max of 8 × 8``; nothing where a pixel is one cell.
+    """
     if reduction == "exact":
         return ""
-    return f"{'sampled: 1 cell' if reduction == 'sampled' else reduction} of {block} × {block}"
+    how = f"{reduction} → {becoming}" if becoming else "sampled: 1" if reduction == "sampled" else reduction
+    return f"{how} of {block} × {block}"
 
 
 def _label_room() -> int:

@@ -17,7 +17,7 @@ from app.questions import AskHead, AskRefined, AskRow, Question
 from app.selection import Hover, Selection
 from model.readings import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run, TokenText
 from views import theme, wording
-from views.heatmap import Heatmap, Levels
+from views.heatmap import Heatmap, Levels, reduction_note
 from views.panel import Panel
 from views.row_bars import RowBars
 
@@ -206,7 +206,7 @@ class ScoresPanel(Panel):
             self._show_picture(refined)
 
         for heatmap in self.maps:
-            heatmap.note += f", refining to {asked.reduction}"
+            heatmap.note = reduction_note("sampled", max(heatmap.block), asked.reduction)
         self.ask(AskRefined(asked), arrived, "refined", self._show_part)
 
     def _show_part(self, patch: HeadPatch) -> None:

@@ -346,8 +346,14 @@ class TokensPanel(Panel):
         self.cell.setText(theme.drawable(" → ".join(words), "subtitle"))
         run = self.session.run
         if run is not None and selection.query < min(len(run.tokens), run.length):
-            box = self.strip.box_of(selection.query)
-            self.area.ensureVisible(round(box.center().x()), round(box.center().y()), 0, round(box.height()) + 8)
+            self._bring_into_sight(self.strip.box_of(selection.query))
+
+    def _bring_into_sight(self, box: QRectF) -> None:
+        """Scroll by whole lines, so that a line is never cut where one is all there is room for."""
+        bar = self.area.verticalScrollBar()
+        top = math.floor(box.top()) - 1
+        if not bar.value() <= top <= bar.value() + self.area.viewport().height() - self.strip.line_height():
+            bar.setValue(top)
 
     def show_hover(self, hover: Hover) -> None:
         """Mark what is pointed at anywhere."""

@@ -203,7 +203,7 @@ def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
     qtbot.waitUntil(lambda: bool(refined))
     question, answer, part = refined[0]
     assert question.picture.reduction == "max"
-    assert panel.weights.note == "sampled: 1 cell of 1 × 1, refining to max"
+    assert panel.weights.note == "sampled → max of 1 × 1"
     assert panel.weights.value(5, 2) == 0
     panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
     patch = HeadPatch(

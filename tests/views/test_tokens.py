@@ -131,3 +131,19 @@ def test_pointing_at_a_token_points_at_the_key(qtbot: QtBot, panel: TokensPanel,
     QTest.mouseMove(panel.strip, panel.strip.box_of(5).center().toPoint())
     now = running.selection.now
     assert running.selection.hover == Hover(query=now.query, key=5, layer=now.layer, head=now.head)
+
+
+def test_a_query_out_of_sight_is_scrolled_to_by_whole_lines(
+    session: FakeSession, shown: Callable[..., Any], qtbot: QtBot
+) -> None:
+    many = FakeSession(session.settings.path, rows=400)
+    many.begin()
+    many.start("many words", 400)
+    panel = shown(TokensPanel, many, 600, 90)
+    for query in (399, 200, 0):
+        many.selection.update(query=query)
+        qtbot.waitUntil(lambda: panel.settled)
+        bar, box = panel.area.verticalScrollBar(), panel.strip.box_of(query)
+        assert bar.value() <= box.top()
+        assert box.bottom() <= bar.value() + panel.area.viewport().height()
+    many.close()
