@@ -102,7 +102,7 @@ def llama_knobs(c: Fields, *, base: float = 10_000.0, eps: float = 1e-6, partial
     bias = c.flag("attention_bias", default=False)
     rule = rope(c, sizes["head_width"], base=base, partial=partial, kind="full_attention")
     return sizes | {
-        "max_position": max(reach(sizes["max_position"], rule), c.optional_whole("max_sequence_length") or 0),
+        "max_position": max(sizes["max_position"], c.optional_whole("max_sequence_length") or 0),
         "rope": rule,
         "norm_eps": c.number("rms_norm_eps", default=eps),
         "activation": activation(c),
@@ -114,10 +114,10 @@ def llama_knobs(c: Fields, *, base: float = 10_000.0, eps: float = 1e-6, partial
     }
 
 
-def reach(limit: int, rule: RopeConfig) -> int:
+def reach(limit: int, rule: RopeConfig | None) -> int:
     """How many positions a model may be asked for; a rule that stretches at run time reaches past the limit."""
-    original = rule.original_max_position
-    if rule.scaling in ("dynamic", "yarn") and original is not None:
+    original = None if rule is None else rule.original_max_position
+    if rule is not None and rule.scaling in ("dynamic", "yarn") and original is not None:
         return max(limit, int(original * rule.factor))
     return limit
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from model.checkpoints.families import BY_TYPE, FAMILIES, Family
 from model.checkpoints.fields import Fields
-from model.checkpoints.knobs import words
+from model.checkpoints.knobs import reach, words
 from model.checkpoints.refused import reason
 from model.config import ModelConfig
 from model.errors import CheckpointError, ConfigError
@@ -93,6 +93,7 @@ def read_config(
         )
     knobs = family.knobs(fields)
     knobs["tied"] = _tied(family, fields)
+    knobs["max_position"] = reach(knobs["max_position"], knobs.get("rope"))
     _refuse_unread(family, fields, where)
     return family, ModelConfig(**knobs)
 

@@ -117,6 +117,21 @@ def _scalings(family: str, fields: dict[str, Any], planes: int, *names: str) -> 
     ]
 
 
+def with_rule(case: Case, name: str) -> Case:
+    """A case under one scaling rule, the rest of its rotation left as it is."""
+    config = transformers.AutoConfig.for_model(case.family, **case.fields)
+    rules = config.rope_parameters
+    kept = rules.get(FULL, rules)
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    share = kept.get("partial_rotary_factor", 1.0)
+    fields = scaled(case.fields, name, int(width * share) // 2, kept["rope_theta"])
+    if "partial_rotary_factor" in kept:
+        fields["rope_parameters"]["partial_rotary_factor"] = share
+    if FULL in rules:
+        fields["rope_parameters"] = {FULL: fields["rope_parameters"], SLIDING: dict(rules[SLIDING])}
+    return Case(case.family, name, fields, stateful=True)
+
+
 FULL, SLIDING = "full_attention", "sliding_attention"
 KINDS = [SLIDING, SLIDING, FULL, SLIDING]
 WINDOW = {"sliding_window": 5}
