@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from app.session import Session
 
 
+ABLATING = "Ablating each head in turn"
+"""What the long job calls itself."""
+
+
 class NeedsPanel(Panel):
     """Maps of heads for one next token."""
 
@@ -36,7 +40,7 @@ class NeedsPanel(Panel):
         super().__init__(session, parent)
         self.needs: HeadNeeds | None = None
         self.attribution: DirectAttribution | None = None
-        self._running = False
+        self._running = self._seen = False
         self.token = QComboBox()
         self.token.setAccessibleName("Token whose logit is followed")
         self.token.activated.connect(self._on_token)
@@ -108,9 +112,7 @@ class NeedsPanel(Panel):
     def toggle(self) -> None:
         """Begin to ablate, or cancel."""
         if self._running:
-            self._set_running(False)
-            self._awaited.discard(f"{self.name}.needs")
-            self.session.cancel()
+            self._drop()
             return
         self._set_running(True)
         self.ask(AskNeeds(self.session.selection.now.query, self.token_id), self._show_needs, "needs")
@@ -120,9 +122,16 @@ class NeedsPanel(Panel):
         if run is None:
             return
         self.needs = None
-        self._set_running(False)
+        self._drop()
         self.ablated.setVisible(False)
         self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
+
+    def _drop(self) -> None:
+        """Stop ablating: a short question in the place of the long one ends it."""
+        if self._running:
+            self._set_running(False)
+            question = AskAttribution(self.session.selection.now.query, self.token_id)
+            self.ask(question, self._show_attribution, "needs")
 
     def _show_attribution(self, read: DirectAttribution | None) -> None:
         self.attribution = read
@@ -157,15 +166,19 @@ class NeedsPanel(Panel):
         self.sentence.setText(" ".join(parts))
 
     def _set_running(self, running: bool) -> None:
-        self._running = running
+        self._running, self._seen = running, False
         self.run_button.setText("Cancel" if running else "Ablate each head")
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         """Show how far it is on the button; a job that was cancelled elsewhere gives the button back."""
         if not self._running:
             return
-        if progress is not None and "needs" in progress.what:
+        if progress is not None and progress.what == ABLATING:
+            self._seen = True
             self.run_button.setText(f"Cancel ({progress.done} of {progress.total})")
+        elif progress is None and self._seen:
+            self._set_running(False)
+            self._awaited.discard(f"{self.name}.needs")
 
     def _point(self, layer: int, head: int) -> None:
         self.session.selection.point_at(Hover(layer=layer, head=head) if layer >= 0 else Hover())

@@ -312,6 +312,11 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     assert panel.token_id == reading.candidates[0].token.id
     assert panel.attribution is not None
     assert panel.attribution.logit == pytest.approx(reading.candidates[0].logit, abs=1e-3)
+    QTest.mouseClick(panel.run_button, Qt.MouseButton.LeftButton)
+    assert panel.run_button.text() == "Cancel"
+    click(window, panel.run_button)
+    assert panel.run_button.text() == "Ablate each head"
+    assert panel.needs is None
     click(window, panel.run_button)
     needs = panel.needs
     assert needs is not None
