@@ -55,6 +55,8 @@ from model.grading import Bar, bars
 from model.intervention import mean_heads, mean_mlp
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import read_cache, read_cell, read_planes, read_row
+from model.lessons.bench import Bench
+from model.lessons.models import LessonModel
 from model.measure import measure
 from model.memory import within_memory
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
@@ -78,6 +80,8 @@ from model.readings import (
 from model.rope import other_rules
 from model.routing import read_routing
 from model.tiles import TileCache, read_head, refine_steps
+from model.toy_spec import ToySpec
+from model.toys import toy_checkpoint
 from model.trace import Trace, append_steps, capture_steps, replay
 from model.trace_file import save_trace
 
@@ -138,6 +142,29 @@ def open_model(
         bos=_bos(checkpoint),
     )
     return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only)
+
+
+def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
+    """Open a lesson's toy: a real decoder with the numbers of its file."""
+    yield Progress(0, 1, "Building a toy")
+    checkpoint = toy_checkpoint(toy, name)
+    card = ModelCard(
+        name=name,
+        path="",
+        config=checkpoint.config,
+        parameters=checkpoint.parameters,
+        weight_bytes=checkpoint.weight_bytes,
+        device="cpu",
+        dtype="float32",
+        family=checkpoint.family,
+    )
+    return Opened(card, available_devices(), checkpoint)
+
+
+def laboratory(models: Mapping[str, LessonModel], opened: Opened | None, held: Held | None) -> Steps[Bench]:
+    """What a lesson's numbers are measured in: its own models, and what the person has open."""
+    yield Progress(0, 1, "Reading the lesson's numbers")
+    return Bench(models, None if opened is None else opened.checkpoint, None if held is None else _in_view(held))
 
 
 def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
@@ -418,7 +445,10 @@ def _next_token(held: Held, trace: Trace, asked: AskNextToken) -> Steps[Any]:
 
 
 def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
-    """Prefill and, after a step, decode, each with its checks decided by what the run measures."""
+    """Prefill and, after a step, decode, each with its checks decided by what the run measures.
+
+    The checks state what an unchanged model does, so a run under experiments leaves them undecided.
+    """
     checkpoint: Checkpoint = held.opened.checkpoint
     card, model = held.opened.card, checkpoint.model
 
@@ -427,6 +457,9 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
             checkpoint.config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch
         )
 
+    if trace.experiments:
+        stepped = trace.length > trace.prefill
+        return built(trace.prefill, 0), built(1, trace.length - 1) if stepped else None
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
     rows = trace.prefill if 2 * card.parameters * trace.prefill <= 2 * SLICE_FLOPS else 1

@@ -34,7 +34,7 @@ NUMBER = re.compile(
 
 
 @dataclass(frozen=True)
-class Typed:
+class Entered:
     """A reply to ``number`` or ``shape``."""
 
     text: str
@@ -66,7 +66,7 @@ class Marked:
     seconds: float = 0.0
 
 
-Reply: TypeAlias = Typed | Chosen | Clicked | Marked
+Reply: TypeAlias = Entered | Chosen | Clicked | Marked
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _judge_choice(asked: Asked, reply: Chosen) -> Verdict:
     return Verdict(option.right, _opening(option.right), answer, option.why, asked.why)
 
 
-def _judge_number(asked: Asked, reply: Typed) -> Verdict:
+def _judge_number(asked: Asked, reply: Entered) -> Verdict:
     wanted = numbers(asked.answer)
     typed = read_numbers(reply.text, asked.unit, several=len(wanted) > 1)
     if len(typed) != len(wanted):
@@ -142,7 +142,7 @@ def _judge_number(asked: Asked, reply: Typed) -> Verdict:
     return _wrong(asked, "", _matching(asked, lambda value: _agree(typed, numbers(value), tolerance)))
 
 
-def _judge_shape(asked: Asked, reply: Typed) -> Verdict:
+def _judge_shape(asked: Asked, reply: Entered) -> Verdict:
     typed = tuple(int(side) for side in re.findall(r"\d+", reply.text))
     wanted = tuple(round(number) for number in numbers(asked.answer))
     if not typed:
@@ -194,8 +194,8 @@ def _judge_said(asked: Asked, reply: Marked) -> Verdict:
 
 JUDGES: Final[Mapping[CheckKind, tuple[type, Callable[..., Verdict]]]] = {
     "choose": (Chosen, _judge_choice),
-    "number": (Typed, _judge_number),
-    "shape": (Typed, _judge_shape),
+    "number": (Entered, _judge_number),
+    "shape": (Entered, _judge_shape),
     "click": (Clicked, _judge_click),
     "say": (Marked, _judge_said),
 }
@@ -321,6 +321,6 @@ def example_reply(asked: Asked, right: bool) -> Reply:
         return Clicked(**dict(zip(names, place, strict=True)))
     values = [number if right else 2 * number + 1 for number in numbers(asked.answer)]
     if asked.kind == "shape":
-        return Typed("×".join(str(round(number)) for number in values))
+        return Entered("×".join(str(round(number)) for number in values))
     scale = UNITS[asked.unit][1] if asked.unit else 1.0
-    return Typed(", ".join(repr(number / scale) for number in values))
+    return Entered(", ".join(repr(number / scale) for number in values))

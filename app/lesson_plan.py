@@ -7,7 +7,7 @@ needs no other. Nothing here reads files, evaluates, judges or draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,9 +26,9 @@ from model.experiments import (
     RopeOff,
     ScaleScores,
 )
-from model.lessons.expressions import Expression
+from model.lessons.expressions import Expression, names
 from model.lessons.models import LessonModel
-from model.lessons.text import Part, Span, Text, Told
+from model.lessons.text import Part, Span, Text, Told, holes, holes_of
 from model.lessons.values import Value
 
 Line = tuple[Part, ...]
@@ -236,6 +236,12 @@ class Lesson:
         return tuple(check for step in self.steps for check in step.checks)
 
     @property
+    def reads_open(self) -> bool:
+        """Whether any of its numbers are those of the model that the person has open."""
+        yours = {"open", *(name for name, model in self.models.items() if model.kind == "open")}
+        return any(name in yours for expression in expressions_of(self) for name in names(expression))
+
+    @property
     def challenges(self) -> tuple[str, ...]:
         """Build challenges that its steps offer, each once."""
         return tuple(dict.fromkeys(step.challenge for step in self.steps if step.challenge))
@@ -253,6 +259,27 @@ class Lesson:
                 if check.id == check_id:
                     return step_place, place
         raise KeyError(check_id)
+
+
+def expressions_of(lesson: Lesson) -> Iterator[Expression]:
+    """Every expression in a lesson, wherever it stands."""
+    yield from lesson.lets.values()
+    for step in lesson.steps:
+        lines = [step.title, step.look_at]
+        texts = [step.text, step.notes]
+        scene = step.scene
+        yield from (expression for _, expression in scene.select)
+        yield from (place for highlight in scene.highlights for place in highlight.places)
+        yield from (expression for experiment in scene.experiments for _, expression in experiment.fields)
+        for check in step.checks:
+            texts += [check.ask, check.why, check.hint, check.reveal]
+            lines += [line for option in check.options for line in (option.text, option.why)]
+            lines += [*(mistake.says for mistake in check.mistakes), *check.points]
+            yield from (expression for expression in (check.answer, check.values) if expression is not None)
+            yield from (mistake.value for mistake in check.mistakes)
+            yield from (expression for _, expression in check.derived)
+        yield from (hole.expression for text in texts for hole in holes(text))
+        yield from (hole.expression for line in lines for hole in holes_of(line))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -378,16 +405,9 @@ class ToldStep:
     challenge: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ToldLesson:
-    """A lesson with its numbers in it.
-
-    Attributes
-    ----------
-    laboratory
-        The engine's own, handed back when a check is asked again with fresh numbers; nobody else looks inside.
-    """
+    """A lesson with its numbers in it."""
 
     lesson: Lesson
     steps: tuple[ToldStep, ...]
-    laboratory: Any = None

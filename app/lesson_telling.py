@@ -46,24 +46,25 @@ def tell_lesson(lesson: Lesson, laboratory: Laboratory, seeds: Mapping[str, int]
     seeds
         Check id → seed of its fresh numbers; 0 where it is not named.
     """
-    worth = worth_in(lesson, laboratory)
     told = []
-    for place, step in enumerate(lesson.steps):
+    for place in range(len(lesson.steps)):
         yield Progress(place, len(lesson.steps), "Reading the lesson's numbers")
-        told.append(
-            ToldStep(
-                title=tell_line(step.title, worth),
-                text=tell(step.text, worth),
-                scene=tell_scene(step.scene, worth),
-                notes=tell(step.notes, worth),
-                look_at=tell_line(step.look_at, worth),
-                checks=tuple(
-                    tell_check(lesson, check, laboratory, (seeds or {}).get(check.id, 0)) for check in step.checks
-                ),
-                challenge=step.challenge,
-            )
-        )
-    return ToldLesson(lesson, tuple(told), laboratory)
+        told.append(tell_step(lesson, place, laboratory, seeds))
+    return ToldLesson(lesson, tuple(told))
+
+
+def tell_step(lesson: Lesson, place: int, laboratory: Laboratory, seeds: Mapping[str, int] | None = None) -> ToldStep:
+    """Tell one step of a lesson."""
+    step, worth = lesson.steps[place], worth_in(lesson, laboratory)
+    return ToldStep(
+        title=tell_line(step.title, worth),
+        text=tell(step.text, worth),
+        scene=tell_scene(step.scene, worth),
+        notes=tell(step.notes, worth),
+        look_at=tell_line(step.look_at, worth),
+        checks=tuple(tell_check(lesson, check, laboratory, (seeds or {}).get(check.id, 0)) for check in step.checks),
+        challenge=step.challenge,
+    )
 
 
 def worth_in(lesson: Lesson, laboratory: Laboratory | None, more: Mapping[str, Value] | None = None) -> Worth:

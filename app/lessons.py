@@ -4,29 +4,30 @@
 broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
 one from anywhere. ``docs/lessons.md`` tells how to write one.
 
-**Telling** (the compute thread). A lesson as loaded holds expressions. ``app.engine.tell_lesson`` fills it in and
-returns a ``ToldLesson`` (``app.lesson_plan``): finished text and numbers only. ``app.lesson_player.LessonPlayer`` does
-all of this for a window, and moves the session; a view needs nothing else:
+**Playing.** A lesson as loaded holds expressions; ``app.lesson_player.LessonPlayer`` has them filled in on the compute
+thread, a step at a time, and moves the session. A view needs nothing else:
 
-- ``player.open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``: PageDown, PageUp, a list of steps.
-- ``player.told`` (None until the numbers are there), ``player.step`` (a place in ``told.steps``), and the signals
-  ``lesson_changed(told)``, ``step_changed(place)``, ``scene_changed(scene)``, ``check_changed(place, asked)``,
-  ``judged(asked, verdict)``, ``progress_changed()``, ``failed(sentence)``.
-- ``player.reply(place, reply)`` judges a check of the step (``app.lesson_checks``: ``Typed``, ``Chosen``, ``Clicked``,
-  ``Marked``), records it, and returns a ``Verdict``; a reply that cannot be read raises ``LessonError`` with a
-  sentence. ``player.click(place)`` replies with the selection as it is. ``player.again(place)`` asks a practice problem
-  with fresh numbers, and ``check_changed`` brings it.
-- ``player.records``: a ``ProgressStore``; ``reset(lesson_id)`` forgets.
+- ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
+- ``lesson``, ``step`` (a place in ``lesson.steps``), ``told`` (the :class:`ToldStep` that is on, None while its numbers
+  are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
+- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_told(place, told)``,
+  ``scene_changed(scene)``, ``check_changed(place, asked)``, ``judged(asked, verdict)``, ``failed(sentence)``.
+- ``told.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
+  ``Entered``, ``Chosen``, ``Clicked``, ``Marked``), records it and returns a ``Verdict``; a reply that cannot be read
+  raises ``LessonError`` with a sentence. ``click(place)`` replies with the selection as it is. ``again(place)`` asks a
+  practice problem with fresh numbers; ``check_changed`` brings it.
+- ``records`` is a ``ProgressStore``: ``lesson(id)``, ``now.challenges``, ``reset(id)``, ``reset()``.
 
 **Showing a step.** ``title``, ``text``, ``notes`` (for the teacher alone) and ``look_at`` (one large line: what to look
-at now) are paragraphs of spans (``model.lessons.text``): ``words``, ``strong``, ``code``; ``formula`` is LaTeX for
-ziamath; ``value`` is a number that the engine gave, with the expression it came from as ``source`` (a tooltip);
+at now) are paragraphs of spans (``model.lessons.text``): ``words``, ``strong``, ``emphasis``, ``code``; ``formula`` is
+LaTeX for ziamath; ``value`` is a number that the engine gave, with the expression it came from as ``source`` (a tooltip);
 ``missing`` is a gap whose ``source`` says why. A paragraph of kind ``point`` is a list item, ``row`` a table row with
 its cells, ``formula`` a formula on a line of its own.
 
 **The scene** says what is on screen. The player applies what the session owns: model, prompt, decoded tokens,
-experiments, selection. The view applies the rest: ``panels`` (what a projector shows, one to three), ``highlights``,
-``toggles``, and ``play == "rotation"``. Scenes are whole, so going back is the same as going on.
+experiments, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
+projector shows, one to three), ``highlights``, ``toggles``, and ``play``. Scenes are whole: shown after any other, one
+looks the same, so going back is the same as going on.
 
 **Challenges.** A step's ``challenge`` names a build challenge; ``app.challenges`` writes the starter and runs a file.
 """
@@ -36,9 +37,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.lesson_plan import Lesson
+from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_reader import LessonFileError, read_lesson
 from model.errors import LessonError
+
+__all__ = ["Asked", "Lesson", "Problem", "Scene", "Shelf", "ToldStep", "load_lesson", "load_shelf"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "resources" / "lessons"
 LARGEST = 1_000_000

@@ -44,7 +44,7 @@ from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
 from model.readings import CachedCheck, ModelCard, Run, Sampling
 
-DEFAULT_PROMPT = " purple wizards ate seven plums. purple wizards ate seven plums."
+DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
 
 DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
@@ -386,6 +386,101 @@ class Session(QObject):
         self._fail(failure)
         if self._fallbacks:
             self._start(self._fallbacks.pop(0))
+
+    # For a lesson -----------------------------------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> Opened | None:
+        """The open model as a handle, to be brought back by :meth:`stage`."""
+        return self._opened
+
+    @property
+    def held(self) -> Held | None:
+        """The run on screen as a handle."""
+        return self._held
+
+    def work(
+        self,
+        slot: str,
+        call: Callable[[Any], Generator[Progress, None, Any]],
+        on_done: Callable[[Any], None],
+        on_failed: Callable[[str], None],
+        *,
+        what: str,
+    ) -> None:
+        """Have the engine do something for a part of the app that owns no jobs.
+
+        Parameters
+        ----------
+        slot
+            Whose work it is; a newer request of the same slot replaces an older one.
+        call
+            Given the engine, returns the job.
+        on_done, on_failed
+            Called on this thread with the result, or with a sentence.
+        """
+        if not self._closed:
+            self._submit(
+                f"work:{slot}",
+                Urgency.COARSE,
+                call,
+                on_done,
+                lambda failure: on_failed(failure.sentence),
+                what=what,
+            )
+
+    def stage(
+        self,
+        opened: Opened,
+        prompt: str,
+        *,
+        experiments: Sequence[Experiment] = (),
+        decoded: int = 0,
+        select: Mapping[str, int] | None = None,
+        arrived: Callable[[], None] | None = None,
+    ) -> int:
+        """Put a scene on screen in one go: a model, a prompt, and tokens decoded greedily. Nothing is remembered.
+
+        Parameters
+        ----------
+        select
+            Fields of the selection; a negative query or key counts from the end.
+        arrived
+            Called when it is on screen.
+
+        Returns
+        -------
+        int
+            The id that its run will have.
+        """
+        self._leave_play()
+        self._fallbacks, self._start_pending = [], False
+        for slot in ("open", "check"):
+            self._jobs.cancel(slot)
+        self._runs += 1
+        run_id, wanted = self._runs, tuple(experiments)
+
+        def staged(engine: Engine) -> Generator[Progress, None, Held]:
+            held = yield from engine.run(opened, prompt, run_id, (0, 0), experiments=wanted)
+            if decoded:
+                held = yield from engine.step(held, decoded, Sampling())
+            return held
+
+        def show(held: Held) -> None:
+            changed = self._opened is not opened
+            self._opened, self._prompt = opened, prompt
+            if changed:
+                self.model_changed.emit(opened.card)
+            self._drawn = (Sampling(),) * decoded
+            self._head_chosen = True
+            self._set_check(None)
+            self._show(held, **placed(select or {}, held.run.length))
+            self._set_experiments(wanted)
+            if arrived is not None:
+                arrived()
+
+        self._submit("run", Urgency.PREFILL, staged, show, self._fail, what="Setting the scene")
+        return run_id
 
     # Experiments and comparisons -----------------------------------------------------------------------------------
 
@@ -746,6 +841,11 @@ class Session(QObject):
 
     def _fail(self, failure: Failure) -> None:
         self.failed.emit(failure.sentence, failure.details)
+
+
+def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:
+    """Fields of a selection in which a negative query or key counts from the end of ``rows``."""
+    return {name: value % rows if value < 0 and name in ("query", "key") else value for name, value in select.items()}
 
 
 def _viewed(held: Held, length: int) -> Held:
