@@ -490,15 +490,16 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 def normed(config: ModelConfig, norm: QkNorm, x: Tensor) -> Tensor:
-    """QK-norm of [B, heads, T, Dh] by its definition, in float64."""
+    """QK-norm of [B, heads, T, Dh] by its definition, and the clip after it, in float64."""
+    limit = math.inf if config.qkv_clip is None else config.qkv_clip
     weight, bias = norm.norm.weight, norm.norm.bias
     gain = 1.0 if weight is None else weight.double() + config.norm_offset
     shift = 0.0 if bias is None else bias.double()
     if config.qk_norm == "full":
         joined = x.transpose(1, 2)  # [B, T, heads, Dh]
         flat = _unit(joined.flatten(-2), config) * gain + shift
-        return flat.view(joined.shape).transpose(1, 2)
-    return _unit(x, config) * gain + shift
+        return flat.view(joined.shape).transpose(1, 2).clamp(-limit, limit)
+    return (_unit(x, config) * gain + shift).clamp(-limit, limit)
 
 
 def exact_scores(query: Tensor, keys: Tensor, rule: AttentionSpec) -> Tensor:
