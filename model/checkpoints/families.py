@@ -237,7 +237,7 @@ FAMILIES: tuple[Family, ...] = (
         family_knobs.cohere,
         LLAMA | QK_NORMS,
         tied=True,
-        ignored=words("model_max_length pool"),
+        ignored=words("pool"),
     ),
     Family(
         "cohere2",

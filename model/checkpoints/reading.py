@@ -18,18 +18,19 @@ from model.errors import CheckpointError, ConfigError
 
 IGNORED = words(
     """
-    _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash _name_or_path
-    _unsloth_fixed add_cross_attention architectures attention_dropout auto_map bad_words_ids begin_suppress_tokens
-    bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout cross_attention_hidden_size
-    decoder_start_token_id diversity_penalty do_sample dtype early_stopping embd_pdrop embedding_dropout
-    encoder_no_repeat_ngram_size eos_token_id experts_implementation exponential_decay_length_penalty finetuning_task
-    forced_bos_token_id forced_eos_token_id hidden_dropout hidden_dropout_prob id2label initializer_range is_decoder
-    is_encoder_decoder label2id language length_penalty max_length min_length model_type no_repeat_ngram_size
-    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores pad_token_id
-    prefix pretraining_tp problem_type pruned_heads remove_invalid_values repetition_penalty resid_pdrop
-    residual_dropout return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature
-    tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript transformers_version
-    typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache
+    _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash
+    _flash_attn_2_enabled _name_or_path _unsloth_fixed add_cross_attention architectures attention_dropout
+    attn_implementation auto_map bad_words_ids begin_suppress_tokens bos_token_id cache_implementation
+    chunk_size_feed_forward classifier_dropout cross_attention_hidden_size decoder_start_token_id diversity_penalty
+    do_sample dtype early_stopping embd_pdrop embedding_dropout encoder_no_repeat_ngram_size eos_token_id
+    experts_implementation exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+    hidden_dropout hidden_dropout_prob id2label initializer_range is_decoder is_encoder_decoder label2id language
+    length_penalty max_length min_length model_max_length model_type no_repeat_ngram_size num_beam_groups num_beams
+    num_return_sequences output_attentions output_hidden_states output_scores pad_token_id prefix pretraining_tp
+    problem_type pruned_heads remove_invalid_values repetition_penalty resid_pdrop residual_dropout return_dict
+    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+    tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
+    unsloth_fixed unsloth_version use_bfloat16 use_cache
     """
 )
 """Fields of any config that change nothing about a forward pass of a finished model."""
