@@ -34,9 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if absent:
         print(display.missing_sentence(absent), file=sys.stderr)
         return 1
-    if not display.has_display():
-        print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-    return show_window() if display.has_display() else commands.run_command(["snapshot", str(PICTURE)], take_shot)
+    if display.has_display():
+        return show_window()
+    print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
+    return commands.run_command(["snapshot", str(PICTURE)], take_shot)
 
 
 def show_window() -> int:

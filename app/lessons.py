@@ -20,7 +20,7 @@ thread, a step at a time, and moves the session. A view needs nothing else:
 
 **Showing a step.** ``title``, ``text``, ``notes`` (for the teacher alone) and ``look_at`` (one large line: what to look
 at now) are paragraphs of spans (``model.lessons.text``): ``words``, ``strong``, ``emphasis``, ``code``; ``formula`` is
-LaTeX for ziamath; ``value`` is a number that the engine gave, with the expression it came from as ``source`` (a tooltip);
+LaTeX for ziamath; ``value`` is a number that the engine gave, the expression it came from as ``source`` (a tooltip);
 ``missing`` is a gap whose ``source`` says why. A paragraph of kind ``point`` is a list item, ``row`` a table row with
 its cells, ``formula`` a formula on a line of its own.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,20 @@ def test_a_picture_too_small_for_the_window_says_how_large_it_became(
     assert capsys.readouterr().err == (
         f"The window does not fit into 200 × 150 pixels, so the picture has {picture.width()} × {picture.height()}.\n"
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_ends_a_picture_and_leaves_no_file(tmp_path: Path) -> None:
+    out = tmp_path / "x.png"
+    command = [sys.executable, str(ROOT / "main.py"), "snapshot", str(out), "--steps", "400"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "QT_DEBUG_PLUGINS": "1"}, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "loaded library" in line:  # Qt's platform is up, so the picture is being made
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) != 0
+    assert "Traceback" not in rest
+    assert not out.exists()

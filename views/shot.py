@@ -5,8 +5,10 @@ It composes the session and the window for one picture, and leaves nothing behin
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +45,7 @@ def take(shot: Shot) -> None:
     RopewalkError
         When the model cannot be opened, the prompt cannot be run, the cell is not there, or the file not written.
     """
-    with tempfile.TemporaryDirectory() as folder, _without_chatter():
+    with tempfile.TemporaryDirectory() as folder, _without_chatter(), _interruptible():
         settings = SettingsStore(Path(folder) / "settings.json")
         settings.update(device=shot.device, dtype=shot.dtype)
         session = Session(settings)
@@ -66,6 +68,19 @@ def take(shot: Shot) -> None:
         finally:
             window.close()
             window.deleteLater()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the process at once: inside Qt's loop Python's KeyboardInterrupt would be lost in a slot."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _decode(session: Session, window: MainWindow, steps: int) -> None:

@@ -17,7 +17,8 @@ from app.questions import AskCache
 from app.selection import Hover
 from tests.views.fake_session import FakeSession
 from views import ink, theme
-from views.cache import CachePanel, byte_lines, capacity, costs, magnitudes
+from views.cache import CachePanel, byte_lines, capacity, magnitudes
+from views.cache_costs import costs
 
 Shown = Callable[..., Any]
 
