@@ -130,8 +130,6 @@ def _judge_choice(asked: Asked, reply: Chosen) -> Verdict:
 def _judge_number(asked: Asked, reply: Entered) -> Verdict:
     wanted = numbers(asked.answer)
     typed = read_numbers(reply.text, asked.unit, several=len(wanted) > 1)
-    if len(typed) != len(wanted):
-        raise LessonError(f"{len(wanted)} numbers are asked for, but {len(typed)} were typed.")
     tolerance = asked.tolerance
     if tolerance is None:
         counted = isinstance(asked.answer, Quantity) or asked.unit
@@ -139,7 +137,10 @@ def _judge_number(asked: Asked, reply: Entered) -> Verdict:
         tolerance = 0.0 if whole else TOLERANCE
     if _agree(typed, wanted, tolerance):
         return _right(asked)
-    return _wrong(asked, "", _matching(asked, lambda value: _agree(typed, numbers(value), tolerance)))
+    because = _matching(asked, lambda value: _agree(typed, numbers(value), tolerance))
+    if len(typed) != len(wanted) and not because:
+        raise LessonError(f"{len(wanted)} numbers are asked for, but {len(typed)} were typed.")
+    return _wrong(asked, "", because)
 
 
 def _judge_shape(asked: Asked, reply: Entered) -> Verdict:

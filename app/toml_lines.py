@@ -46,6 +46,8 @@ class TomlLines:
         """
         while place and place not in self._tables:
             place = place[:-1]
+        if key and (*place, key) in self._tables:
+            place, key = (*place, key), ""
         table = self._tables[place]
         start = self._key_line(table, key) if key else table.start
         first = needle.strip().split("\n")[0].strip()

@@ -8,12 +8,13 @@ models to configs; the docstring's first line is what an author reads. The numbe
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from model import costs
 from model.config import ModelConfig, RopeConfig
 from model.errors import ConfigError, LessonError, PositionError
-from model.ledger import build_ledger
+from model.ledger import ShapeLedger, build_ledger
 from model.lessons.values import Head, Quantity, Shape, Value, numbers, plain
 from model.operations import LedgerEntry
 
@@ -293,9 +294,15 @@ def tiled_kv_head(scope: Scope, config: ModelConfig, head: int) -> int:
     return head % config.kv_heads
 
 
+@lru_cache(maxsize=64)
+def _ledger(config: ModelConfig, tokens: int, past: int, batch: int) -> ShapeLedger:
+    """A lesson asks for many rows of one ledger."""
+    return build_ledger(config, 0, batch, tokens, past)
+
+
 def _row(config: ModelConfig, row: str, tokens: int, past: int, batch: int) -> LedgerEntry:
     try:
-        return build_ledger(config, 0, batch, tokens, past).entry(row)
+        return _ledger(config, tokens, past, batch).entry(row)
     except (ConfigError, PositionError) as error:
         raise LessonError(error.sentence) from error
 

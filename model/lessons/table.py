@@ -67,9 +67,9 @@ class Scope:
             return self.configs[name]
         if name in KNOWN:
             return KNOWN[name]
-        known = [*self.given, *self.lets, *self.models, *ALWAYS, *self.configs, *KNOWN]
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
+        own = dict.fromkeys((*self.given, *self.lets, *self.models, *self.configs, *ALWAYS))
+        near = get_close_matches(name, (*own, *KNOWN), n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(own)}, and configs such as llama3_8b."
         raise LessonError(f"Nothing is called {name!r}{hint}")
 
     def config_of(self, model: ModelName) -> ModelConfig:
