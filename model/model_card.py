@@ -65,7 +65,7 @@ def model_card(name: str, model: Decoder, grades: Grades, recipe: Mapping[str, o
         "",
         f"    {COMMAND}",
         "",
-        "where DIR is this folder and FILE the text named below; make it again, in a new folder, with",
+        "where DIR is this folder and FILE the text named below; make one like it, in a new folder, with",
         "`python main.py train --text FILE --out DIR`.",
         "",
         "## Recipe",

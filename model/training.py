@@ -45,9 +45,6 @@ NOTED = ("step", "text_loss", "repeat_loss", "opened", "checks")
 SHORTEST_PERIOD = 4
 BEGIN_SHARE = 0.1
 """Rows of text that begin with the end of the text before."""
-OPENING_KINDS = ("random",) * 7 + ("piece",)
-KINDS = ("random", "shuffled", "random", "piece")
-"""What rows repeat, in turn: random tokens, tokens of the text in random order, or a piece of the text."""
 SMALLEST_CONTEXT = 48
 CLIP = 1.0
 """The largest norm of a step's gradient."""
@@ -266,7 +263,7 @@ def draw_batch(
     share
         Share of the rows that repeat themselves.
     opening
-        Whether this is the opening, when all rows have the shortest length and most of what repeats is random.
+        Whether this is the opening, when all rows have the shortest length.
     begin
         The special token that some rows of text begin with.
     """
@@ -281,17 +278,22 @@ def draw_batch(
     if begin is not None:
         begins = torch.rand(rows, generator=draw) < BEGIN_SHARE
         ids[begins, 0] = begin
-    kinds = OPENING_KINDS if opening else KINDS
     for row in range(repeats):
         period = int(torch.randint(SHORTEST_PERIOD, length // 2 + 1, (), generator=draw))
-        once = {
-            "random": torch.randint(o.vocabulary, (period,), generator=draw),
-            "shuffled": text[torch.randint(len(text), (period,), generator=draw)],
-            "piece": ids[row, :period].clone(),
-        }[kinds[row % len(kinds)]]
-        ids[row] = once.repeat(length // period + 1)[:length]
-        counted[row, :period] = False
+        once = _tokens_of(text, period, draw) if row % 2 else torch.randint(o.vocabulary, (period,), generator=draw)
+        ids[row] = once.repeat(length // len(once) + 1)[:length]
+        counted[row, : len(once)] = False
     return Batch(ids, counted, repeats)
+
+
+def _tokens_of(text: Tensor, count: int, draw: torch.Generator) -> Tensor:
+    """Tokens of the text in random order, each once, at most ``count``.
+
+    Among random tokens a comma or a new line is rare, and a head that looks back by one would not learn to do it there;
+    each comes once because what follows a token that comes twice cannot be found by looking back by one.
+    """
+    found: Tensor = torch.unique(text[torch.randint(len(text), (count,), generator=draw)])
+    return found[torch.randperm(len(found), generator=draw)]
 
 
 def _draw_length(context: int, short: bool, draw: torch.Generator) -> int:

@@ -1,0 +1,118 @@
+"""The model that comes with Ropewalk reaches what it is meant to, on text and sequences that it was not trained on.
+
+``make`` it again or measure it in full as its card says; here a part of the text has to do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.checkpoints import Checkpoint, open_checkpoint
+from model.config import ModelConfig
+from model.grading import Bar, bars, grade_steps
+from model.progress import finished
+from model.training import TrainOptions, split_text
+from resources import resource
+
+TEXT = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "tinyshakespeare.txt"
+ENOUGH = 16 * 512
+"""Tokens of validation text to measure on."""
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Checkpoint:
+    return open_checkpoint(None)
+
+
+def holding(found: tuple[Bar, ...]) -> dict[str, bool]:
+    return {bar.name: bar.holds for bar in found}
+
+
+def test_it_is_the_model_the_design_names(bundled: Checkpoint) -> None:
+    assert bundled.config == TrainOptions().config
+    assert bundled.config == ModelConfig(
+        vocabulary=1024,
+        width=128,
+        layers=4,
+        heads=8,
+        kv_heads=2,
+        head_width=16,
+        mlp_width=384,
+        max_position=512,
+        qk_norm="head",
+        tied=True,
+    )
+    assert bundled.parameters == 886_016
+    assert bundled.family == "qwen3"
+
+
+def test_its_folder_is_complete_and_small() -> None:
+    files = {path.name: path.stat().st_size for path in resource("bundled").iterdir()}
+    assert files.keys() == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "MODEL_CARD.md",
+    }
+    assert sum(files.values()) < 4_000_000
+
+
+def test_its_tokenizer_spells_everything(bundled: Checkpoint) -> None:
+    tokenizer = bundled.tokenizer
+    assert tokenizer is not None
+    assert (tokenizer.vocabulary, tokenizer.bos_id, tokenizer.eos_id) == (1024, None, 0)
+    text = "First Citizen:\nBefore we proceed, 猫 👍 \t é\x00"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    spelled = {piece.data for token in range(1024) if (piece := tokenizer.codec.piece(token)) is not None}
+    assert {bytes([byte]) for byte in range(256)} <= spelled
+    assert [token.text for token in tokenizer.describe(tokenizer.encode("to be\n"))] == ["to", "·be", "⏎"]
+
+
+def test_it_reaches_the_bars_on_repeats(bundled: Checkpoint) -> None:
+    found = holding(bars(finished(grade_steps(bundled.model))))
+    assert found == {
+        "induction head, 24 random tokens twice": True,
+        "induction head, 48 random tokens twice": True,
+        "induction head, 128 random tokens twice": True,
+        "loss on the second half of 48 random tokens twice, nats": True,
+        "previous-token head, 48 random tokens twice": True,
+    }
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not TEXT.exists(), reason="shared/data/text is absent")
+def test_it_reaches_the_bars_on_text_it_never_saw(bundled: Checkpoint) -> None:
+    assert bundled.tokenizer is not None
+    kept = split_text(TEXT.read_text(encoding="utf-8"), TrainOptions.validation_share)[1]
+    ids = torch.tensor(bundled.tokenizer.encode(kept))[:ENOUGH]
+    found = bars(finished(grade_steps(bundled.model, ids, sequences=1)))
+    names = ("previous-token head, validation text", "validation loss, nats a token")
+    assert {name: holds for name, holds in holding(found).items() if name in names} == dict.fromkeys(names, True)
+    rise = next(bar for bar in found if bar.name.startswith("rise"))
+    assert rise.holds
+
+
+def test_its_card_states_every_bar_and_how_to_measure_it() -> None:
+    card = (resource("bundled") / "MODEL_CARD.md").read_text(encoding="utf-8")
+    rows = [line for line in card.splitlines() if line.endswith("| ✓ |")]
+    assert len(rows) == 8
+    assert "missed" not in card
+    assert "python main.py train --grade DIR --text FILE" in card
+
+
+def test_transformers_opens_it_with_equal_logits(bundled: Checkpoint) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(resource("bundled"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(resource("bundled"))
+    assert bundled.tokenizer is not None
+    text = "What light through yonder window breaks? What light\n"
+    ids = bundled.tokenizer.encode(text)
+    assert tokenizer(text)["input_ids"] == ids
+    assert tokenizer.decode(ids) == text
+    with torch.no_grad():
+        difference = (theirs(torch.tensor([ids])).logits - bundled.model(torch.tensor([ids]))).abs().max()
+    assert float(difference) < 5e-5
