@@ -23,14 +23,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.address import head_name, read_address
 from app.door import Held, Opened, without_weights
 from app.settings import sampling_refusal
+from model.challenges.names import CHALLENGES
 from model.costs import format_bytes, format_count, format_flops, format_shape, kv_bytes, parameters
-from model.errors import Cancelled, CheckpointError, DeviceError, PromptError, RopewalkError, unforeseen
+from model.errors import (
+    Cancelled,
+    ChallengeError,
+    CheckpointError,
+    DeviceError,
+    PromptError,
+    RopewalkError,
+    unforeseen,
+)
 from model.ledger import LedgerEntry, ShapeLedger, build_ledger
 from model.progress import Progress, Steps
 from model.readings import Sampling
 from model.whole_file import obstacle
 
 if TYPE_CHECKING:
+    from app.lesson_plan import Lesson
     from model.grading import Bar
 
 Result = TypeVar("Result")
@@ -187,6 +197,7 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
     snapshot.set_defaults(act=lambda parsed: _shoot(parsed, take_shot))
 
     _train_command(commands)
+    _lesson_commands(commands)
     return top
 
 
@@ -205,6 +216,30 @@ def _train_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     _json_option(train)
     _device_options(train)
     train.set_defaults(act=train_model)
+
+
+def _lesson_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Lessons and build challenges; both belong to whoever learns."""
+    listed = "\n".join(f"  {name:18} {what}" for name, what in CHALLENGES.items())
+    challenge = commands.add_parser(
+        "challenge",
+        help="run a function of yours against the engine",
+        description="Run a function of yours against the engine, or write a file to begin with.",
+        epilog=f"challenges:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    challenge.add_argument("name", metavar="NAME", help="one of the challenges below")
+    challenge.add_argument("file", type=Path, nargs="?", metavar="FILE.py", help="your file (NAME.py)")
+    challenge.add_argument("--start", action="store_true", help="write a file to begin with instead")
+    challenge.set_defaults(act=take_challenge)
+
+    lessons = commands.add_parser(
+        "lessons",
+        help="list the lessons, or check lesson files",
+        description="List the lessons; or read lesson files, and say what is wrong with them.",
+    )
+    lessons.add_argument("files", type=Path, nargs="*", metavar="FILE.toml", help="lesson files to check")
+    lessons.set_defaults(act=show_lessons)
 
 
 def _command(
@@ -618,6 +653,55 @@ def _stoppable(steps: Steps[Result]) -> Result:
         return _finished(until_stopped(), every=100)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def take_challenge(parsed: argparse.Namespace) -> None:
+    """Run a learner's file, or write one to begin with."""
+    from app.challenges import check_name, run_challenge, write_starter
+    from app.lesson_progress import ProgressStore
+
+    check_name(parsed.name)
+    file = parsed.file or Path(f"{parsed.name}.py")
+    if parsed.start:
+        write_starter(parsed.name, file)
+        print(f"{file}: {CHALLENGES[parsed.name]}. Then: challenge {parsed.name} {file}")
+        return
+    verdict = run_challenge(parsed.name, file)
+    if not verdict.passed:
+        if verdict.details:
+            print(verdict.details)
+        raise ChallengeError(verdict.sentence)
+    ProgressStore().pass_challenge(parsed.name)
+    print(verdict.sentence)
+
+
+def show_lessons(parsed: argparse.Namespace) -> None:
+    """List the lessons that come along, or check files."""
+    from app.lessons import load_lesson, load_shelf
+
+    if not parsed.files:
+        shelf = load_shelf()
+        rows = [("", "lesson", "minutes", "checks", "challenges")]
+        for lesson in shelf.lessons:
+            minutes, checks = str(lesson.minutes), str(len(lesson.checks))
+            rows.append((str(lesson.number), lesson.title, minutes, checks, ", ".join(lesson.challenges)))
+        _print_table(rows, frozenset({0, 2, 3}))
+        return
+    for file in parsed.files:
+        lesson = load_lesson(file)
+        gaps = _gaps(lesson)
+        print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {gaps or 'every number is there'}")
+
+
+def _gaps(lesson: Lesson) -> str:
+    """The numbers of a lesson that the engine cannot give here, each with its reason."""
+    from app import engine
+    from app.lesson_telling import tell_lesson
+
+    told = _finished(tell_lesson(lesson, _finished(engine.laboratory(lesson.models, None, None))))
+    spans = (span for step in told.steps for block in step.text for span in block.spans if span.kind == "missing")
+    reasons = [*(span.source for span in spans), *(one.missing for step in told.steps for one in step.checks)]
+    return "; ".join(dict.fromkeys(reason.rstrip(".") for reason in reasons if reason))
 
 
 def _check_folder(out: Path) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from app.settings import settings_path
+from model.whole_file import whole_file
 
 VERSION = 1
 
@@ -139,22 +138,14 @@ class ProgressStore:
 
     def _write(self) -> None:
         text = json.dumps({"version": VERSION, **asdict(self.now)}, indent=1, ensure_ascii=False)
-        temporary = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self.path.parent, prefix=".progress-", suffix=".part", delete=False
-            ) as file:
-                temporary = file.name
-                file.write(text)
-            os.replace(temporary, self.path)
+            with whole_file(self.path) as part:
+                part.write_text(text, encoding="utf-8")
         except OSError as error:
             self.notice = (
                 f"The progress could not be written to {self.path} ({error}), so it lasts for this session only."
             )
-            if temporary:
-                with suppress(OSError):
-                    os.unlink(temporary)
 
 
 def decoded(data: Any) -> LearnerProgress:

@@ -738,6 +738,14 @@ def test_a_broken_lesson_says_which_line_and_why(case: str) -> None:
     assert caught.value.sentence.startswith(f"mine.toml, line {line}: ")
 
 
+def test_the_example_of_the_guide_is_a_lesson() -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "lessons.md").read_text(encoding="utf-8")
+    lesson = read(guide.split("```toml")[1].split("```")[0])
+    told = finished(tell_lesson(lesson, Bench(lesson.models)))
+    assert all(span.kind != "missing" for step in told.steps for span in spans_of(step))
+    assert judge(told.steps[0].checks[0], example_reply(told.steps[0].checks[0], right=True)).right
+
+
 def test_the_other_lessons_still_load(tmp_path: Path) -> None:
     (tmp_path / "good.toml").write_text(SMALL, encoding="utf-8")
     (tmp_path / "bad.toml").write_text(BROKEN["unknown key"][0], encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -630,3 +631,11 @@ def test_stretching_slows_the_slow_planes(scope: Scope) -> None:
         slowed = worth(scope, f"wavelengths(stretched(ropewalk, '{rule}', 4), 2048)")
         assert slowed[-1] > 3.9 * plain_planes[-1]
         assert slowed[0] == pytest.approx(plain_planes[0] * (4 if rule == "linear" else 1))
+
+
+def test_the_guide_for_authors_lists_every_function_and_config() -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "lessons.md").read_text(encoding="utf-8")
+    for entry in TABLE.values():
+        assert f"| `{entry.name}{entry.signature}` | {entry.summary} |" in guide, entry.name
+    for name in KNOWN:
+        assert f"`{name}`" in guide

@@ -1,0 +1,103 @@
+"""The commands for learners: challenge and lessons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.commands import run_command
+from app.lesson_progress import ProgressStore
+
+RIGHT = "def repeat_kv(x, groups):\n    return x.repeat_interleave(groups, dim=1)\n"
+TILED = "def repeat_kv(x, groups):\n    print('hello')\n    return x.repeat(1, groups, 1, 1)\n"
+
+
+def typed(*arguments: str) -> int:
+    def never(shot: object) -> None:
+        raise AssertionError("nothing is drawn here")
+
+    return run_command(arguments, never)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_starter_is_written_and_is_not_done_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("challenge", "repeat_kv", "--start") == 0
+    assert "repeat_kv.py: share K or V" in capsys.readouterr().out
+    assert typed("challenge", "repeat_kv", "--start") == 1
+    assert "is there already" in capsys.readouterr().err
+    assert typed("challenge", "repeat_kv") == 1
+    assert "is not written yet" in capsys.readouterr().err
+
+
+def test_a_right_function_passes_and_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(RIGHT, encoding="utf-8")
+    assert typed("challenge", "repeat_kv", "mine.py") == 0
+    assert capsys.readouterr().out == "repeat_kv agrees with the engine in every case.\n"
+    assert ProgressStore().now.challenges == ("repeat_kv",)
+
+
+def test_a_wrong_function_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(TILED, encoding="utf-8")
+    assert typed("challenge", "repeat_kv", "mine.py") == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("K and V are tiled")
+    assert said.err.count("\n") == 1
+    assert "first different at" in said.out
+    assert "hello" in said.out
+    assert ProgressStore().now.challenges == ()
+
+
+def test_a_challenge_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("challenge", "repeat") == 1
+    assert "did you mean repeat_kv?" in capsys.readouterr().err
+
+
+def test_the_challenges_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("challenge", "--help") == 0
+    assert "cached_decode" in capsys.readouterr().out
+
+
+def test_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("lessons") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 15
+    assert "Walk one block" in lines[8]
+    assert "transformer_block, shape_ledger" in lines[8]
+
+
+LESSON = """title = "T"
+about = "A."
+minutes = 10
+model = { kind = "shapes", config = "llama3_8b" }
+
+[[step]]
+title = "One"
+show = ["ledger"]
+text = "{size(main, 'D')} and {kv_bytes(open)}"
+
+[[step.check]]
+id = "a"
+kind = "number"
+ask = "A?"
+why = "B."
+answer = "tokens(open)"
+"""
+
+
+def test_a_lesson_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("good.toml").write_text(
+        LESSON.replace("open", "llama3_8b").replace("tokens(llama3_8b)", "1"), encoding="utf-8"
+    )
+    assert typed("lessons", "good.toml") == 0
+    assert capsys.readouterr().out == "good.toml: 1 steps, 1 checks, every number is there\n"
+    Path("gaps.toml").write_text(LESSON, encoding="utf-8")
+    assert typed("lessons", "gaps.toml") == 0
+    assert capsys.readouterr().out.count("No model is open") == 1
+    Path("bad.toml").write_text(LESSON.replace("minutes", "minuets"), encoding="utf-8")
+    assert typed("lessons", "bad.toml") == 1
+    assert capsys.readouterr().err == "bad.toml, line 3: A lesson has no key 'minuets'; did you mean minutes?\n"
