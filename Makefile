@@ -30,7 +30,7 @@ $(MODEL): | $(STAMP)
 	-$(BIN)/python -m tests.model.checkpoints.fetch
 
 screenshot: $(STAMP)
-	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark
+	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark --steps 3 --select "L1H3 q=27 k=14"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ropewalk needs Python 3.11 or newer; set PYTHON=python3.11, for example.")'

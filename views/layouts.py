@@ -89,8 +89,12 @@ def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size
 
 
 def keep_rows(docks: Docks) -> None:
-    """Keep a line of tokens on top and two lines of arithmetic at the bottom, whatever the others want."""
-    lines = 3 * theme.current().size("formula") + theme.GRID
+    """Keep a line of tokens on top and the lines of arithmetic at the bottom, whatever the others want.
+
+    Two lines are enough for ordinary type; a projector's takes three in a small window.
+    """
+    now = theme.current()
+    lines = (3 if now.projector else 2) * 3 * now.size("formula") // 2 + theme.GRID
     for entry in PANELS:
         if entry.area in ("top", "bottom"):
             panel = docks[entry.name].panel
