@@ -265,21 +265,31 @@ def expressions_of(lesson: Lesson) -> Iterator[Expression]:
     """Every expression in a lesson, wherever it stands."""
     yield from lesson.lets.values()
     for step in lesson.steps:
-        lines = [step.title, step.look_at]
-        texts = [step.text, step.notes]
-        scene = step.scene
-        yield from (expression for _, expression in scene.select)
-        yield from (place for highlight in scene.highlights for place in highlight.places)
-        yield from (expression for experiment in scene.experiments for _, expression in experiment.fields)
+        yield from expressions_of_step(step)
         for check in step.checks:
-            texts += [check.ask, check.why, check.hint, check.reveal]
-            lines += [line for option in check.options for line in (option.text, option.why)]
-            lines += [*(mistake.says for mistake in check.mistakes), *check.points]
-            yield from (expression for expression in (check.answer, check.values) if expression is not None)
-            yield from (mistake.value for mistake in check.mistakes)
-            yield from (expression for _, expression in check.derived)
-        yield from (hole.expression for text in texts for hole in holes(text))
-        yield from (hole.expression for line in lines for hole in holes_of(line))
+            yield from expressions_of_check(check)
+
+
+def expressions_of_step(step: Step) -> Iterator[Expression]:
+    """Every expression in a step's own texts and in its scene."""
+    scene = step.scene
+    yield from (hole.expression for line in (step.title, step.look_at) for hole in holes_of(line))
+    yield from (hole.expression for text in (step.text, step.notes) for hole in holes(text))
+    yield from (expression for _, expression in scene.select)
+    yield from (place for highlight in scene.highlights for place in highlight.places)
+    yield from (expression for experiment in scene.experiments for _, expression in experiment.fields)
+
+
+def expressions_of_check(check: Check) -> Iterator[Expression]:
+    """Every expression in a check."""
+    lines = [line for option in check.options for line in (option.text, option.why)]
+    lines += [*(mistake.says for mistake in check.mistakes), *check.points]
+    yield from (hole.expression for line in lines for hole in holes_of(line))
+    texts = (check.ask, check.why, check.hint, check.reveal)
+    yield from (hole.expression for text in texts for hole in holes(text))
+    yield from (expression for expression in (check.answer, check.values) if expression is not None)
+    yield from (mistake.value for mistake in check.mistakes)
+    yield from (expression for _, expression in check.derived)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.door import Opened
+from app.jobs import Urgency
 from app.lesson_checks import Clicked, Reply, Verdict, judge
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_progress import ProgressStore
@@ -129,7 +130,8 @@ class LessonPlayer(QObject):
         self._forget()
         self._lesson = None
         self.lesson_changed.emit(None)
-        if self._yours is not None and self._your_prompt and self.session.opened is not self._yours:
+        as_it_was = self.session.opened is self._yours and self.session.prompt == self._your_prompt
+        if self._yours is not None and self._your_prompt and not as_it_was:
             self.session.stage(self._yours, self._your_prompt)
 
     def forward(self) -> None:
@@ -225,8 +227,8 @@ class LessonPlayer(QObject):
             bench = laboratory
             if bench is None:
                 bench = yield from engine.laboratory(lesson.models, yours, held)
-            yield Progress(0, 1, "Reading the lesson's numbers")
-            return bench, tell_step(lesson, step, bench, seeds)
+            told = yield from tell_step(lesson, step, bench, seeds)
+            return bench, told
 
         self.session.work(
             "lesson step",
@@ -234,6 +236,7 @@ class LessonPlayer(QObject):
             lambda result: self._on_told(lesson, step, *result),
             self.failed.emit,
             what="Reading the lesson's numbers",
+            urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
     def _on_told(self, lesson: Lesson, step: int, laboratory: Any, told: ToldStep) -> None:

@@ -25,6 +25,7 @@ from app.lesson_plan import (
     SceneDraft,
     ToldLesson,
     ToldStep,
+    expressions_of_step,
 )
 from model.errors import LessonError
 from model.experiments import AblateHeads, Experiment
@@ -36,10 +37,12 @@ from model.lessons.values import Cell, Head, Value, numbers, write
 from model.progress import Progress, Steps
 
 Worth = Callable[[Expression], Value]
+READING = "Reading the lesson's numbers"
+"""What the progress of telling says."""
 
 
 def tell_lesson(lesson: Lesson, laboratory: Laboratory, seeds: Mapping[str, int] | None = None) -> Steps[ToldLesson]:
-    """Tell a whole lesson, pausing after every step.
+    """Tell a whole lesson.
 
     Parameters
     ----------
@@ -48,21 +51,31 @@ def tell_lesson(lesson: Lesson, laboratory: Laboratory, seeds: Mapping[str, int]
     """
     told = []
     for place in range(len(lesson.steps)):
-        yield Progress(place, len(lesson.steps), "Reading the lesson's numbers")
-        told.append(tell_step(lesson, place, laboratory, seeds))
+        step = yield from tell_step(lesson, place, laboratory, seeds)
+        told.append(step)
     return ToldLesson(lesson, tuple(told))
 
 
-def tell_step(lesson: Lesson, place: int, laboratory: Laboratory, seeds: Mapping[str, int] | None = None) -> ToldStep:
-    """Tell one step of a lesson."""
+def tell_step(
+    lesson: Lesson, place: int, laboratory: Laboratory, seeds: Mapping[str, int] | None = None
+) -> Steps[ToldStep]:
+    """Tell one step of a lesson, pausing after every number of its text and every check."""
     step, worth = lesson.steps[place], worth_in(lesson, laboratory)
+    needed, checks = tuple(expressions_of_step(step)), []
+    total = len(needed) + len(step.checks)
+    for done, expression in enumerate(needed):
+        yield Progress(done, total, READING)
+        _or_none(expression, worth)  # worked out now, looked up below
+    for done, check in enumerate(step.checks, start=len(needed)):
+        yield Progress(done, total, READING)
+        checks.append(tell_check(lesson, check, laboratory, (seeds or {}).get(check.id, 0)))
     return ToldStep(
         title=tell_line(step.title, worth),
         text=tell(step.text, worth),
         scene=tell_scene(step.scene, worth),
         notes=tell(step.notes, worth),
         look_at=tell_line(step.look_at, worth),
-        checks=tuple(tell_check(lesson, check, laboratory, (seeds or {}).get(check.id, 0)) for check in step.checks),
+        checks=tuple(checks),
         challenge=step.challenge,
     )
 

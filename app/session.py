@@ -407,6 +407,7 @@ class Session(QObject):
         on_failed: Callable[[str], None],
         *,
         what: str,
+        urgency: Urgency = Urgency.COARSE,
     ) -> None:
         """Have the engine do something for a part of the app that owns no jobs.
 
@@ -422,7 +423,7 @@ class Session(QObject):
         if not self._closed:
             self._submit(
                 f"work:{slot}",
-                Urgency.COARSE,
+                urgency,
                 call,
                 on_done,
                 lambda failure: on_failed(failure.sentence),

@@ -351,20 +351,35 @@ class Bench:
 
     def looks_back(self, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
         """What the heads weigh most from a word of a text; the word itself and the first token are left out."""
-        trace = self._trace(model, text)
+        shown = self._shown(model, self._ids(model, text))
+        looks = self._looks(model, word, text)[:count]
+        return tuple(f"L{head.layer}H{head.head} looks at {shown[key]} ({weight:.2f})" for weight, head, key in looks)
+
+    def looking_head(self, model: ModelName, word: str, text: str) -> Head:
+        """The head that looks back most from a word of a text."""
+        return self._looks(model, word, text)[0][1]
+
+    def row_of(self, model: ModelName, word: str, text: str) -> int:
+        """The row of a word in a text: the token that its last occurrence ends in."""
         shown = self._shown(model, self._ids(model, text))
         row = _row_of(word, shown)
+        if row < 0:
+            raise LessonError(f"{text!r} has no {word!r}; its tokens are {', '.join(shown)}.")
+        return row
+
+    def _looks(self, model: ModelName, word: str, text: str) -> list[tuple[float, Head, int]]:
+        """Weights from a word's row to the tokens between the first and itself, with head and key, largest first."""
+        row = self.row_of(model, word, text)
         if row < 2:
-            raise LessonError(f"{text!r} has no {word!r} with two tokens before it; its tokens are {', '.join(shown)}.")
-        found = [
-            (float(weight), Head(layer, head), shown[key])
-            for layer in range(trace.config.layers)
-            for head in range(trace.config.heads)
-            for key, weight in enumerate(lens.read_row(trace, layer, head, row).weights[:row])
-            if key > 0
-        ]
-        best = sorted(found, key=lambda one: -one[0])[:count]
-        return tuple(f"L{head.layer}H{head.head} looks at {token} ({weight:.2f})" for weight, head, token in best)
+            raise LessonError(f"{word!r} has no two tokens before it in {text!r}.")
+        trace = self._trace(model, text)
+        found = []
+        for layer in range(trace.config.layers):
+            for number in range(trace.config.heads):
+                weights = lens.read_row(trace, layer, number, row).weights[1:row]
+                key = int(weights.argmax())
+                found.append((float(weights[key]), Head(layer, number), key + 1))
+        return sorted(found, key=lambda one: -one[0])
 
     # Rotation ---------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,12 @@ class Laboratory(Protocol):
     def looks_back(self, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
         """What the heads weigh most from a word of a text: the strongest pairs of head and earlier token."""
 
+    def row_of(self, model: ModelName, word: str, text: str) -> int:
+        """The row of a word in a text: the token that its last occurrence ends in."""
+
+    def looking_head(self, model: ModelName, word: str, text: str) -> Head:
+        """The head that looks back most from a word of a text."""
+
     # Rotation ---------------------------------------------------------------------------------------------------------
 
     def frequencies(self, config: ModelConfig, length: int = 0) -> Vector:

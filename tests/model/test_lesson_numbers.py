@@ -303,7 +303,8 @@ def test_a_wrong_call_is_found_without_running_it(scope: Scope, source: str, why
         ("experts(tiny, 0)", "no experts"),
         ("head_scores(capstone, 'induction')", "no score 'induction'"),
         ("repeat_loss(tiny, 3, part='third')", "not 'third'"),
-        ("looks_back(tiny, 'f', 'a f b')", "two tokens before it"),
+        ("looks_back(tiny, 'f', 'a f b')", "no two tokens before it"),
+        ("row_of(tiny, 'f', 'a b')", "has no 'f'; its tokens are a, b"),
         ("permuted_gap(tiny, [0, 0, 1])", "does not name each"),
         ("pairing_gap(views)", "no pairing"),
         ("turned([1, 2], 1, [1.0, 2.0])", "cannot be turned"),
@@ -542,6 +543,11 @@ def test_looking_back_names_head_and_token(scope: Scope) -> None:
     found = worth(scope, "looks_back(tiny, 'e', 'a b c d e', 2)")
     assert len(found) == 2
     assert all(line.startswith("L") and " looks at " in line for line in found)
+    head = worth(scope, "looking_head(tiny, 'e', 'a b c d e')")
+    assert found[0].startswith(f"L{head.layer}H{head.head} looks at ")
+    assert worth(scope, "row_of(tiny, 'b', 'a b c b e')") == 3
+    weights = worth(scope, f"weights(tiny, {head.layer}, {head.head}, 'a b c d e')")[4]
+    assert float(found[0].split("(")[1].rstrip(")")) == pytest.approx(max(weights[1:4]), abs=0.006)
 
 
 def test_gaps_that_must_vanish_do(scope: Scope) -> None:
