@@ -65,8 +65,8 @@ ACTIONS: Final = (
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
-    Action("lesson_on", "Next step of the lesson", "Lesson", ("PgDown",), reserved=True),
-    Action("lesson_back", "Lesson step before", "Lesson", ("PgUp",), reserved=True),
+    Action("lesson_on", "Next step of the lesson", "Lesson", ("PgDown",)),
+    Action("lesson_back", "Lesson step before", "Lesson", ("PgUp",)),
     Action("theme", "Light or dark", "Window", ("T",)),
     Action("projector", "Projector mode", "Window", ("P",)),
     Action("layout", "Panels back in their places", "Window", ("Ctrl+0",)),
@@ -127,6 +127,7 @@ class Shortcuts(QObject):
     def __init__(self, window: QWidget, verbs: Mapping[str, Callable[[], object]]) -> None:
         super().__init__(window)
         self._bare: list[QShortcut] = []
+        self._of_lesson: list[QShortcut] = []
         for entry in ACTIONS:
             if entry.reserved:
                 continue
@@ -134,11 +135,19 @@ class Shortcuts(QObject):
                 shortcut = QShortcut(QKeySequence(key, QKeySequence.SequenceFormat.PortableText), window)
                 shortcut.setContext(Qt.ShortcutContext.WindowShortcut)
                 shortcut.activated.connect(verbs[entry.name])
-                if entry.bare and entry.name != "dismiss":
+                if entry.group == "Lesson":
+                    shortcut.setEnabled(False)
+                    self._of_lesson.append(shortcut)
+                elif entry.bare and entry.name != "dismiss":
                     self._bare.append(shortcut)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._on_focus)
+
+    def walk(self, on: bool) -> None:
+        """Take the keys of a lesson while one is open, wherever the focus is; a clicker sends nothing else."""
+        for shortcut in self._of_lesson:
+            shortcut.setEnabled(on)
 
     def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
         typing = isinstance(now, TYPED_INTO)

@@ -14,6 +14,8 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
 from views import keys, layouts, theme
 from views.key_sheet import KeySheet
+from views.lesson import LessonPanel
+from views.lesson_stage import LessonStage
 from views.open_dialog import OpenDialog
 from views.panel import Panel
 from views.panel_dock import PanelDock
@@ -44,6 +46,7 @@ class MainWindow(QMainWindow):
         self.session = session
         self._arranged = False
         self._layout_before = QByteArray()
+        self._lesson_layout = QByteArray()
         saved = session.settings.now
         theme.apply(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
         self.setWindowTitle("Ropewalk")
@@ -60,7 +63,11 @@ class MainWindow(QMainWindow):
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
         self._connect()
+        self.lesson = cast("LessonPanel", self.docks[LessonPanel.name].panel)
         self.shortcuts = keys.Shortcuts(self, self._verbs())
+        self.stage = LessonStage(self, self.docks)
+        self.lesson.scene_wanted.connect(self.stage.show)
+        self.lesson.lesson_opened.connect(self._on_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
         if restore and saved.projector:
             self.set_look(projector=True)
@@ -118,6 +125,8 @@ class MainWindow(QMainWindow):
             "layer_up": move("layer", -1),
             "back": selection.back,
             "forward": selection.forward,
+            "lesson_on": self.lesson.forward,
+            "lesson_back": self.lesson.back,
             "theme": self.toggle_theme,
             "projector": self.toggle_projector,
             "layout": self.reset_layout,
@@ -200,6 +209,8 @@ class MainWindow(QMainWindow):
         layouts.keep_rows(self.docks)
         if leaves and not self.restoreState(self._layout_before, _VERSION):
             self.reset_layout()
+        if self.stage.scene is not None:
+            self.stage.arrange()
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
@@ -208,6 +219,20 @@ class MainWindow(QMainWindow):
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)
+        if self.stage.scene is not None:
+            self.stage.arrange()
+
+    def _on_lesson(self, is_open: bool) -> None:
+        """Take the lesson's keys and keep the layout; give both back when it is closed."""
+        self.shortcuts.walk(is_open)
+        if is_open:
+            if self._lesson_layout.isEmpty():
+                self._lesson_layout = self.saveState(_VERSION)
+            return
+        self.stage.leave()
+        before, self._lesson_layout = self._lesson_layout, QByteArray()
+        if not self.restoreState(before, _VERSION):
+            self.reset_layout()
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -240,6 +265,8 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the window, stop what moves, and wait for the session."""
         layout = self._layout_before if theme.current().projector else self.saveState(_VERSION)
+        if not self._lesson_layout.isEmpty():
+            layout = self._lesson_layout
         self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout.data())
         for panel in self.panels.values():
             panel.close_down()

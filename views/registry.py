@@ -10,6 +10,7 @@ from views.compare import ComparePanel
 from views.experiments import ExperimentsPanel
 from views.heads import HeadsPanel
 from views.ledger import LedgerPanel
+from views.lesson import LessonPanel
 from views.needs import NeedsPanel
 from views.next_token import NextTokenPanel
 from views.panel import Panel
@@ -48,6 +49,7 @@ PANELS: Final = (
     Entry(NextTokenPanel, "right"),
     Entry(WhyPanel, "bottom", projected=True),
     Entry(ExperimentsPanel, "left", behind="ledger"),
+    Entry(LessonPanel, "left", behind="ledger"),
     Entry(ComparePanel, "centre", behind="scores"),
     Entry(NeedsPanel, "centre", behind="scores"),
     Entry(RoutingPanel, "centre", behind="scores"),

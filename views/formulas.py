@@ -1,0 +1,62 @@
+"""Formulas as pictures: LaTeX drawn by ziamath as SVG, and that painted once for a size and a colour.
+
+It owns the drawing and its failures. It must not know where in a text a formula stands.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+FINE = 2
+"""Pixels of the picture for each one on screen, so that it stays sharp where the screen is dense."""
+
+
+@lru_cache(maxsize=512)
+def formula_picture(latex: str, pixels: int, colour: str, inline: bool) -> QImage | None:
+    """Draw a formula.
+
+    Parameters
+    ----------
+    pixels
+        Height of its type.
+    colour
+        Such as ``#ffffff``.
+    inline
+        Whether it stands in a line of words.
+
+    Returns
+    -------
+    QImage | None
+        None where it is no LaTeX that ziamath can draw; the caller then shows it as it is written.
+    """
+    svg = _svg(latex, pixels, colour, inline)
+    renderer = QSvgRenderer(QByteArray(svg.encode()))
+    size = renderer.defaultSize()
+    if not svg or size.isEmpty():
+        return None
+    image = QImage(size * FINE, QImage.Format.Format_ARGB32_Premultiplied)
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
+    renderer.render(painter)
+    painter.end()
+    return image
+
+
+def _svg(latex: str, pixels: int, colour: str, inline: bool) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # ziamath reads its font by an older way of importlib
+        from latex2mathml import exceptions
+        from ziamath.config import config
+        from ziamath.zmath import Latex
+    config.svg2 = False  # Qt draws SVG Tiny, which has no symbols to reuse
+    kinds = [kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    broken: tuple[type[Exception], ...] = (AttributeError, LookupError, TypeError, ValueError, *kinds)
+    try:
+        return str(Latex(latex, size=pixels, color=colour, inline=inline).svg())
+    except broken:
+        return ""
