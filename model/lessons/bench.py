@@ -350,13 +350,13 @@ class Bench:
         return float(logits[_place(row, ids.shape[1])].double().softmax(-1)[token])
 
     def looks_back(self, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
-        """What the heads weigh most from a word of a text; the word itself and the first token are left out."""
+        """What the heads weigh most from a word of a text, past its neighbour: which head looks at which token."""
         shown = self._shown(model, self._ids(model, text))
         looks = self._looks(model, word, text)[:count]
         return tuple(f"L{head.layer}H{head.head} looks at {shown[key]} ({weight:.2f})" for weight, head, key in looks)
 
     def looking_head(self, model: ModelName, word: str, text: str) -> Head:
-        """The head that looks back most from a word of a text."""
+        """The head that looks back most from a word of a text, past its neighbour."""
         return self._looks(model, word, text)[0][1]
 
     def row_of(self, model: ModelName, word: str, text: str) -> int:
@@ -368,15 +368,18 @@ class Bench:
         return row
 
     def _looks(self, model: ModelName, word: str, text: str) -> list[tuple[float, Head, int]]:
-        """Weights from a word's row to the tokens between the first and itself, with head and key, largest first."""
+        """Weights from a word's row to the tokens after the first and before its neighbour, largest first.
+
+        The first token (a sink) and the one just before (a habit of its own) would drown what is looked for.
+        """
         row = self.row_of(model, word, text)
-        if row < 2:
-            raise LessonError(f"{word!r} has no two tokens before it in {text!r}.")
+        if row < 3:
+            raise LessonError(f"{word!r} has fewer than three tokens before it in {text!r}.")
         trace = self._trace(model, text)
         found = []
         for layer in range(trace.config.layers):
             for number in range(trace.config.heads):
-                weights = lens.read_row(trace, layer, number, row).weights[1:row]
+                weights = lens.read_row(trace, layer, number, row).weights[1 : row - 1]
                 key = int(weights.argmax())
                 found.append((float(weights[key]), Head(layer, number), key + 1))
         return sorted(found, key=lambda one: -one[0])

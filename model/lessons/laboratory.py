@@ -111,13 +111,13 @@ class Laboratory(Protocol):
         """The probability of the token that is likeliest without it, after a head has been zeroed."""
 
     def looks_back(self, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
-        """What the heads weigh most from a word of a text: the strongest pairs of head and earlier token."""
+        """What the heads weigh most from a word of a text, past its neighbour: which head looks at which token."""
 
     def row_of(self, model: ModelName, word: str, text: str) -> int:
         """The row of a word in a text: the token that its last occurrence ends in."""
 
     def looking_head(self, model: ModelName, word: str, text: str) -> Head:
-        """The head that looks back most from a word of a text."""
+        """The head that looks back most from a word of a text, past its neighbour."""
 
     # Rotation ---------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from app.lesson_checks import Clicked, Entered, example_reply
 from app.lesson_player import LessonPlayer
 from app.lesson_progress import ProgressStore
 from app.lesson_reader import read_lesson
-from app.session import Session
+from app.lessons import load_shelf
+from app.session import Session, placed
 from app.settings import SettingsStore
 from model.errors import LessonError
 from model.experiments import NoScale
@@ -338,3 +339,36 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
     player.forward()
     player.close()
     assert (player.lesson, player.told, player.ledger) == (None, None, None)
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
+    """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
+    with qtbot.waitSignal(session.settled, timeout=60_000):
+        session.begin(prompt=" hark, who goes there?")
+    lesson = load_shelf().lesson(str(number))
+    player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
+    failed: list[str] = []
+    player.failed.connect(failed.append)
+    session.failed.connect(lambda sentence, details: failed.append(sentence))
+    opened(qtbot, player, lesson)
+    for place in range(len(lesson.steps)):
+        player.go(place)
+        settle(qtbot, session)
+        told, run = player.told, session.run
+        assert told is not None
+        assert run is not None
+        scene, model = told.scene, lesson.models[told.scene.model]
+        if model.kind == "shapes":
+            assert player.ledger is not None
+            assert (player.ledger.tokens, player.ledger.past) == (model.tokens, model.past)
+            continue
+        assert player.ledger is None
+        if scene.prompt:
+            assert (run.prompt, run.steps) == (scene.prompt, scene.decoded)
+        assert session.experiments == scene.experiments
+        now = session.selection.now
+        for name, value in placed(dict(scene.select), run.length).items():
+            assert getattr(now, name) == value, f"step {place}: {name}"
+    assert failed == []
+    assert player.records.lesson(lesson.id).finished
