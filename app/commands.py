@@ -46,7 +46,22 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DTYPES = ("float32", "bfloat16", "float16")
-PANELS = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+PANELS = (
+    "tokens",
+    "ledger",
+    "heads",
+    "scores",
+    "rope",
+    "cache",
+    "next_token",
+    "why",
+    "experiments",
+    "lesson",
+    "compare",
+    "needs",
+    "routing",
+    "timeline",
+)
 LONGEST_SIDE = 16_384
 LARGEST = 2**63 - 1
 """What torch can count to."""

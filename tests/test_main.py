@@ -151,3 +151,10 @@ def test_ctrl_c_ends_a_picture_and_leaves_no_file(tmp_path: Path) -> None:
     assert process.wait(60) != 0
     assert "Traceback" not in rest
     assert not out.exists()
+
+
+def test_every_panel_of_the_window_can_be_named_for_a_picture() -> None:
+    from app.commands import PANELS
+    from views.registry import PANELS as REGISTERED
+
+    assert list(PANELS) == [entry.name for entry in REGISTERED]
