@@ -58,6 +58,8 @@ class LessonStage(QObject):
         self._scores = cast("ScoresPanel", docks["scores"].panel)
         self._rope = cast("RopePanel", docks["rope"].panel)
         self._ledger = cast("LedgerPanel", docks["ledger"].panel)
+        self._turns = False
+        self._rope.drawn.connect(self._turn)
 
     @property
     def _session(self) -> Session:
@@ -84,6 +86,7 @@ class LessonStage(QObject):
 
     def leave(self) -> None:
         """Turn everything off again; the window brings its own layout back."""
+        self._turns = False
         self._rope.pause()
         self._session.selection.point_at(Hover())
         for switch in self.switches().values():
@@ -130,6 +133,12 @@ class LessonStage(QObject):
         self._rope.pause()
         if scene.play == "decode":
             self._session.play()
-        elif scene.play == "rotation":
+        self._turns = scene.play == "rotation"
+        self._turn()
+
+    def _turn(self) -> None:
+        """Set the rotation going once the planes of the scene are drawn."""
+        if self._turns and self._rope.settled and self._rope.reading is not None:
+            self._turns = False
             self._rope.put_back()
             self._rope.toggle()

@@ -24,6 +24,7 @@ from views.formulas import formula_picture
 from views.lesson import LessonPanel
 from views.lesson_text import LessonText, words
 from views.main_window import MainWindow
+from views.rope import RopePanel
 
 LESSON = """
 number = 50
@@ -121,6 +122,12 @@ title = "Second"
 text = "Two."
 show = ["scores", "why"]
 select = { query = 0 }
+
+[[step]]
+title = "Third"
+text = "Three."
+show = ["rope"]
+play = "rotation"
 """
 
 
@@ -197,7 +204,7 @@ def test_a_step_says_what_it_is_about_and_sets_the_window(opened: LessonPanel, w
     assert window.stage.switches()["scores.log"].isChecked()
     now = opened.session.selection.now
     assert (now.head, now.query, now.key) == (1, 2, 0)
-    assert opened.place.text() == "step 1 of 2"
+    assert opened.place.text() == "step 1 of 3"
     assert not opened.back_button.isEnabled()
 
 
@@ -221,6 +228,16 @@ def test_page_keys_walk_wherever_the_focus_is(qtbot: QtBot, opened: LessonPanel,
         settle(qtbot, opened)
         assert opened.player.step == 0
     assert shown(window) == {"lesson", "tokens", "scores"}
+
+
+def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, opened: LessonPanel, window: MainWindow) -> None:
+    opened.player.go(2)
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    qtbot.waitUntil(rope.timer.isActive, timeout=60_000)
+    opened.back()
+    settle(qtbot, opened)
+    assert not rope.timer.isActive()
 
 
 def test_without_a_lesson_the_page_keys_are_left_alone(window: MainWindow) -> None:
