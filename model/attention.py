@@ -22,6 +22,7 @@ from model.cache import KvCache
 from model.config import Branch, ModelConfig
 from model.errors import AttentionError
 from model.norms import QkNorm
+from model.packing import Joined
 from model.probes import HookPoint
 from model.rope import rotate
 from model.spec import AttentionSpec, RotationSegment
@@ -30,6 +31,7 @@ BLOCK_ELEMENTS = 1 << 23
 """Scores a row block may hold at once (32 MiB in float32)."""
 WINDOW_BLOCK = 256
 """Queries per kernel call under a sliding window; a call looks at WINDOW_BLOCK + W keys."""
+KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -153,10 +155,14 @@ def fused_kernel(
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype, device=query.device).masked_fill_(~mask, -math.inf)
     query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, causal, attn_mask=mask, scale=scale
-    )
-    return out, lse
+    if query.shape[2] > 1:
+        out, lse = KERNEL(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
+        return out, lse
+    # heads that share a kv head go in as rows of one head, so that its K and V are read once
+    batch, heads, _, width = query.shape
+    together = query.reshape(batch, key.shape[1], -1, width)  # [B, Hkv, G, Dh]
+    out, lse = KERNEL(together, key, value, 0.0, False, attn_mask=mask, scale=scale)
+    return out.reshape(batch, heads, 1, width), lse.reshape(batch, heads, 1)
 
 
 def _guard(query: Tensor, key: Tensor, value: Tensor, causal: bool, mask: Tensor | None) -> None:
@@ -434,6 +440,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_q [H·Dh, D]
         self.key = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_k [Hkv·Dh, D]
         self.value = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_v [Hkv·Dh, D]
+        self.project = Joined(self.query, self.key, self.value)
         self.output = nn.Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_o [D, H·Dh]
         self.sinks = nn.Parameter(torch.zeros(c.heads)) if c.sink else None
         self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
@@ -455,9 +462,10 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, call: Call) -> Tensor:
         """Read the normed stream and return what this layer adds to it, [B, T, D]."""
         early = self.config.qk_norm == "none"  # with a QK-norm, q and k are clipped after it (OLMoE)
-        q = self.hook_q(self._split(self._clipped(self.query(x)) if early else self.query(x)))  # [B, H, T, Dh]
-        k = self.hook_k(self._split(self._clipped(self.key(x)) if early else self.key(x)))  # [B, Hkv, T, Dh]
-        v = self.hook_v(self._split(self._clipped(self.value(x))))
+        q, k, v = self.project(x)  # [B, T, H·Dh], twice [B, T, Hkv·Dh]
+        q = self.hook_q(self._split(self._clipped(q) if early else q))  # [B, H, T, Dh]
+        k = self.hook_k(self._split(self._clipped(k) if early else k))  # [B, Hkv, T, Dh]
+        v = self.hook_v(self._split(self._clipped(v)))
         if self.config.qk_norm_after_rope:
             q, k = self._normed(*self._rotated(q, k, call))
         else:

@@ -160,7 +160,9 @@ class KvCache:
             keys, values = Rows.of(key, self.room), Rows.of(value, self.room)
         else:
             past = self.length
-            keys, values = keys.first(past).appended(key), values.first(past).appended(value)
+            if keys.length != past:
+                keys, values = keys.first(past), values.first(past)
+            keys, values = keys.appended(key), values.appended(value)
         self.keys[layer], self.values[layer] = keys, values
         return keys.tensor, values.tensor
 

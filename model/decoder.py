@@ -19,6 +19,7 @@ from model.cache import KvCache
 from model.config import Activation, Branch, ModelConfig, MoeConfig, RopeConfig
 from model.errors import PositionError, PromptError, ShapeError
 from model.norms import stream_norm
+from model.packing import Joined, pack
 from model.probes import HookPoint
 from model.rope import Rotary
 from model.spec import RotationSegment
@@ -68,11 +69,12 @@ class Mlp(nn.Module):
         self.gate = nn.Linear(c.width, width, bias=c.mlp_bias) if c.mlp == "gated" else None  # [F, D]
         self.up = nn.Linear(c.width, width, bias=c.mlp_bias)  # [F, D]
         self.down = nn.Linear(width, c.width, bias=c.mlp_bias)  # [D, F]
+        self.project = Joined(self.up) if self.gate is None else Joined(self.gate, self.up)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token on its own."""
-        up = self.up(x)
-        hidden = self.activate(up) if self.gate is None else self._gated(self.gate(x), up)  # [..., F]
+        projected = self.project(x)
+        hidden = self.activate(*projected) if self.gate is None else self._gated(*projected)  # [..., F]
         out: Tensor = self.down(hidden)
         return out
 
@@ -215,6 +217,7 @@ class Decoder(nn.Module):
         self.norm = stream_norm(c) if c.final_norm else nn.Identity()
         self.hook_final = HookPoint()
         self.head = nn.Linear(c.width, c.vocabulary, bias=c.logit_bias)
+        self._hooks = [part._forward_hooks for part in self.blocks.modules()]
         self._tie()
         self.register_load_state_dict_post_hook(_tie_again)  # type: ignore[no-untyped-call]
         if not self.embed.weight.is_meta:
@@ -312,6 +315,16 @@ class Decoder(nn.Module):
         if c.logit_cap is not None:
             logits = c.logit_cap * torch.tanh(logits / c.logit_cap)
         return logits
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a hook is attached anywhere in the blocks."""
+        return any(self._hooks)
+
+    def pack(self) -> Decoder:
+        """Lay the weights out for decode steps (``model.packing``); needs room for one block once more."""
+        pack(self, list(self.blocks))
+        return self
 
     def block(self, layer: int) -> Block:
         """One of the blocks, typed."""

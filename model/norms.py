@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from model.config import ModelConfig, NormKind
 
@@ -44,13 +43,9 @@ class Norm(nn.Module):
         self.offset = offset
         self.weight = nn.Parameter(torch.full(shape, 1.0 - offset)) if gain else None
         self.bias = nn.Parameter(torch.zeros(shape)) if bias else None
-        self.plain_rms = kind == "rms" and offset == 0.0 and not bias and len(shape) == 1
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise [..., width] and return the same shape and dtype."""
-        if self.plain_rms and self.weight is not None and x.dtype == torch.float32 and not torch.is_grad_enabled():
-            # one call computes the very same; training keeps to the formula as it is written
-            return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
         if self.kind == "layer":
             wide = wide - wide.mean(-1, keepdim=True)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -134,6 +135,13 @@ def frequencies(rope: RopeConfig, width: int, length: int = 0) -> tuple[Tensor, 
     return RULES[rope.scaling](rope, width, length)
 
 
+@lru_cache(maxsize=64)
+def _numbers(rope: RopeConfig, width: int, length: int) -> tuple[tuple[float, ...], float]:
+    """θ_i as plain numbers, and the factor; every decode step asks for them."""
+    theta, factor = frequencies(rope, width, length)
+    return tuple(theta.tolist()), factor
+
+
 def plane_features(width: int, pairing: Pairing) -> list[tuple[int, int]]:
     """Which two features of a head make plane i, for each of the F planes."""
     if pairing == "half":
@@ -236,8 +244,8 @@ class Rotary(nn.Module):
 
     def segment(self, start: int, stop: int, length: int) -> RotationSegment:
         """Describe what rows ``start`` to ``stop`` were turned by in a call that reached ``length``."""
-        theta, factor = frequencies(self.turns, self.width, length)
-        return RotationSegment(start, stop, tuple(theta.tolist()), factor)
+        theta, factor = _numbers(self.turns, self.width, length if self.turns.depends_on_length else 0)
+        return RotationSegment(start, stop, theta, factor)
 
     @contextmanager
     def turning_by(self, rope: RopeConfig) -> Iterator[None]:

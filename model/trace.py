@@ -23,6 +23,7 @@ from model.intervention import changed_block, changed_rule, turned
 from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Pace, Progress, Steps, Watch, finished
+from model.quick_step import QuickStep
 from model.spec import AttentionSpec, RotationSegment
 
 LOGIT_ROWS = 16
@@ -300,11 +301,13 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     watch = Watch()
     with torch.no_grad(), turned(model, trace.experiments):
         x, call = model.begin(tokens, cache=store, positions=positions, padding=padding, branch=trace.branch)
+        maker.quick = None if trace.experiments else QuickStep.of(model, x, call)
     for layer in range(model.config.layers):
         x = maker.run_layer(layer, x, call)
         if watch.over:
             yield Progress(layer + 1, model.config.layers, "Decoding a token")
             watch.restart()
+    store.settle()
     yield from maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
     keys, values = store.filled()
     segments = _segments(model, trace.experiments, (row, row + 1), call.length)
@@ -364,6 +367,7 @@ class _Store(KvCache):
         super().__init__(layers, room)
         self.queries: list[Rows] = []
         self.lse: list[Rows] = []
+        self._noted: list[tuple[int, Tensor, Tensor]] = []
 
     @classmethod
     def going_on(cls, trace: Trace) -> _Store:
@@ -378,9 +382,18 @@ class _Store(KvCache):
         if layer == len(self.queries):
             self.queries.append(Rows.of(query, self.room))
             self.lse.append(Rows.of(lse, self.room))
+        elif query.shape[2] == 1:
+            self._noted.append((layer, query, lse))
         else:
             self.queries[layer] = self.queries[layer].appended(query)
             self.lse[layer] = self.lse[layer].appended(lse)
+
+    def settle(self) -> None:
+        """Keep what was noted of one row: all layers in one go, which is quicker than each between two matrices."""
+        for layer, query, lse in self._noted:
+            self.queries[layer] = self.queries[layer].appended(query)
+            self.lse[layer] = self.lse[layer].appended(lse)
+        self._noted.clear()
 
 
 class _Maker:
@@ -393,9 +406,13 @@ class _Maker:
         self.store = store
         self.experiments = experiments
         self.logits = logits
+        self.quick: QuickStep | None = None
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Experiments are on only meanwhile: another job may run between two."""
+        if self.quick is not None:
+            with torch.no_grad():
+                return self.quick.run_layer(layer, x)
         block = self.model.block(layer)
         with torch.no_grad(), changed_block(block, layer, self.experiments):
             after: Tensor = block(x, call)

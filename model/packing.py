@@ -1,0 +1,114 @@
+"""Lays a model's weights out the way a decode step reads them: block by block, one matrix after another.
+
+A step reads every weight once and is as quick as memory is. Two things help it: large pages, where the system has them,
+and few products, since each one wakes the threads anew. So the weights of a block move into one buffer, in the order
+in which they are used, and maps of the same input that lie side by side are computed as one product. The numbers and
+the names of the weights stay what they are.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+PAGE = 1 << 21
+"""Bytes of a large page; buffers that are smaller would gain nothing."""
+
+
+def pack(model: nn.Module, parts: Sequence[nn.Module]) -> None:
+    """Move the weights of each part into a buffer of its own, and what is left of the model into another.
+
+    Needs, for a moment, room for the largest part once more. Weights that are not on the CPU stay where they are.
+    """
+    moved: set[int] = set()
+    for part in (*parts, model):
+        weights = [one for one in part.parameters() if id(one) not in moved and one.device.type == "cpu"]
+        moved.update(map(id, weights))
+        weights.sort(key=lambda one: -one.ndim)  # matrices, then biases, so that neither separates the others
+        for dtype in {one.dtype for one in weights}:
+            _move([one for one in weights if one.dtype == dtype], dtype)
+
+
+def _move(weights: list[nn.Parameter], dtype: torch.dtype) -> None:
+    buffer = _buffer(sum(one.numel() for one in weights), dtype)
+    start = 0
+    for one in weights:
+        place = buffer[start : start + one.numel()].view(one.shape)
+        place.copy_(one.detach())
+        one.data = place
+        start += one.numel()
+
+
+def _buffer(count: int, dtype: torch.dtype) -> Tensor:
+    """Empty memory for ``count`` numbers, in large pages where the system grants them."""
+    size = count * dtype.itemsize
+    if size < PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(count, dtype=dtype)
+    memory = mmap.mmap(-1, size + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    begin = -whole.data_ptr() % PAGE  # a large page begins at a multiple of its size
+    return whole[begin : begin + size].view(dtype)
+
+
+Product = tuple[Tensor, Tensor | None]
+
+
+class Joined:
+    """Linear maps of the same input, computed as one product where their matrices lie side by side.
+
+    It holds no weights: whether the matrices still lie side by side is looked at every time.
+    """
+
+    def __init__(self, *maps: nn.Linear) -> None:
+        self.maps = maps
+        self.sizes = [one.out_features for one in maps]
+        self._addresses: list[int] = []
+        self._product: Product | None = None
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
+        """What each map makes of [B, T, D]; one row, without gradients and unwatched, takes one product."""
+        watched = [one for one in self.maps if one._forward_hooks]
+        if x.shape[-2] == 1 and not watched and not torch.is_grad_enabled():
+            product = self.one_product()
+            if product is not None:
+                return torch.split(functional.linear(x, *product), self.sizes, dim=-1)
+        return tuple(one(x) for one in self.maps)
+
+    def one_product(self) -> Product | None:
+        """The matrix (and the bias) of all maps together, None where there is none without copying."""
+        addresses = [one.weight.data_ptr() for one in self.maps]
+        if addresses != self._addresses:
+            self._addresses, self._product = addresses, self._found()
+        return self._product
+
+    def _found(self) -> Product | None:
+        weight = _side_by_side([one.weight for one in self.maps])
+        biases = [one.bias for one in self.maps if one.bias is not None]
+        if weight is None or not biases:
+            return None if weight is None else (weight, None)
+        bias = _side_by_side(biases) if len(biases) == len(self.maps) else None
+        return None if bias is None else (weight, bias)
+
+
+def _side_by_side(weights: Sequence[Tensor]) -> Tensor | None:
+    """The weights as one tensor without copying, None where they do not follow one another in memory."""
+    first = weights[0].detach()
+    if first.is_meta:
+        return None
+    place = first.data_ptr()
+    for one in weights:
+        if (
+            one.data_ptr() != place
+            or not one.is_contiguous()
+            or one.dtype != first.dtype
+            or one.untyped_storage().data_ptr() != first.untyped_storage().data_ptr()
+        ):
+            return None
+        place += one.nbytes
+    rows = sum(one.shape[0] for one in weights)
+    return first.as_strided((rows, *first.shape[1:]), first.stride())
