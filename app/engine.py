@@ -59,6 +59,7 @@ from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
 from model.measure import measure
 from model.memory import within_memory
+from model.packing import pack_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.readings import (
@@ -129,6 +130,7 @@ def open_model(
             pulse(Progress(done, total, what))
 
     checkpoint = open_checkpoint(path, device=device, dtype=dtype, options=options, progress=told)
+    yield from pack_steps(checkpoint.model, list(checkpoint.model.blocks))
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,

@@ -15,22 +15,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.progress import Progress, Steps, finished
+
 PAGE = 1 << 21
 """Bytes of a large page; buffers that are smaller would gain nothing."""
 
 
 def pack(model: nn.Module, parts: Sequence[nn.Module]) -> None:
+    """Do what :func:`pack_steps` does, without pausing."""
+    finished(pack_steps(model, parts))
+
+
+def pack_steps(model: nn.Module, parts: Sequence[nn.Module]) -> Steps[None]:
     """Move the weights of each part into a buffer of its own, and what is left of the model into another.
 
     Needs, for a moment, room for the largest part once more. Weights that are not on the CPU stay where they are.
     """
     moved: set[int] = set()
-    for part in (*parts, model):
+    for done, part in enumerate((*parts, model)):
         weights = [one for one in part.parameters() if id(one) not in moved and one.device.type == "cpu"]
         moved.update(map(id, weights))
         weights.sort(key=lambda one: -one.ndim)  # matrices, then biases, so that neither separates the others
         for dtype in {one.dtype for one in weights}:
             _move([one for one in weights if one.dtype == dtype], dtype)
+        yield Progress(done + 1, len(parts) + 1, "Laying out the weights")
 
 
 def _move(weights: list[nn.Parameter], dtype: torch.dtype) -> None:

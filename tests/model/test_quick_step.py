@@ -7,7 +7,7 @@ import torch
 
 from model import lens
 from model.config import ModelConfig, RopeConfig
-from model.decoder import Decoder
+from model.decoder import Decoder, Mlp
 from model.experiments import AblateHeads
 from model.packing import Joined, pack
 from model.probes import capture as recording
@@ -142,6 +142,8 @@ def test_packing_changes_no_number_and_no_name(name: str) -> None:
 def test_a_packed_block_lies_in_one_buffer_in_the_order_of_its_use() -> None:
     model = packed(PLAIN["biases"])
     attn, mlp = model.block(1).attn, model.block(1).mlp
+    assert isinstance(mlp, Mlp)
+    assert mlp.gate is not None
     weights = [one.weight for one in (attn.query, attn.key, attn.value, attn.output, mlp.gate, mlp.up, mlp.down)]
     places = [one.data_ptr() for one in weights]
     assert places == sorted(places)
