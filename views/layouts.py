@@ -49,7 +49,7 @@ def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
     in_tabs = not areas["left"] or size.height() < ROOMY
     _stack(window, areas["right"], tabbed=in_tabs)
     _stack(window, areas["bottom"], tabbed=False)
-    _put_behind(window, docks)
+    _put_behind(window, docks, narrow=not areas["left"])
     if in_tabs:
         areas["right"][0].raise_()
     for dock in docks.values():
@@ -67,14 +67,18 @@ def _stack(window: QMainWindow, docks: list[PanelDock], *, tabbed: bool) -> None
         docks[0].raise_()
 
 
-def _put_behind(window: QMainWindow, docks: Docks) -> None:
-    """Give panels that start behind another one a tab of its place."""
-    for entry in PANELS:
-        if entry.behind:
-            window.tabifyDockWidget(docks[entry.behind], docks[entry.name])
-    for entry in PANELS:
-        if entry.behind:
-            docks[entry.behind].raise_()
+def _put_behind(window: QMainWindow, docks: Docks, *, narrow: bool) -> None:
+    """Give panels that start behind another one a tab of its place.
+
+    In a narrow window what has its place on the left goes to the centre: the right column has no room for more names.
+    """
+    fronts = {
+        entry.name: "scores" if narrow and entry.area == "left" else entry.behind for entry in PANELS if entry.behind
+    }
+    for name, front in fronts.items():
+        window.tabifyDockWidget(docks[front], docks[name])
+    for front in fronts.values():
+        docks[front].raise_()
 
 
 def _proportion(window: QMainWindow, areas: Mapping[Area, list[PanelDock]], size: QSize) -> None:

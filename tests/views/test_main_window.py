@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from model.readings import Sampling
@@ -124,6 +124,10 @@ def test_the_window_keeps_its_size_and_no_word_is_cut_off(
             continue
         assert whole.contains(box(window, widget)), text
         assert widget.width() >= widget.fontMetrics().horizontalAdvance(text), text
+    for bar in window.findChildren(QTabBar):
+        for tab in range(bar.count() if bar.isVisible() else 0):
+            text = bar.tabText(tab)
+            assert bar.tabRect(tab).width() >= bar.fontMetrics().horizontalAdvance(text) + 2 * theme.GRID, text
 
 
 # The whole chain --------------------------------------------------------------------------------------------------
