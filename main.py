@@ -19,25 +19,26 @@ if sys.path[0] != HERE:
 PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
-    from app.commands import Shot
+    from app.commands.snapshot import Shot
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Open the window, or run the command that was typed; returns the exit status."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
-    from app import commands, display
-
     typed = sys.argv[1:] if arguments is None else list(arguments)
-    if typed:
-        return commands.run_command(typed, take_shot)
-    absent = display.absent_libraries()
-    if absent:
-        print(display.missing_sentence(absent), file=sys.stderr)
-        return 1
-    if display.has_display():
-        return show_window()
-    print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-    return commands.run_command(["snapshot", str(PICTURE)], take_shot)
+    if not typed:
+        from app import display
+
+        if absent := display.absent_libraries():
+            print(display.missing_sentence(absent), file=sys.stderr)
+            return 1
+        if display.has_display():
+            return show_window()
+        print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
+        typed = ["snapshot", str(PICTURE)]
+    from app.commands.line import run_command
+
+    return run_command(typed, take_shot)
 
 
 def show_window() -> int:

@@ -24,7 +24,7 @@ from views.main_window import MainWindow
 from views.snapshot import picture, save, wait_until_drawn
 
 if TYPE_CHECKING:
-    from app.commands import Shot
+    from app.commands.snapshot import Shot
 
 PLATFORM_CHATTER = frozenset(
     {

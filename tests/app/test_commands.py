@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
-from app import commands
-from app.commands import Shot, run_command
+from app.commands.line import run_command
+from app.commands.output import finished, plain
+from app.commands.snapshot import Shot
 from model.errors import Cancelled
 from model.progress import Progress
 
@@ -363,7 +364,7 @@ def test_progress_is_one_line_that_goes_away(
         return 5
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert commands._finished(work()) == 5
+    assert finished(work()) == 5
     err = capsys.readouterr().err
     assert "[########................] 1/3 Working" in err
     assert err.endswith("\r\x1b[K")
@@ -371,4 +372,4 @@ def test_progress_is_one_line_that_goes_away(
 
 
 def test_no_number_that_json_lacks() -> None:
-    assert commands._plain({"a": [float("nan"), (1.5, float("inf"))], "b": "x"}) == {"a": [None, [1.5, None]], "b": "x"}
+    assert plain({"a": [float("nan"), (1.5, float("inf"))], "b": "x"}) == {"a": [None, [1.5, None]], "b": "x"}

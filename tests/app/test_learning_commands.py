@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands import run_command
+from app.commands.line import run_command
 from app.lesson_progress import ProgressStore
 
 RIGHT = "def repeat_kv(x, groups):\n    return x.repeat_interleave(groups, dim=1)\n"

@@ -553,7 +553,7 @@ def test_what_a_course_asks_is_reached(topic: str) -> None:
             assert place[1:] in CHALLENGES
             assert place[1:] in offered
         elif place.startswith("$"):
-            from app.commands import parser
+            from app.commands.line import parser
 
             assert place[1:] in parser(lambda shot: None).format_help()
         elif "#" in place:
@@ -580,7 +580,7 @@ def test_no_exercise_of_the_reference_list_is_left_out() -> None:
 
 
 def test_the_train_command_takes_sizes() -> None:
-    from app.commands import SIZES
+    from app.commands.train import SIZES
 
     assert {"layers", "steps"} <= set(SIZES)
 

@@ -1,0 +1,38 @@
+"""`ropewalk capture`: a run as a trace file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app.commands.options import Commands, command, natural, token_ids
+from app.commands.output import check_folder, finished, opened_to_run
+from model.costs import format_bytes
+from model.readings import Sampling
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    capture = command(commands, "capture", "run a prompt and write what it was to a .safetensors file", write_capture)
+    prompt = capture.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", metavar="TEXT", help="what to run")
+    prompt.add_argument("--ids", type=token_ids, metavar="1,2,3", help="token ids to run")
+    capture.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode after it, greedily")
+    capture.add_argument("--pattern", action="store_true", help="add q and k before RoPE, scores and weights")
+    capture.add_argument("--logits", choices=("last", "all"), help="rows whose logits are kept (all up to 1,024)")
+    capture.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write")
+
+
+def write_capture(parsed: argparse.Namespace) -> None:
+    """Run a prompt and write the trace file."""
+    from app import engine
+
+    check_folder(parsed.out)
+    opened = opened_to_run(parsed)
+    prompt = parsed.prompt if parsed.ids is None else parsed.ids
+    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits))
+    if parsed.steps:
+        held = finished(engine.step(held, parsed.steps, Sampling()))
+    engine.save(held, parsed.out, parsed.pattern)
+    run = held.run
+    print(f"{parsed.out}: {run.length} rows ({run.prefill} of the prompt), {format_bytes(parsed.out.stat().st_size)}")

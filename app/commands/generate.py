@@ -1,0 +1,54 @@
+"""`ropewalk generate`: continue a prompt."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from app.commands.options import Commands, command, count, json_option
+from app.commands.output import finished, opened_to_run, print_json
+from app.settings import sampling_refusal
+from model.errors import PromptError
+from model.readings import Sampling
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    generate = command(commands, "generate", "continue a prompt", generate_text)
+    generate.add_argument("--prompt", required=True, metavar="TEXT", help="what to continue")
+    generate.add_argument("--steps", type=count, required=True, metavar="N", help="tokens to decode")
+    generate.add_argument("--temperature", type=float, default=0.0, metavar="X", help="0 is greedy (0)")
+    generate.add_argument("--top-k", type=int, default=0, metavar="K", help="keep the K most probable; 0 keeps all (0)")
+    generate.add_argument("--top-p", type=float, default=1.0, metavar="P", help="keep the top that reaches P (1)")
+    generate.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the draws (0)")
+    json_option(generate)
+
+
+def generate_text(parsed: argparse.Namespace) -> None:
+    """Continue a prompt."""
+    from app import engine
+
+    sampling = Sampling(parsed.temperature, parsed.top_k, parsed.top_p, parsed.seed)
+    refusal = sampling_refusal(sampling)
+    if refusal:
+        raise PromptError(refusal)
+    opened = opened_to_run(parsed)
+    before = finished(engine.run(opened, parsed.prompt, 1, (0, 0), "last"))
+    held = finished(engine.step(before, parsed.steps, sampling))
+    ids = [token.id for token in held.run.tokens]
+    prompt, new = ids[: held.run.prefill], ids[held.run.prefill :]
+    if parsed.json:
+        print_json(
+            {
+                "prompt": parsed.prompt,
+                "prompt_ids": prompt,
+                "ids": new,
+                "tokens": [token.text for token in held.run.tokens[held.run.prefill :]],
+                "text": engine.text_of(opened, new),
+                "sampling": asdict(sampling),
+                "prefill_seconds": before.run.seconds,
+                "decode_seconds": held.run.seconds,
+            }
+        )
+        return
+    print(engine.text_of(opened, ids))

@@ -1,0 +1,68 @@
+"""`ropewalk heads`: score every head by its pattern."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from app.address import head_name
+from app.commands.options import Commands, command, count, json_option, natural
+from app.commands.output import finished, opened_to_run, print_json, print_table
+from app.door import Held
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    heads = command(commands, "heads", "score every head by its pattern", score_heads)
+    text = heads.add_mutually_exclusive_group(required=True)
+    text.add_argument("--prompt", metavar="TEXT", help="what to run")
+    text.add_argument("--repeat", type=count, metavar="N", help="N random tokens, twice")
+    heads.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random tokens (0)")
+    json_option(heads)
+
+
+def score_heads(parsed: argparse.Namespace) -> None:
+    """Score every head by its pattern."""
+    from app import engine
+
+    opened = opened_to_run(parsed)
+    config = opened.card.config
+    if parsed.repeat is None:
+        prompt: str | list[int] = parsed.prompt
+    else:
+        prompt = engine.random_repeat(opened, parsed.repeat, parsed.seed)
+    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last"))
+    scores, formulas, undefined = engine.scores_of(held)
+    if parsed.json:
+        print_json(
+            {
+                "tokens": held.run.length,
+                "formulas": formulas,
+                "undefined": undefined,
+                "scores": {name: values.tolist() for name, values in scores.items() if name not in undefined},
+                "best": {
+                    name: {"head": head_name(*_best(values)), "score": float(values[_best(values)])}
+                    for name, values in scores.items()
+                    if name not in undefined
+                },
+            }
+        )
+        return
+    defined = [name for name in scores if name not in undefined]
+    rows = [
+        (head_name(layer, head), *(f"{scores[name][layer, head]:.3f}" for name in defined))
+        for layer in range(config.layers)
+        for head in range(config.heads)
+    ]
+    print_table([("head", *defined), *rows], frozenset(range(1, len(defined) + 1)))
+    print()
+    for name in defined:
+        best = _best(scores[name])
+        print(f"{name}: most {head_name(*best)} ({scores[name][best]:.3f}); {formulas[name]}")
+    for name, why in undefined.items():
+        print(f"{name}: not defined, {why}; {formulas[name]}")
+
+
+def _best(values: Any) -> tuple[int, int]:
+    layer, head = divmod(int(values.argmax()), values.shape[1])
+    return layer, head

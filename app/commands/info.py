@@ -1,0 +1,66 @@
+"""`ropewalk info`: what a checkpoint is."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from app.commands.options import Commands, command, json_option
+from app.commands.output import opened_model, print_json, print_table
+from model.costs import format_bytes, format_count, kv_bytes, parameters
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    added = command(commands, "info", "what a checkpoint is: shapes, parameters, bytes", show_info)
+    json_option(added)
+
+
+def show_info(parsed: argparse.Namespace) -> None:
+    """What a checkpoint is."""
+    opened = opened_model(parsed)
+    card, config = opened.card, opened.card.config
+    per_token = kv_bytes(config, 1, card.dtype)
+    notes = list(opened.checkpoint.notes)
+    if parsed.json:
+        print_json(
+            {
+                "name": card.name,
+                "path": card.path,
+                "family": card.family,
+                "device": card.device,
+                "dtype": card.dtype,
+                "parameters": card.parameters,
+                "parameters_by_part": asdict(parameters(config)),
+                "weight_bytes": card.weight_bytes,
+                "kv_bytes_per_token": per_token,
+                "has_tokenizer": card.has_tokenizer,
+                "devices": list(opened.devices),
+                "notes": notes,
+                "config": config.to_dict(),
+            }
+        )
+        return
+    rope = config.rope
+    turns = "none" if config.position != "rotary" or rope is None else f"base {rope.base:g}, {rope.pairing} pairs"
+    if rope is not None and rope.scaling != "default":
+        turns += f", {rope.scaling} × {rope.factor:g}"
+    rows = [
+        ("name", card.name),
+        ("path", card.path),
+        ("family", card.family),
+        ("parameters", f"{format_count(card.parameters)} ({card.parameters:,})"),
+        ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}"),
+        ("layers", str(config.layers)),
+        ("width D", str(config.width)),
+        ("heads", f"{config.heads} query, {config.kv_heads} kv, {config.head_width} wide"),
+        ("MLP", f"{config.mlp}, {config.mlp_width} wide, {config.activation}"),
+        ("vocabulary", f"{config.vocabulary:,}{', tied' if config.tied else ''}"),
+        ("positions", f"{config.max_position:,}, {config.position}"),
+        ("RoPE", turns),
+        ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
+        ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
+        ("devices", ", ".join(opened.devices)),
+        *(("note", note) for note in notes),
+    ]
+    print_table(rows)

@@ -1,0 +1,53 @@
+"""`ropewalk lessons`: the lessons that come along, or what is wrong with a lesson file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.commands.options import Commands
+from app.commands.output import finished, print_table
+
+if TYPE_CHECKING:
+    from app.lesson_plan import Lesson
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    lessons = commands.add_parser(
+        "lessons",
+        help="list the lessons, or check lesson files",
+        description="List the lessons; or read lesson files, and say what is wrong with them.",
+    )
+    lessons.add_argument("files", type=Path, nargs="*", metavar="FILE.toml", help="lesson files to check")
+    lessons.set_defaults(act=show_lessons)
+
+
+def show_lessons(parsed: argparse.Namespace) -> None:
+    """List the lessons that come along, or check files."""
+    from app.lessons import load_lesson, load_shelf
+
+    if not parsed.files:
+        shelf = load_shelf()
+        rows = [("", "lesson", "minutes", "checks", "challenges")]
+        for lesson in shelf.lessons:
+            minutes, checks = str(lesson.minutes), str(len(lesson.checks))
+            rows.append((str(lesson.number), lesson.title, minutes, checks, ", ".join(lesson.challenges)))
+        print_table(rows, frozenset({0, 2, 3}))
+        return
+    for file in parsed.files:
+        lesson = load_lesson(file)
+        gaps = _gaps(lesson)
+        print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {gaps or 'every number is there'}")
+
+
+def _gaps(lesson: Lesson) -> str:
+    """The numbers of a lesson that the engine cannot give here, each with its reason."""
+    from app import engine
+    from app.lesson_telling import tell_lesson
+
+    told = finished(tell_lesson(lesson, finished(engine.laboratory(lesson.models, None, None))))
+    spans = (span for step in told.steps for block in step.text for span in block.spans if span.kind == "missing")
+    reasons = [*(span.source for span in spans), *(one.missing for step in told.steps for one in step.checks)]
+    return "; ".join(dict.fromkeys(reason.rstrip(".") for reason in reasons if reason))

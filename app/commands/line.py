@@ -1,0 +1,86 @@
+"""The command line: what Ropewalk does without a window, for scripts and for people who like numbers as text.
+
+It parses, calls one command, and turns whatever went wrong into a sentence on stderr and exit status 1; wrong usage is
+2, Ctrl-C is 130. Each command is a file beside this one and a line in ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from app.commands import capture, challenge, generate, heads, info, ledger, lessons, snapshot, train
+from app.commands.snapshot import TakeShot
+from model.errors import Cancelled, RopewalkError, unforeseen
+
+COMMANDS = (info, ledger, capture, generate, heads, snapshot, train, challenge, lessons)
+
+
+def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments
+        As typed, without the program's name.
+    take_shot
+        Draws the window into a file.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    _prepare_streams()
+    try:
+        parsed = parser(take_shot).parse_args(arguments)
+    except SystemExit as stop:  # argparse has said why
+        return stop.code if isinstance(stop.code, int) else 2
+    try:
+        parsed.act(parsed)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, Cancelled):
+        print("Cancelled.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # whoever read the output has had enough; keep Python from complaining about it at exit
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except RopewalkError as error:
+        print(error.sentence, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
+        return 1
+    except Exception as error:  # noqa: BLE001 - whoever typed a command is owed a sentence, whatever happened
+        print(unforeseen(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+def _prepare_streams() -> None:
+    """Let everything be printed anywhere: a closed stream swallows it, one that lacks a character shows its escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="ropewalk",
+        description="A microscope for attention. Without a command the window opens.",
+    )
+    top.set_defaults(take_shot=take_shot)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for one in COMMANDS:
+        one.declare(commands)
+    return top

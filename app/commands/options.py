@@ -1,0 +1,96 @@
+"""Options that several commands share, and how what was typed is read; every refusal is argparse's."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TypeAlias
+
+from app.address import read_address
+from model.errors import RopewalkError
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+DTYPES = ("float32", "bfloat16", "float16")
+LONGEST_SIDE = 16_384
+LARGEST = 2**63 - 1
+"""What torch can count to."""
+
+
+def command(
+    commands: Commands,
+    name: str,
+    summary: str,
+    act: Callable[[argparse.Namespace], None],
+) -> argparse.ArgumentParser:
+    """A command that takes a checkpoint and where to compute."""
+    added = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    model_options(added)
+    added.set_defaults(act=act)
+    return added
+
+
+def model_options(command: argparse.ArgumentParser) -> None:
+    """Options that say what to open, and where."""
+    command.add_argument("path", nargs="?", metavar="PATH", help="a checkpoint; the bundled model when left out")
+    device_options(command)
+
+
+def device_options(command: argparse.ArgumentParser) -> None:
+    """Options that say where to compute, and in what."""
+    command.add_argument("--device", default="cpu", help="cpu, cuda or mps (cpu)")
+    command.add_argument("--dtype", default="float32", help=f"{', '.join(DTYPES)} (float32)")
+
+
+def json_option(command: argparse.ArgumentParser) -> None:
+    """The option of every command whose output a script may read."""
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def natural(text: str) -> int:
+    """A whole number, 0 or more."""
+    return at_least(text, 0)
+
+
+def count(text: str) -> int:
+    """A whole number, 1 or more."""
+    return at_least(text, 1)
+
+
+def at_least(text: str, least: int) -> int:
+    """A whole number from ``least`` up."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+    if number > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is above 2^63 - 1")
+    return number
+
+
+def token_ids(text: str) -> list[int]:
+    """Token ids between commas or spaces."""
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids such as 1,2,3") from None
+
+
+def pixels(text: str) -> tuple[int, int]:
+    """A size such as 1920x1080."""
+    try:
+        width, height = (int(part) for part in text.lower().replace("×", "x").split("x"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1920x1080") from None
+    if not (200 <= width <= LONGEST_SIDE and 150 <= height <= LONGEST_SIDE):
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 200x150 and {LONGEST_SIDE}x{LONGEST_SIDE}")
+    return width, height
+
+
+def head_address(text: str) -> tuple[tuple[str, int], ...]:
+    """An address such as ``L1H3 q=27 k=14``, as fields of the selection."""
+    try:
+        return tuple(read_address(text).items())
+    except RopewalkError as error:
+        raise argparse.ArgumentTypeError(error.sentence) from error

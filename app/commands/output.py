@@ -1,0 +1,124 @@
+"""Running a job where somebody may watch, and printing what came of it; it must not know which command asks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from app.door import Opened, without_weights
+from model.errors import Cancelled, CheckpointError, RopewalkError
+from model.progress import Progress, Steps
+from model.whole_file import obstacle
+
+Result = TypeVar("Result")
+
+
+def finished(steps: Steps[Result], every: int = 0) -> Result:
+    """Run a job to its end, with its progress on one line of stderr where somebody may watch.
+
+    Where nobody does, a line is written for every ``every``-th point, none for 0.
+    """
+    watched = sys.stderr.isatty()
+    try:
+        while True:
+            point = next(steps)
+            if watched and point.total > 1:
+                sys.stderr.write(f"\r{_bar(point)} {point.what}\x1b[K")
+                sys.stderr.flush()
+            elif every and not watched and point.done % every == 0:
+                print(f"{point.done} of {point.total}: {point.what}", file=sys.stderr, flush=True)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    finally:
+        if watched:
+            sys.stderr.write("\r\x1b[K")
+
+
+def stoppable(steps: Steps[Result]) -> Result:
+    """Run a long job so that Ctrl-C ends it at its next point, where it can save what it has; a second one at once."""
+    stopped: list[bool] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.append(True)
+        signal.signal(signal.SIGINT, before)
+
+    def until_stopped() -> Steps[Result]:
+        while not stopped:
+            try:
+                yield next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+        steps.close()
+        raise Cancelled
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        return finished(until_stopped(), every=100)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _bar(point: Progress) -> str:
+    width = 24
+    filled = width * point.done // point.total
+    return f"[{'#' * filled}{'.' * (width - filled)}] {point.done}/{point.total}"
+
+
+def opened_model(parsed: argparse.Namespace) -> Opened:
+    """What a command was told to open."""
+    from app import engine
+
+    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype))
+
+
+def opened_to_run(parsed: argparse.Namespace) -> Opened:
+    """The same, refused where there are shapes only."""
+    opened = opened_model(parsed)
+    if opened.shapes_only:
+        raise CheckpointError(without_weights(opened.card))
+    return opened
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """One JSON object on one line."""
+    print(json.dumps(plain(data)))  # in ASCII, which any stream can carry
+
+
+def plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> None:
+    """Print columns, each as wide as its widest cell; those in ``right`` end together."""
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a place that cannot be written to before anything is computed."""
+    why = obstacle(out)
+    if why:
+        raise RopewalkError(f"{out} cannot be written: {why}.")

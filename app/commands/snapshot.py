@@ -1,0 +1,88 @@
+"""`ropewalk snapshot`: the window as a picture. What draws it is handed in, because commands never import views."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.commands.options import Commands, head_address, model_options, natural, pixels
+from app.commands.output import check_folder
+
+PANELS = (
+    "tokens",
+    "ledger",
+    "heads",
+    "scores",
+    "rope",
+    "cache",
+    "next_token",
+    "why",
+    "experiments",
+    "lesson",
+    "compare",
+    "needs",
+    "routing",
+    "timeline",
+)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture that was asked for. ``select`` holds fields of the selection; ``panel`` is "" for the whole window."""
+
+    out: Path
+    path: str | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    prompt: str | None = None
+    width: int = 1920
+    height: int = 1080
+    theme: str = "dark"
+    projector: bool = False
+    select: tuple[tuple[str, int], ...] = ()
+    steps: int = 0
+    panel: str = ""
+
+
+TakeShot = Callable[[Shot], None]
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    snapshot = commands.add_parser("snapshot", help="draw the window into a PNG", description="Draw the window.")
+    snapshot.add_argument("out", type=Path, metavar="OUT.png", help="where to write")
+    model_options(snapshot)
+    snapshot.add_argument("--prompt", metavar="TEXT", help="what to run")
+    snapshot.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
+    snapshot.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
+    snapshot.add_argument("--projector", action="store_true", help="large type, few panels")
+    snapshot.add_argument("--select", type=head_address, default=(), metavar="'L1H3 q=4 k=2'", help="head and cell")
+    snapshot.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode first")
+    snapshot.add_argument("--panel", choices=PANELS, default="", metavar="NAME", help=f"one of {', '.join(PANELS)}")
+    snapshot.set_defaults(act=shoot)
+
+
+def shoot(parsed: argparse.Namespace) -> None:
+    """Draw the window into a file."""
+    check_folder(parsed.out)
+    width, height = parsed.size
+    take_shot: TakeShot = parsed.take_shot
+    take_shot(
+        Shot(
+            out=parsed.out,
+            path=parsed.path,
+            device=parsed.device,
+            dtype=parsed.dtype,
+            prompt=parsed.prompt,
+            width=width,
+            height=height,
+            theme=parsed.theme,
+            projector=parsed.projector,
+            select=parsed.select,
+            steps=parsed.steps,
+            panel=parsed.panel,
+        )
+    )
+    print(parsed.out)
