@@ -42,12 +42,11 @@ from app.questions import (
 )
 from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
-from model.budget import Logits, check_budget, run_budget
+from model.budget import SLICE_FLOPS, Logits, check_budget, rows_at_once, run_budget
 from model.checkpoints import Checkpoint, available_devices, open_checkpoint, outline_checkpoint
 from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
-from model.costs import layer_parameters
 from model.errors import ExperimentError, PromptError
 from model.experiments import AblateHeads, AblateMlp, Experiment, check_experiments, permuted
 from model.generation import draw, next_token_reading, row_logits
@@ -90,9 +89,6 @@ Result = TypeVar("Result")
 
 CHECK_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.05}
 """How far cached logits may be from full ones. Half precision rounds every layer's sums in another order."""
-
-SLICE_FLOPS = 1.5e9
-"""About 30 ms of one layer on a small machine; longer prompts run in chunks of so much work."""
 
 IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
 """What is taken for token ids where a model has no tokenizer."""
@@ -355,9 +351,7 @@ def _check_length(config: ModelConfig, tokens: int) -> None:
 
 def _chunk(config: ModelConfig, tokens: int) -> int:
     """Rows to run at a time, so that no slice is long; 0 for all at once."""
-    flops = 2 * layer_parameters(config, 0).total
-    rows = max(64, int(SLICE_FLOPS / flops))
-    return rows if tokens > rows else 0
+    return rows_at_once(config, tokens)
 
 
 def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:

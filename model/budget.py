@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.config import Branch, ModelConfig
-from model.costs import bytes_per_number, format_bytes, weight_bytes
+from model.costs import bytes_per_number, format_bytes, layer_parameters, weight_bytes
 from model.errors import MemoryBudgetError
 
 Logits = Literal["all", "last", "none"]
@@ -22,6 +22,8 @@ ROOM = 64
 """After a prefill, one part in ROOM of its rows is left free for decode steps."""
 MOST_ROWS = 1024
 """Rows of a prompt that run at once at most, however quick they are: what they need at once stays small."""
+SLICE_FLOPS = 1.5e9
+"""About 20 ms of one layer on a small machine."""
 WORTH_SAYING = 0.25
 """The share of the free memory from which a person is told what a run will take."""
 SINGLE = 4
@@ -57,6 +59,12 @@ class Budget:
     def told(self, free: int) -> str:
         """The prediction in words."""
         return f"about {format_bytes(_rounded(self.total))} of {format_bytes(_rounded(free))} free"
+
+
+def rows_at_once(config: ModelConfig, tokens: int) -> int:
+    """Rows of a prompt to begin with, so that no slice is long; 0 for all of a short one at once."""
+    rows = max(64, int(SLICE_FLOPS / (2 * layer_parameters(config, 0).total)))
+    return rows if tokens > rows else 0
 
 
 def default_logits(tokens: int) -> Logits:

@@ -421,10 +421,11 @@ def _real_keys(trace: Trace, frame: Frame, first: Tensor, last: Tensor) -> Tenso
 
 
 class _Reducer:
-    """Walks over a frame in strips of queries and blocks of keys, and reduces each block to its pixels.
+    """Walks over a frame in blocks of scores and reduces each to its pixels.
 
     Blocks are [keys, queries], so that the larger step of every reduction runs over the outer axis, where it is quick
-    for any size of pixel, and K is read as it lies. A strip is first pooled over keys alone, [w, n].
+    for any size of pixel, and K is read as it lies. Blocks are pooled over keys alone, into arrays [w, n] for all
+    queries of the frame; pooling those over queries comes last, once.
     """
 
     def __init__(self, trace: Trace, frame: Frame) -> None:
@@ -435,23 +436,57 @@ class _Reducer:
         self.q, self.k = q.float() * spec.scale, k.float()
         self.lse = trace.lse[layer].tensor[frame.batch, frame.head, slice(*frame.rows)]
         self.mean = frame.reduction == "mean"
-        self.found = _empty(frame, q.device)
         self.storage = self.q.new_empty(0)
+        shape, fill = (frame.shape[1], len(self.q)), 0.0 if self.mean else -math.inf  # [w, n]
+        self.scores = self.q.new_full(shape, fill)
+        self.weights = self.q.new_full(shape, fill) if self.mean else None
+        self.raw = self.q.new_full(shape, fill) if frame.raw else None
 
     def steps(self) -> Steps[_Pixels]:
-        """Reduce strip after strip, pausing when a slice of time is over."""
+        """Reduce block after block, pausing when a slice of time is over."""
         watch = Watch()
-        for rows in _whole_pixels(self.frame.rows, self.frame.cell[0], BLOCK_QUERIES):
-            strip = _Strip(self, rows)
-            for columns in _whole_pixels(self.frame.columns, self.frame.cell[1], BLOCK_KEYS):
-                strip.reduce(columns)
+        for rows in _pieces(self.frame.rows, 1, BLOCK_QUERIES):
+            for columns in self._reached(rows):
+                self._reduce(rows, columns)
                 if watch.over:
                     yield Progress(0, 1, WHAT)
                     watch.restart()
-            strip.finish()
-        return self._finish()
+        return self._finished()
 
-    def block(self, q: Tensor, k: Tensor) -> Tensor:
+    def _reached(self, rows: Span) -> list[Span]:
+        """The blocks of keys to look at: without scores before the mask, those that a query of ``rows`` sees."""
+        low, high = self.frame.columns
+        wide = self.frame.cell[1]
+        if self.raw is None:
+            first, end = _reach(self.spec, rows, self.trace.length)
+            low, high = max(low, first // wide * wide), min(high, -(-end // wide) * wide)
+        return _pieces((low, max(low, high)), wide, BLOCK_KEYS)
+
+    def _reduce(self, rows: Span, columns: Span) -> None:
+        """Pool one block over its keys."""
+        wide, origin = self.frame.cell[1], self.frame.columns[0]
+        n = slice(rows[0] - self.frame.rows[0], rows[1] - self.frame.rows[0])
+        place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide)), n
+        scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
+        if self.raw is not None:
+            _pool_into(self.raw[place], scores, wide, self.mean)
+        masks = [
+            (slice(low - columns[0], high - columns[0]), self._unseen(rows, (low, high)))
+            for low, high in self._doubtful(rows, columns)
+        ]
+        for keys, unseen in masks:
+            scores[keys].masked_fill_(unseen, 0.0 if self.mean else -math.inf)
+        if self.raw is not None and not masks:
+            self.scores[place] = self.raw[place]
+        else:
+            _pool_into(self.scores[place], scores, wide, self.mean)
+        if self.weights is not None:
+            weights = scores.sub_(self.lse[n]).exp_()
+            for keys, unseen in masks:
+                weights[keys].masked_fill_(unseen, 0.0)
+            _pool_into(self.weights[place], weights, wide, self.mean)
+
+    def _block(self, q: Tensor, k: Tensor) -> Tensor:
         """Scaled, soft-capped scores [m, n], in storage that every block uses again."""
         keys, queries = k.shape[0], q.shape[0]
         if self.storage.numel() < keys * queries:
@@ -459,91 +494,41 @@ class _Reducer:
         scores = torch.mm(k, q.T, out=self.storage[: keys * queries].view(keys, queries))
         return scores if self.spec.cap is None else scores.div_(self.spec.cap).tanh_().mul_(self.spec.cap)
 
-    def unseen(self, rows: Span, columns: Span) -> Tensor:
+    def _doubtful(self, rows: Span, columns: Span) -> list[Span]:
+        """The keys that some query may not see: all where there is padding, else those outside what every query sees.
+
+        What the first query sees last, and the last query sees first, all of them see.
+        """
+        if self.trace.padding is not None:
+            return [columns]
+        low = columns[0] if self.spec.window is None else rows[1] - self.spec.window
+        high = rows[0] + 1 if self.spec.causal else columns[1]
+        if low >= high:
+            return [columns]
+        parts = [(columns[0], min(low, columns[1])), (max(high, columns[0]), columns[1])]
+        return [(start, stop) for start, stop in parts if start < stop]
+
+    def _unseen(self, rows: Span, columns: Span) -> Tensor:
         """[m, n] bool: what the run's own mask hides."""
         trace, batch = self.trace, self.frame.batch
         queries, keys = (torch.arange(*span, device=self.q.device) for span in (rows, columns))
         padding = None if trace.padding is None else trace.padding[batch : batch + 1]
         return visible_keys(self.spec, queries, keys, padding)[0, 0].logical_not_().T
 
-    def _finish(self) -> _Pixels:
-        """Turn sums into means, and give what is masked the value 0."""
-        frame, found = self.frame, self.found
-        found.visible.copy_(_visible_pixels(self.trace, frame))
-        if self.mean:
-            counts = _visible_counts(self.trace, frame).clamp_min(1)
-            found.scores.div_(counts)
-            found.weights.div_(counts)
-            if found.raw is not None:
-                found.raw.div_(_cell_counts(frame, self.q.device))
-        found.scores.masked_fill_(~found.visible, 0.0)
-        return found
-
-
-class _Strip:
-    """Some queries of a frame: pooled over keys while blocks come in, then over queries."""
-
-    def __init__(self, walk: _Reducer, rows: Span) -> None:
-        self.walk, self.rows = walk, rows
-        self.reach = _reach(walk.spec, rows, walk.trace.length)
-        self.here = slice(rows[0] - walk.frame.rows[0], rows[1] - walk.frame.rows[0])
-        self.q, self.lse = walk.q[self.here], walk.lse[self.here]
-        shape = (walk.frame.shape[1], rows[1] - rows[0])  # [w, n]
-        fill = 0.0 if walk.mean else -math.inf
-        self.scores = self.q.new_full(shape, fill)
-        self.weights = self.q.new_full(shape, fill) if walk.mean else None
-        self.raw = self.q.new_full(shape, fill) if walk.frame.raw else None
-
-    def reduce(self, columns: Span) -> None:
-        """Pool one block of keys."""
-        walk, wide, origin = self.walk, self.walk.frame.cell[1], self.walk.frame.columns[0]
-        if self.raw is None:  # leave out what no query sees
-            columns = max(columns[0], self.reach[0] // wide * wide), min(columns[1], -(-self.reach[1] // wide) * wide)
-            if columns[0] >= columns[1]:
-                return
-        place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide))
-        scores = walk.block(self.q, walk.k[columns[0] - origin : columns[1] - origin])  # [m, n]
-        if self.raw is not None:
-            _pool_into(self.raw[place], scores, wide, walk.mean)
-        masks = [
-            (slice(low - columns[0], high - columns[0]), walk.unseen(self.rows, (low, high)))
-            for low, high in self._doubtful(columns)
-        ]
-        for keys, unseen in masks:
-            scores[keys].masked_fill_(unseen, 0.0 if walk.mean else -math.inf)
-        _pool_into(self.scores[place], scores, wide, walk.mean)
-        if self.weights is not None:
-            weights = scores.sub_(self.lse).exp_()
-            for keys, unseen in masks:
-                weights[keys].masked_fill_(unseen, 0.0)
-            _pool_into(self.weights[place], weights, wide, walk.mean)
-
-    def _doubtful(self, columns: Span) -> list[Span]:
-        """The keys that some query may not see: all where there is padding, else those outside what every query sees.
-
-        What the first query sees last, and the last query sees first, all of them see.
-        """
-        spec, trace, rows = self.walk.spec, self.walk.trace, self.rows
-        if trace.padding is not None:
-            return [columns]
-        low = columns[0] if spec.window is None else rows[1] - spec.window
-        high = rows[0] + 1 if spec.causal else columns[1]
-        if low >= high:
-            return [columns]
-        parts = [(columns[0], min(low, columns[1])), (max(high, columns[0]), columns[1])]
-        return [(start, stop) for start, stop in parts if start < stop]
-
-    def finish(self) -> None:
-        """Pool over queries and put the pixels in their place."""
-        found, high, mean = self.walk.found, self.walk.frame.cell[0], self.walk.mean
-        place = slice(self.here.start // high, -(-self.here.stop // high))
-        found.scores[place] = _pooled_rows(self.scores, high, mean)
+    def _finished(self) -> _Pixels:
+        """Pool over queries, turn sums into means, and give what is masked the value 0."""
+        frame, high = self.frame, self.frame.cell[0]
+        visible = _visible_pixels(self.trace, frame)
+        scores = _pooled_rows(self.scores, high, self.mean)
+        raw = None if self.raw is None else _pooled_rows(self.raw, high, self.mean)
         if self.weights is None:
-            found.weights[place] = _pooled_rows(self.scores.sub_(self.lse), high, mean).exp_()
+            weights = _pooled_rows(self.scores.sub_(self.lse), high, self.mean).exp_()
         else:
-            found.weights[place] = _pooled_rows(self.weights, high, mean)
-        if self.raw is not None and found.raw is not None:
-            found.raw[place] = _pooled_rows(self.raw, high, mean)
+            counts = _visible_counts(self.trace, frame).clamp_min(1)
+            weights = _pooled_rows(self.weights, high, self.mean).div_(counts)
+            scores = scores.div(counts)
+            raw = None if raw is None else raw.div_(_cell_counts(frame, self.q.device))
+        return _Pixels(scores.masked_fill(~visible, 0.0), weights, visible, raw)
 
 
 def _reduced(trace: Trace, frame: Frame) -> Steps[_Pixels]:
@@ -551,7 +536,7 @@ def _reduced(trace: Trace, frame: Frame) -> Steps[_Pixels]:
     return _Reducer(trace, frame).steps()
 
 
-def _whole_pixels(span: Span, cell: int, about: int) -> list[Span]:
+def _pieces(span: Span, cell: int, about: int) -> list[Span]:
     """Cut a span into pieces of about so many cells, each of whole pixels."""
     step = max(1, about // cell) * cell
     return [(start, min(start + step, span[1])) for start in range(*span, step)]

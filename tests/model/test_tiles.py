@@ -155,14 +155,14 @@ def test_without_scores_before_the_mask_hidden_squares_cost_nothing(
     small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = 0
-    block = tiles._Reducer.block
+    block = tiles._Reducer._block
 
     def counted(self: tiles._Reducer, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         nonlocal cells
         cells += len(q) * len(k)
         return block(self, q, k)
 
-    monkeypatch.setattr(tiles._Reducer, "block", counted)
+    monkeypatch.setattr(tiles._Reducer, "_block", counted)
     trace = capture(make("plain"), random_ids(120))
     picture = finished(refine_steps(trace, 0, 0, pixels=40, raw=False))
     assert picture.scores.raw is None
