@@ -7,6 +7,7 @@ engine looks inside its ``Any`` fields. No torch here: :func:`load_engine` bring
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.util
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -138,13 +139,26 @@ def load_engine() -> Engine:
     """Import the engine, and torch with it.
 
     Torch's import would hold the interpreter's lock while its libraries load; loading the largest of them through
-    ctypes first lets the window go on drawing.
+    ctypes first lets the window go on drawing. Its hundred thousands of objects stay for good, so the garbage
+    collector need not look at them again: each full collection would hold up the window for a tenth of a second.
     """
+    if "app.engine" in sys.modules:
+        return sys.modules["app.engine"]
+    gc.disable()
+    try:
+        _load_torch_without_the_lock()
+        import app.engine
+
+        gc.freeze()
+    finally:
+        gc.enable()
+    return app.engine
+
+
+def _load_torch_without_the_lock() -> None:
+    """Load torch's largest library while other threads go on, where that is known to work."""
     if "torch" not in sys.modules and sys.platform.startswith("linux"):
         spec = importlib.util.find_spec("torch")
         if spec is not None and spec.origin is not None:
             with suppress(OSError):
                 ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "libtorch_python.so"))
-    import app.engine
-
-    return app.engine

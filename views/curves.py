@@ -68,10 +68,14 @@ class DistanceView(QWidget):
 
     def point(self, distance: float, score: float) -> QPointF:
         """Where a distance and a score are drawn."""
+        return self.points(np.array([distance]), np.array([score])).at(0)
+
+    def points(self, distances: Doubles, scores: Doubles) -> QPolygonF:
+        """Where distances and their scores [M] are drawn."""
         box, (low, high) = self.plot(), self.levels()
         span = max(float(self.distances[-1] - self.distances[0]), 1.0)
-        x = box.left() + box.width() * (distance - float(self.distances[0])) / span
-        return QPointF(x, box.bottom() - box.height() * (score - low) / (high - low))
+        x = box.left() + box.width() * (distances - float(self.distances[0])) / span
+        return ink.polyline(x, box.bottom() - box.height() * (scores - low) / (high - low))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint axes, curves and the true distance."""
@@ -96,8 +100,7 @@ class DistanceView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for _, colour, dash, values in reversed(self.curves):
             painter.setPen(QPen(colour, 1.5, dash))
-            pairs = zip(self.distances, values, strict=True)
-            painter.drawPolyline(QPolygonF([self.point(float(d), float(s)) for d, s in pairs]))
+            painter.drawPolyline(self.points(self.distances, values))
         self._paint_names(painter)
         at = self.point(*self.true)
         painter.setPen(QPen(look.query, 1, Qt.PenStyle.DotLine))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen, QPolygonF
 
 from views.theme import Theme
 
@@ -66,6 +66,11 @@ def draw_tick(painter: QPainter, box: QRectF, passed: bool, theme: Theme) -> Non
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(theme.good if passed else theme.bad, max(1.5, side / 6)))
     painter.drawPath(path)
+
+
+def polyline(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> QPolygonF:
+    """Return the line through points [M], made in one go: a curve has hundreds of them."""
+    return QPolygonF(list(map(QPointF, xs.tolist(), ys.tolist())))
 
 
 def kind_colour(kind: str, theme: Theme) -> QColor:

@@ -407,12 +407,12 @@ class SharesView(QWidget):
         painter.setPen(QPen(look.faint, 1))
         painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
 
-    def _point(self, position: float, score: float) -> QPointF:
+    def _points(self, positions: Doubles, scores: Doubles) -> QPolygonF:
         box = self.curve_box().adjusted(2, 4, -4, -4)
         low, high = float(self.curve.min()), float(self.curve.max())
-        x = box.left() + box.width() * (position - self.positions[0]) / max(self.positions[-1] - self.positions[0], 1)
-        y = box.bottom() - box.height() * (score - low) / ((high - low) or 1.0)
-        return QPointF(x, y)
+        x = box.left() + box.width() * (positions - self.positions[0]) / max(self.positions[-1] - self.positions[0], 1)
+        y = box.bottom() - box.height() * (scores - low) / ((high - low) or 1.0)
+        return ink.polyline(x, y)
 
     def _paint_curve(self, painter: QPainter) -> None:
         if self.turned is None or len(self.curve) < 2:
@@ -421,8 +421,7 @@ class SharesView(QWidget):
         drawn = (id(self.curve), self.width(), self.height())
         if drawn != self._line_drawn:
             self._line_drawn = drawn
-            points = [self._point(float(m), float(s)) for m, s in zip(self.positions, self.curve, strict=True)]
-            self._line = QPolygonF(points)
+            self._line = self._points(self.positions, self.curve)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(look.faint, 1.2))
         painter.drawPolyline(self._line)
@@ -430,7 +429,8 @@ class SharesView(QWidget):
         painter.setBrush(look.query)
         radius = look.grid(0.5)
         score = min(max(self.turned.scaled, float(self.curve.min())), float(self.curve.max()))
-        painter.drawEllipse(self._point(self.turned.position, score), radius, radius)
+        here = self._points(np.array([self.turned.position]), np.array([score]))
+        painter.drawEllipse(here.at(0), radius, radius)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Select the plane of the bar, or move the query to the position, under a left click."""

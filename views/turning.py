@@ -88,7 +88,13 @@ class Turned:
 
 def scores_by_position(reading: PlaneReading, positions: Doubles) -> Doubles:
     """Return the scaled score [M] for the query at each of M positions, the key staying where it is."""
-    return np.array([Turned(reading, float(m)).scaled for m in positions])
+    r = reading
+    (a, b), (x, y) = r.q_before.T, r.k_after.T
+    angles = positions[:, None] * r.query_frequencies[None, :]  # [M, F]
+    turned = np.cos(angles) @ (a * x + b * y) + np.sin(angles) @ (a * y - b * x)
+    scores: Doubles = r.scale * r.factor * turned + r.rest
+    scores[positions == r.query_position] = r.scaled
+    return scores
 
 
 def scores_by_distance(reading: PlaneReading, distances: Doubles, rule: RopeRule | None = None) -> Doubles:
