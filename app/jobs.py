@@ -2,7 +2,8 @@
 
 A job is a generator. Each value it yields is a progress point, a cancel point, and a place where a more urgent job may
 run; what it returns is its result. The thread is owned and awaited by :class:`Jobs`; results and errors arrive on the
-thread of the :class:`Jobs` object by queued signals. Nothing here knows models or widgets, and nothing here computes.
+thread of the :class:`Jobs` object, one in each turn of its event loop. Nothing here knows models or widgets, and
+nothing here computes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import logging
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
@@ -116,6 +119,12 @@ class Jobs(QObject):
         self._patience = QTimer(self)
         self._patience.setSingleShot(True)
         self._patience.timeout.connect(self._on_patience)
+        self._arrived: deque[Callable[[], bool]] = deque()
+        """Results and parts that wait for their turn, oldest first; each says whether anybody heard it."""
+        self._turn = QTimer(self)
+        self._turn.setSingleShot(True)
+        self._turn.setInterval(0)
+        self._turn.timeout.connect(self._on_turn)
         self._finished.connect(self._on_finished, Qt.ConnectionType.QueuedConnection)
         self._advanced.connect(self._on_advanced, Qt.ConnectionType.QueuedConnection)
         self._parted.connect(self._on_parted, Qt.ConnectionType.QueuedConnection)
@@ -208,6 +217,8 @@ class Jobs(QObject):
     def close(self) -> None:
         """Cancel everything and wait for the thread; nothing is delivered afterwards."""
         self._patience.stop()
+        self._turn.stop()
+        self._arrived.clear()
         with self._condition:
             self._closing = True
             self._condition.notify()
@@ -259,12 +270,35 @@ class Jobs(QObject):
             self.progress_changed.emit(job.progress())
 
     def _on_parted(self, job: Job, reading: Any) -> None:
-        if self._alive.get(job.slot) is job and job.on_part is not None:
-            job.on_part(reading)
+        self._queue_turn(partial(self._hand_part, job, reading))
 
     def _on_finished(self, job: Job, outcome: Any) -> None:
+        self._queue_turn(partial(self._hand_over, job, outcome))
+
+    def _queue_turn(self, hand: Callable[[], bool]) -> None:
+        """Let what arrives together be heard in one turn of the event loop each: what it draws is painted between."""
+        self._arrived.append(hand)
+        if not self._turn.isActive():
+            self._turn.start()
+
+    def _on_turn(self) -> None:
+        """Hand over the oldest result that is still wanted."""
+        while self._arrived:
+            hand = self._arrived.popleft()
+            if self._arrived:
+                self._turn.start()  # before: what is heard may run an event loop of its own
+            if hand():
+                return
+
+    def _hand_part(self, job: Job, reading: Any) -> bool:
+        if self._alive.get(job.slot) is not job or job.on_part is None:
+            return False
+        job.on_part(reading)
+        return True
+
+    def _hand_over(self, job: Job, outcome: Any) -> bool:
         if self._alive.get(job.slot) is not job:
-            return
+            return False
         del self._alive[job.slot]
         self._hide(job)
         if isinstance(outcome, Failure):
@@ -274,6 +308,7 @@ class Jobs(QObject):
         if self._alive:
             self._wait_to_show()
         self._settle()
+        return True
 
     # On the compute thread ----------------------------------------------------------------------------------------
 
