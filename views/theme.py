@@ -29,8 +29,8 @@ GRID = 8
 ZERO = 128
 """The entry of the diverging table that means exactly zero; 1 and 255 are its two ends."""
 
-SANS = "Inter"
-MONO = "JetBrains Mono"
+SANS = "Ropewalk Sans"
+MONO = "Ropewalk Mono"
 
 _SIZES: dict[Role, int] = {
     "title": 16,

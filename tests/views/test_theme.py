@@ -87,9 +87,9 @@ def test_projector_mode_doubles_the_type_to_18_points_and_more() -> None:
 
 
 def test_the_bundled_fonts_are_used(qtbot: QtBot) -> None:
-    assert {"Inter", "JetBrains Mono"} <= set(theme.register_fonts())
-    assert QFontInfo(theme.current().font("number")).family() == "JetBrains Mono"
-    assert QFontInfo(theme.current().font("body")).family().startswith("Inter")
+    assert {"Ropewalk Sans", "Ropewalk Mono"} <= set(theme.register_fonts())
+    assert QFontInfo(theme.current().font("number")).family() == "Ropewalk Mono"
+    assert QFontInfo(theme.current().font("body")).family().startswith("Ropewalk Sans")
 
 
 @pytest.mark.parametrize("role", ["body", "number"])
