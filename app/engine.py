@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from app.door import Choice, Held, Opened, Outlined, Typed
 from app.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
+    AskBranchProof,
     AskCache,
     AskCell,
-    AskCheck,
     AskHead,
     AskHeadDifference,
     AskLedger,
@@ -34,6 +33,7 @@ from app.questions import (
     AskNextToken,
     AskNextTokenDifference,
     AskPlanes,
+    AskProof,
     AskRefined,
     AskRouting,
     AskRow,
@@ -61,9 +61,9 @@ from model.memory import within_memory
 from model.packing import pack_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
+from model.proof import branch_proof_steps, cached_proof_steps
 from model.readings import (
     Arithmetic,
-    CachedCheck,
     DirectAttribution,
     Doubles,
     HeadDifference,
@@ -71,6 +71,7 @@ from model.readings import (
     Line,
     ModelCard,
     NextTokenDifference,
+    Proof,
     RopeRule,
     Routing,
     Run,
@@ -82,13 +83,10 @@ from model.routing import read_routing
 from model.tiles import TileCache, read_head, refine_steps
 from model.toy_spec import ToySpec
 from model.toys import toy_checkpoint
-from model.trace import Trace, append_steps, capture_steps, replay
+from model.trace import Trace, append_steps, capture_steps
 from model.trace_file import save_trace
 
 Result = TypeVar("Result")
-
-CHECK_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.05}
-"""How far cached logits may be from full ones. Half precision rounds every layer's sums in another order."""
 
 IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
 """What is taken for token ids where a model has no tokenizer."""
@@ -466,38 +464,15 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
     return prefill, checked(built(1, trace.length - 1), measure(model, trace, asked.layer, rows=1))
 
 
-def _check(held: Held, trace: Trace, asked: AskCheck) -> Steps[CachedCheck]:
-    """Compare the last row's logits had through the cache with those of a full pass without one."""
+def _proof(held: Held, trace: Trace, asked: AskProof) -> Steps[Proof]:
     checkpoint: Checkpoint = held.opened.checkpoint
-    last = trace.length - 1
-    full: Tensor
-    if trace.length == trace.prefill:  # the prefill was the full pass; the row is had again as a decode step
-        full, _ = row_logits(checkpoint.model, trace, last)
-        cached = replay(checkpoint.model, trace, last, names=()).logits[0]
-    else:
-        cached, _ = row_logits(checkpoint.model, trace, last)
-        chunk = _chunk(checkpoint.config, trace.length)
-        whole = yield from capture_steps(
-            checkpoint.model, ids_of_trace(trace), logits="last", chunk=chunk, experiments=trace.experiments
-        )
-        full, _ = row_logits(checkpoint.model, whole, last)
-    difference = float((cached.double() - full.double()).abs().max())
-    return CachedCheck(trace.length, difference, CHECK_TOLERANCE[held.opened.card.dtype], _by_design(trace))
+    chunk = _chunk(checkpoint.config, trace.length)
+    dtype = held.opened.card.dtype
+    return cached_proof_steps(checkpoint.model, trace, dtype, chunk=chunk, by_layer=asked.by_layer)
 
 
-def _by_design(trace: Trace) -> str:
-    """Why cached and full logits may differ although nothing is wrong; empty where they may not."""
-    config = trace.config
-    rules = {config.rope_of(layer) for layer in range(config.layers)}
-    for rule in rules:
-        if rule is not None and rule.depends_on_length:
-            original = rule.original_max_position or config.max_position
-            if trace.length > original:
-                return (
-                    f"the {rule.scaling} rule turns faster or slower past {original} positions, while cached keys keep "
-                    "the turn they were stored with"
-                )
-    return ""
+def _branch_proof(held: Held, trace: Trace, asked: AskBranchProof) -> Steps[Proof]:
+    return branch_proof_steps(held.opened.checkpoint.model, trace, held.opened.card.dtype)
 
 
 def _arithmetic(held: Held, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
@@ -614,7 +589,8 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,
     AskLedger: _ledgers,
-    AskCheck: _check,
+    AskProof: _proof,
+    AskBranchProof: _branch_proof,
     AskArithmetic: _arithmetic,
     AskNeeds: lambda held, trace, asked: head_needs_steps(
         held.opened.checkpoint.model, trace, asked.query, asked.token

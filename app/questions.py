@@ -99,8 +99,15 @@ class AskLedger:
 
 
 @dataclass(frozen=True)
-class AskCheck:
-    """Cached against full logits of the last row → ``CachedCheck``."""
+class AskProof:
+    """Cached against full logits of the last row → ``Proof``; ``by_layer`` compares every layer even if they agree."""
+
+    by_layer: bool = False
+
+
+@dataclass(frozen=True)
+class AskBranchProof:
+    """The fused against the explicit branch, with padding and a cache → ``Proof``; long, with progress."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,8 @@ Question: TypeAlias = (
     | AskCache
     | AskNextToken
     | AskLedger
-    | AskCheck
+    | AskProof
+    | AskBranchProof
     | AskArithmetic
     | AskNeeds
     | AskAttribution

@@ -8,8 +8,8 @@ widgets, no torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -21,9 +21,9 @@ from app.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
+    AskBranchProof,
     AskCache,
     AskCell,
-    AskCheck,
     AskHead,
     AskHeadDifference,
     AskLedger,
@@ -32,6 +32,7 @@ from app.questions import (
     AskNextToken,
     AskNextTokenDifference,
     AskPlanes,
+    AskProof,
     AskRefined,
     AskRouting,
     AskRow,
@@ -42,7 +43,7 @@ from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore, sampling_refusal
 from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
-from model.readings import CachedCheck, ModelCard, Run, Sampling
+from model.readings import ModelCard, Proof, Run, Sampling
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
@@ -52,6 +53,9 @@ DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 
 CHECK_LIMIT = 1024
 """Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
+
+CHECK_FLOPS = 3e11
+"""The full prefix may take so many FLOPs to be run by itself, some seconds; a larger one is run on demand."""
 
 PACE_MS = 250
 """How long a played step stays on screen before the next one begins."""
@@ -70,7 +74,8 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskHeadDifference: Urgency.COARSE,
     AskNextTokenDifference: Urgency.COARSE,
     AskMean: Urgency.COARSE,
-    AskCheck: Urgency.REFINEMENT,
+    AskProof: Urgency.REFINEMENT,
+    AskBranchProof: Urgency.REFINEMENT,
     AskRefined: Urgency.REFINEMENT,
     AskRouting: Urgency.REFINEMENT,
     AskAtlas: Urgency.THUMBNAILS,
@@ -98,7 +103,9 @@ class Session(QObject):
     pinned_changed(run)
         The :class:`Run` that others are compared with, or None.
     check_changed(check)
-        A :class:`CachedCheck`, or None when there is none for this run.
+        A cached :class:`Proof`, or None when there is none for this run.
+    branches_changed(proof)
+        The :class:`Proof` of the two branches, or None when there is none for this run.
     settled()
         No job is left, so everything asked for has been answered.
     """
@@ -112,6 +119,7 @@ class Session(QObject):
     experiments_changed = Signal(object)
     pinned_changed = Signal(object)
     check_changed = Signal(object)
+    branches_changed = Signal(object)
     settled = Signal()
 
     def __init__(
@@ -123,7 +131,8 @@ class Session(QObject):
         super().__init__(parent)
         self.settings = SettingsStore() if settings is None else settings
         self.selection = SelectionStore(self)
-        self.check: CachedCheck | None = None
+        self.check: Proof | None = None
+        self.branches: Proof | None = None
         self._engine = engine
         self._jobs = Jobs(self)
         self._jobs.progress_changed.connect(self.progress_changed)
@@ -377,7 +386,7 @@ class Session(QObject):
         if not held.typed.as_ids:
             self.settings.update(prompt=held.run.prompt)
         self._tell_notice()
-        self._set_check(None)
+        self._forget_proofs()
         layer, head, query, key = held.cell
         self._show(held, layer=layer, head=head, query=query, key=key)
         self._set_experiments(experiments)
@@ -474,7 +483,7 @@ class Session(QObject):
                 self.model_changed.emit(opened.card)
             self._drawn = (Sampling(),) * decoded
             self._head_chosen = True
-            self._set_check(None)
+            self._forget_proofs()
             self._show(held, **placed(select or {}, held.run.length))
             self._set_experiments(wanted)
             if arrived is not None:
@@ -524,7 +533,7 @@ class Session(QObject):
 
     def _on_experiment(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
         self._drawn = drawn
-        self._set_check(None)
+        self._forget_proofs()
         self._show(held)
         self._set_experiments(experiments)
 
@@ -788,29 +797,63 @@ class Session(QObject):
         self._jobs.close()
         self._downloads.close()
 
+    @property
+    def proves_itself(self) -> bool:
+        """Whether each step of this run proves by itself that cached logits are the full prefix's."""
+        run = self.run
+        if run is None:
+            return False
+        return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
+
+    def prove(self, kind: Literal["cached", "branches"]) -> None:
+        """Compare cached with full logits, or both branches of attention, layer by layer and however large the run."""
+        if self._held is None:
+            self.failed.emit("There is nothing to prove yet; run a prompt first.", "")
+        elif kind == "cached":
+            self._ask_proof("check", AskProof(by_layer=True), self._set_check)
+        else:
+            self._ask_proof("branches", AskBranchProof(), self._set_branches)
+
     def _prove(self) -> None:
         """Check cached against full logits when nothing else is to do."""
+        if self.proves_itself:
+            self._ask_proof("check", AskProof(), self._set_check)
+        else:
+            self._set_check(None)
+
+    def _ask_proof(self, slot: str, question: AskProof | AskBranchProof, proved: Callable[[Proof], None]) -> None:
         held = self._held
-        if held is None or held.run.length > CHECK_LIMIT:
+        if held is None:
             return
 
-        def arrived(check: CachedCheck) -> None:
+        def arrived(proof: Proof) -> None:
             if self._held is held:
-                self._set_check(check)
+                proved(proof)
 
         self._submit(
-            "check",
+            slot,
             Urgency.REFINEMENT,
-            lambda engine: engine.answer(held, AskCheck()),
+            lambda engine: engine.answer(held, question),
             arrived,
             self._fail,
-            what="Checking cached against full logits",
+            what="Checking cached against full logits" if slot == "check" else "Checking both branches of attention",
         )
 
-    def _set_check(self, check: CachedCheck | None) -> None:
+    def _set_check(self, check: Proof | None) -> None:
         if check != self.check:
             self.check = check
             self.check_changed.emit(check)
+
+    def _set_branches(self, proof: Proof | None) -> None:
+        if proof != self.branches:
+            self.branches = proof
+            self.branches_changed.emit(proof)
+
+    def _forget_proofs(self) -> None:
+        """Another run has to be proved anew."""
+        self._jobs.cancel("branches")
+        self._set_check(None)
+        self._set_branches(None)
 
     # How it works -------------------------------------------------------------------------------------------------
 

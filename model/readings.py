@@ -367,18 +367,57 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class CachedCheck:
-    """The proof that decoding by steps equals the full prefix: the largest difference of the last row's logits."""
+class LayerGap:
+    """How far two ways of running a layer are apart, in units of the largest magnitude, and ``where``."""
 
+    layer: int
+    difference: float
+    where: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Two ways to the same logits compared: decoding by steps with the full prefix, or both branches of attention.
+
+    Attributes
+    ----------
+    kind
+        ``cached``: the last row's logits, through the cache and without one. ``branches``: the logits of the rows after
+        the first ``past``, fused and explicit, in a batch of two of which one begins with ``padded`` rows of padding.
+    rows
+        Rows that were run.
+    difference, tolerance
+        The largest difference of the logits, and what the dtype allows.
+    explained
+        Why they must differ although nothing is wrong; else empty.
+    layers, layer_tolerance
+        Layer by layer, where that was compared, and what is allowed there.
+    """
+
+    kind: Literal["cached", "branches"]
     rows: int
     difference: float
     tolerance: float
     explained: str = ""
+    layers: tuple[LayerGap, ...] = ()
+    layer_tolerance: float = 0.0
+    past: int = 0
+    padded: int = 0
 
     @property
     def holds(self) -> bool:
-        """Whether the difference is within the tolerance of the dtype."""
+        """Whether the difference is within the tolerance of the dtype; NaN is not."""
         return self.difference <= self.tolerance
+
+    @property
+    def alarms(self) -> bool:
+        """Whether something is wrong: a difference that is too large and not by design."""
+        return not self.holds and not self.explained
+
+    @property
+    def begins(self) -> LayerGap | None:
+        """The first layer that is off by more than is allowed."""
+        return next((gap for gap in self.layers if not gap.difference <= self.layer_tolerance), None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from model.readings import Bools, CacheReading, Floats, Run
 from views import ink, theme, wording
 from views.cache_costs import CostsView, GrowthView, Planner, costs
 from views.panel import Panel
+from views.proof import ProofPage
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -315,7 +316,7 @@ class CachePanel(Panel):
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "key"})
 
     POSITIONS = 512
-    PAGES = ("contents", "bytes by step", "planner")
+    PAGES = ("contents", "bytes by step", "planner", "proof")
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -329,9 +330,9 @@ class CachePanel(Panel):
         self._layout.setSpacing(theme.current().grid(3))
         self._layout.addWidget(self.slabs, 1)
         self._layout.addWidget(self.costs)
-        self.growth, self.planner = GrowthView(), Planner()
+        self.growth, self.planner, self.proof = GrowthView(), Planner(), ProofPage(session)
         self.pages = QStackedWidget()
-        for page in (contents, self.growth, self.planner):
+        for page in (contents, self.growth, self.planner, self.proof):
             self.pages.addWidget(page)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the cache panel shows")
@@ -341,6 +342,10 @@ class CachePanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.pages)
+
+    def turn_to(self, page: str) -> None:
+        """Show one of :data:`PAGES`."""
+        self.page_box.setCurrentText(page)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the bytes under the slabs where there is no room beside them."""
@@ -387,6 +392,7 @@ class CachePanel(Panel):
         """Colour anew."""
         self._layout.setSpacing(theme.current().grid(3))
         self.slabs.compose()
+        self.proof.theme_changed()
         for picture in (self.costs, self.growth, self.planner.bars):
             picture.updateGeometry()
             picture.update()

@@ -12,7 +12,9 @@ from PySide6.QtCore import QByteArray, QMimeData, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
+from model.readings import Proof
 from views import keys, layouts, theme
+from views.cache import CachePanel
 from views.key_sheet import KeySheet
 from views.lesson import LessonPanel
 from views.lesson_stage import LessonStage
@@ -20,6 +22,7 @@ from views.open_dialog import OpenDialog
 from views.panel import Panel
 from views.panel_dock import PanelDock
 from views.prompt_bar import PromptBar
+from views.proof import alarm
 from views.registry import PANELS
 from views.status import FailureStrip, StatusLine
 
@@ -94,6 +97,9 @@ class MainWindow(QMainWindow):
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
+        self.status.proofs_wanted.connect(self.show_proofs)
+        for proved in (self.session.check_changed, self.session.branches_changed):
+            proved.connect(self._on_proof)
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         for dock in self.docks.values():
             wanted = getattr(dock.panel, "panel_requested", None)
@@ -160,6 +166,11 @@ class MainWindow(QMainWindow):
         focused = QApplication.focusWidget()
         if focused is not None:
             focused.clearFocus()
+
+    def show_proofs(self) -> None:
+        """Bring what proves the run to the front."""
+        self.reveal(CachePanel.name)
+        cast("CachePanel", self.docks[CachePanel.name].panel).turn_to("proof")
 
     def show_keys(self) -> None:
         """List the keys."""
@@ -233,6 +244,11 @@ class MainWindow(QMainWindow):
         before, self._lesson_layout = self._lesson_layout, QByteArray()
         if not self.restoreState(before, _VERSION):
             self.reset_layout()
+
+    def _on_proof(self, proof: Proof | None) -> None:
+        """Raise the alarm when a proof broke."""
+        if proof is not None and proof.alarms:
+            self.failure.tell(*alarm(proof))
 
     # How it works -------------------------------------------------------------------------------------------------
 

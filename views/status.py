@@ -20,23 +20,34 @@ from PySide6.QtWidgets import (
 )
 
 from app.jobs import JobProgress
-from model.readings import CachedCheck, ModelCard, Run
+from model.readings import ModelCard, Proof, Run
 from views import icons, theme, wording
 from views.panel import ElidedLabel, plain_label
+from views.proof import conditions, origin, verdict
 
 if TYPE_CHECKING:
     from app.session import Session
 
 
 class StatusLine(QWidget):
-    """Facts on the left, what is going on at the right."""
+    """Facts on the left, what is going on at the right.
+
+    Signals
+    -------
+    proofs_wanted()
+        The check was pressed.
+    """
+
+    proofs_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
         self.facts = ElidedLabel()
         self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.check = plain_label("", "subtitle")
+        self.check = QToolButton()
+        self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.check.clicked.connect(self.proofs_wanted)
         self.what = plain_label("idle", "subtitle")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -71,6 +82,7 @@ class StatusLine(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self._tell()
+        self._on_check(self._session.check)
 
     def _tell(self) -> None:
         card, run = self._session.model, self._session.run
@@ -89,20 +101,18 @@ class StatusLine(QWidget):
         self.facts.setText(" · ".join(parts))
         self.facts.setToolTip(wording.tooltip(self.facts.text()))
 
-    def _on_check(self, check: CachedCheck | None) -> None:
-        self.check.setVisible(check is not None)
-        if check is None:
-            return
-        found = f"{check.difference:.0e}".replace("e-0", "e-").replace("-", wording.MINUS)
-        if check.holds:
-            text, tone = f"cached = full within {found} ✓", "good"
-        elif check.explained:
-            text, tone = f"cached differs from full by {found}, as it must", ""
+    def _on_check(self, check: Proof | None) -> None:
+        run = self._session.run
+        unproved = run is not None and check is None and not self._session.proves_itself
+        self.check.setVisible(check is not None or unproved)
+        if check is not None:
+            text, tone = verdict(check)
+            tip = f"{conditions(check)} {origin(check)}".strip()
         else:
-            text, tone = f"cached ≠ full: off by {found} ✗", "bad"
+            text, tone = "cached = full: not proved", ""
+            tip = "This run is too large to be proved at every step."
         self.check.setText(text)
-        allowed = f"{check.rows} rows: largest difference of the last row's logits {check.difference:.1e}, "
-        self.check.setToolTip(wording.tooltip(f"{allowed}allowed {check.tolerance:.1e}. {check.explained}".strip()))
+        self.check.setToolTip(wording.tooltip(f"{tip} Press for the proofs."))
         self.check.setProperty("tone", tone)
         self.check.style().unpolish(self.check)
         self.check.style().polish(self.check)

@@ -13,14 +13,14 @@ from pytestqt.qtbot import QtBot
 
 from app.door import Held, Opened, Outlined, Typed
 from app.jobs import Jobs
-from app.questions import AskCheck, Question
+from app.questions import AskProof, Question
 from app.session import Session
 from app.settings import SettingsStore
 from model.config import ModelConfig
 from model.errors import CheckpointError, DeviceError, PromptError
 from model.experiments import Experiment, check_experiments
 from model.progress import Progress
-from model.readings import CachedCheck, ModelCard, Run, Sampling, TokenText
+from model.readings import ModelCard, Proof, Run, Sampling, TokenText
 from model.spec import AttentionSpec
 
 CONFIG = ModelConfig(
@@ -142,10 +142,10 @@ class FakeEngine:
     def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
         yield Progress(0, 1, "Working")
-        if isinstance(question, AskCheck):
+        if isinstance(question, AskProof):
             if self.check_fails:
                 raise ZeroDivisionError("broken check")
-            return CachedCheck(held.run.length, 0.0, 1e-4)
+            return Proof("cached", held.run.length, 0.0, 1e-4)
         self.gate.pass_through()
         against = () if held.pinned is None else ("".join(held.pinned.trace[: held.pinned.run.length]),)
         return "".join(held.trace[: held.run.length]), question, *against

@@ -16,11 +16,11 @@ from app.questions import (
     AskAtlas,
     AskCache,
     AskCell,
-    AskCheck,
     AskHead,
     AskLedger,
     AskNextToken,
     AskPlanes,
+    AskProof,
     AskRefined,
     AskRow,
     Question,
@@ -200,7 +200,7 @@ def test_the_candidates_show_their_text(held: Held) -> None:
 def test_cached_and_full_logits_agree(held: Held) -> None:
     for steps in (0, 1, 20):
         run = held if steps == 0 else finished(engine.step(held, steps, Sampling()))
-        check = ask(run, AskCheck())
+        check = ask(run, AskProof())
         assert check.rows == 12 + steps
         assert check.holds
         assert check.difference < 1e-4
@@ -211,14 +211,14 @@ def test_a_broken_cache_is_found_out(held: Held) -> None:
     longer = finished(engine.step(held, 1, Sampling()))
     broken = finished(engine.step(held, 1, Sampling()))
     broken.trace.keys[0].tensor[:, :, 0] += 1.0
-    assert not ask(finished(engine.step(broken, 1, Sampling())), AskCheck()).holds
+    assert not ask(finished(engine.step(broken, 1, Sampling())), AskProof()).holds
     assert longer.run.length == 13
 
 
 def test_half_precision_runs(tiny: Path) -> None:
     opened = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
     held = finished(engine.step(finished(engine.run(opened, "abcabc", 1)), 3, Sampling()))
-    assert ask(held, AskCheck()).holds
+    assert ask(held, AskProof()).holds
     assert ask(held, AskPlanes(0, 0, 5, 2)).approximate
     assert ask(held, AskHead(0, 0)).weights.values.dtype == np.float32
 

@@ -23,11 +23,11 @@ from app.questions import (
     AskAtlas,
     AskCache,
     AskCell,
-    AskCheck,
     AskHead,
     AskLedger,
     AskNextToken,
     AskPlanes,
+    AskProof,
     AskRow,
     Question,
 )
@@ -37,7 +37,6 @@ from model.config import ModelConfig
 from model.experiments import Experiment
 from model.ledger import ShapeLedger, build_ledger
 from model.readings import (
-    CachedCheck,
     CacheReading,
     Candidate,
     CellReading,
@@ -46,6 +45,7 @@ from model.readings import (
     ModelCard,
     NextTokenReading,
     PlaneReading,
+    Proof,
     Reduction,
     RowReading,
     Run,
@@ -142,6 +142,7 @@ class FakeSession(QObject):
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
     check_changed = Signal(object)
+    branches_changed = Signal(object)
     experiments_changed = Signal(object)
     pinned_changed = Signal(object)
     settled = Signal()
@@ -159,7 +160,9 @@ class FakeSession(QObject):
         self.model: ModelCard | None = None
         self.sampling = Sampling()
         self.playing = False
-        self.check: CachedCheck | None = None
+        self.check: Proof | None = None
+        self.branches: Proof | None = None
+        self.proves_itself = True
         self.experiments: tuple[Experiment, ...] = ()
         self.pinned: Run | None = None
         self.prompt = ""
@@ -241,7 +244,7 @@ class FakeSession(QObject):
             trace_bytes=123_456,
         )
         self._show(run, layer=1, head=4, query=prefill - 2, key=max(prefill - 8, 0))
-        self.check = CachedCheck(prefill, 3e-6, 1e-4)
+        self.check = Proof("cached", prefill, 3e-6, 1e-4)
         self.check_changed.emit(self.check)
 
     def outline(
@@ -336,6 +339,10 @@ class FakeSession(QObject):
             self._show(replace(self.run, run_id=self._runs))
             self.experiments = tuple(experiments)
             self.experiments_changed.emit(self.experiments)
+
+    def prove(self, kind: str) -> None:
+        """Remember that a proof was wanted."""
+        self.calls.append(("prove", kind))
 
     def pin(self) -> None:
         """Keep the run as A."""
@@ -442,7 +449,7 @@ class FakeSession(QObject):
             AskCache: self.cache,
             AskNextToken: self.next_token,
             AskLedger: self.ledger,
-            AskCheck: lambda _: self.check,
+            AskProof: lambda _: self.check,
         }
         return table[type(question)](question) if type(question) in table else None
 

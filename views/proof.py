@@ -1,0 +1,238 @@
+"""The proofs of a run: cached against full logits, and both branches of attention; what they found, layer by layer.
+
+It owns how a proof is told and drawn, and the alarm when one breaks. The session proves; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Literal
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from model.readings import LayerGap, Proof
+from views import ink, theme, wording
+from views.flow import flowing
+from views.panel import plain_label
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+Kind = Literal["cached", "branches"]
+SIDES: Final[dict[Kind, tuple[str, str]]] = {"cached": ("cached", "full"), "branches": ("fused", "explicit")}
+"""What is compared with what."""
+
+DECADES = (-10, 2)
+"""Powers of ten from the left end of a bar to the right."""
+
+
+def small(value: float) -> str:
+    """Write a difference as ``3e−6``."""
+    return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("-", wording.MINUS)
+
+
+def verdict(proof: Proof) -> tuple[str, str]:
+    """Say in a few words what a proof found, and in which tone."""
+    one, other = SIDES[proof.kind]
+    found = small(proof.difference)
+    if proof.holds:
+        return f"{one} = {other} within {found} ✓", "good"
+    if proof.explained:
+        return f"{one} differs from {other} by {found}, as it must", ""
+    begins = proof.begins
+    where = "" if begins is None else f" from layer {begins.layer} on"
+    return f"{one} ≠ {other}{where}: off by {found} ✗", "bad"
+
+
+def conditions(proof: Proof) -> str:
+    """Say what was run and what is allowed."""
+    if proof.kind == "cached":
+        ran = f"{proof.rows} rows, the last one by a step and by a full pass"
+    else:
+        ran = (
+            f"{proof.rows - proof.past} rows on a cache of {proof.past}, in a batch of two of which one begins with "
+            f"{proof.padded} rows of padding"
+        )
+    said = f"{ran}: largest difference of the logits {small(proof.difference)}, allowed {small(proof.tolerance)}"
+    return f"{said}; {proof.explained}." if proof.explained else f"{said}."
+
+
+def origin(proof: Proof) -> str:
+    """Say where a difference begins, or that no layer has one."""
+    begins = proof.begins
+    if begins is not None:
+        return (
+            f"It begins in layer {begins.layer}: {begins.where} is off by {small(begins.difference)} of the largest "
+            f"there, allowed {small(proof.layer_tolerance)}."
+        )
+    if not proof.layers:
+        return ""
+    largest = small(max(gap.difference for gap in proof.layers))
+    if proof.holds:
+        return f"No layer is off by more than {largest} of its largest number."
+    return f"No layer is off by more than {largest} of its largest number, so it begins after the last one."
+
+
+def alarm(proof: Proof) -> tuple[str, str]:
+    """The sentence for a proof that broke, and its details."""
+    one, other = SIDES[proof.kind]
+    sentence = (
+        f"The {one} logits differ from the {other} ones by {small(proof.difference)}, but {small(proof.tolerance)} is "
+        f"allowed. {origin(proof)} What is on screen cannot be trusted: run the prompt again."
+    )
+    return sentence, "\n".join(gap_text(gap) for gap in proof.layers)
+
+
+def gap_text(gap: LayerGap) -> str:
+    """One layer in words."""
+    return f"layer {gap.layer}: {small(gap.difference)} ({gap.where})"
+
+
+class GapsView(QWidget):
+    """A bar for each layer on a scale of powers of ten, the tolerance as a line."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.proof: Proof | None = None
+        self.setAccessibleName("Difference of each layer")
+
+    def show_proof(self, proof: Proof | None) -> None:
+        """Draw another proof's layers."""
+        self.proof = proof
+        self.setMinimumHeight(self.sizeHint().height())
+        self.setAccessibleDescription("" if proof is None else "; ".join(map(gap_text, proof.layers)))
+        self.update()
+
+    def pitch(self) -> float:
+        """Height of one layer."""
+        return ink.line_height(theme.current().font("number")) + 2
+
+    def sizeHint(self) -> QSize:
+        """A line for each layer."""
+        layers = 0 if self.proof is None else len(self.proof.layers)
+        return QSize(200, round(self.pitch() * layers) + 2)
+
+    def bar_of(self, place: int) -> QRectF:
+        """The bar of a layer."""
+        assert self.proof is not None
+        left, top = self._left(), place * self.pitch()
+        length = self._x(self.proof.layers[place].difference) - left
+        return QRectF(left, top + self.pitch() / 4, max(length, 1), self.pitch() / 2)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the names, the bars, the numbers, and the tolerance."""
+        proof = self.proof
+        if proof is None:
+            return
+        look, font = theme.current(), theme.current().font("number")
+        painter = QPainter(self)
+        for place, gap in enumerate(proof.layers):
+            line = QRectF(0, place * self.pitch(), self.width(), self.pitch())
+            wrong = not gap.difference <= proof.layer_tolerance
+            ink.draw_text(painter, line, f"L{gap.layer}", font, look.bad if wrong else look.faint)
+            ink.draw_bar(painter, self.bar_of(place), look.bad if wrong else look.accent)
+            words = QRectF(
+                self._right() + theme.GRID, line.top(), self.width() - self._right() - theme.GRID, line.height()
+            )
+            said = f"{small(gap.difference)}  {gap.where}"
+            ink.draw_text(painter, words, said, font, look.bad if wrong else look.faint)
+        if proof.layers:
+            x = self._x(proof.layer_tolerance)
+            painter.setPen(QPen(look.text, 1, Qt.PenStyle.DashLine))
+            painter.drawLine(round(x), 0, round(x), round(self.pitch() * len(proof.layers)))
+        painter.end()
+
+    def _left(self) -> float:
+        return ink.text_width(theme.current().font("number"), "L000 ")
+
+    def _right(self) -> float:
+        return max(self.width() * 0.45, self._left() + 2 * theme.GRID)
+
+    def _x(self, difference: float) -> float:
+        low, high = DECADES
+        power = math.log10(difference) if 0 < difference < math.inf else (low if difference == 0 else high)
+        share = (min(max(power, low), high) - low) / (high - low)
+        return self._left() + share * (self._right() - self._left())
+
+
+class ProofPage(QWidget):
+    """Both proofs, each proved at the press of a button."""
+
+    BUTTONS: Final[dict[Kind, tuple[str, str]]] = {
+        "cached": ("Prove cached = full", "Run the whole text again without a cache, and compare every layer."),
+        "branches": (
+            "Prove fused = explicit",
+            "Run the text through both branches of attention, with padding and a cache, and compare every layer.",
+        ),
+    }
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.buttons: dict[Kind, QPushButton] = {}
+        for kind, (text, tip) in self.BUTTONS.items():
+            self.buttons[kind] = self._button(kind, text, tip)
+        self.labels = {kind: self._label() for kind in self.BUTTONS}
+        self.gaps = {kind: GapsView() for kind in self.BUTTONS}
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, 4, 0)
+        for kind in self.BUTTONS:
+            column.addWidget(self.labels[kind])
+            column.addWidget(self.gaps[kind])
+        column.addStretch(1)
+        scroller = QScrollArea()
+        scroller.setWidget(inside)
+        scroller.setWidgetResizable(True)
+        scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroller.viewport().setAutoFillBackground(False)
+        scroller.setAccessibleName("What the proofs found")
+        inside.setAutoFillBackground(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(flowing(*self.buttons.values()))
+        layout.addWidget(scroller, 1)
+        session.check_changed.connect(lambda proof: self._show("cached", proof))
+        session.branches_changed.connect(lambda proof: self._show("branches", proof))
+        self._show("cached", session.check)
+        self._show("branches", session.branches)
+
+    def theme_changed(self) -> None:
+        """Fit the bars to the type."""
+        for kind, gaps in self.gaps.items():
+            gaps.show_proof(gaps.proof)
+            self._tone(kind)
+
+    def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setToolTip(tip)
+        button.clicked.connect(lambda: self.session.prove(kind))
+        return button
+
+    def _label(self) -> QLabel:
+        label = plain_label("", "label")
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        return label
+
+    def _show(self, kind: Kind, proof: Proof | None) -> None:
+        self.labels[kind].setText(self._told(kind, proof))
+        self.gaps[kind].show_proof(proof)
+        self.gaps[kind].setVisible(proof is not None and bool(proof.layers))
+        self._tone(kind)
+
+    def _tone(self, kind: Kind) -> None:
+        proof, label = self.gaps[kind].proof, self.labels[kind]
+        label.setProperty("tone", "bad" if proof is not None and proof.alarms else "")
+        label.style().unpolish(label)
+        label.style().polish(label)
+
+    def _told(self, kind: Kind, proof: Proof | None) -> str:
+        one, other = SIDES[kind]
+        if proof is not None:
+            return f"{verdict(proof)[0]}. {conditions(proof)} {origin(proof)}".strip()
+        if kind == "cached" and self.session.run is not None and not self.session.proves_itself:
+            return "cached = full: not proved yet; this run is too large to be proved at every step."
+        return f"{one} = {other}: not proved yet."
