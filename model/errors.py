@@ -60,6 +60,10 @@ class TokenizerError(RopewalkError):
     """Text that a tokenizer cannot encode, or a tokenizer that cannot be read."""
 
 
+class ChatError(RopewalkError):
+    """A chat template that cannot be applied to a prompt."""
+
+
 class TrainingError(RopewalkError):
     """A training run that cannot start or go on."""
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from model.chat import ChatTemplate
 from model.errors import TokenizerError
 from model.readings import TokenKind, TokenText
 
@@ -54,8 +55,11 @@ class Codec(Protocol):
         """How many ids there are."""
         ...
 
-    def encode(self, text: str, add_special: bool) -> list[int]:
-        """Ids of a text that is valid Unicode; with the special tokens a model expects, if asked."""
+    def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
+        """Ids of a text that is valid Unicode; with the special tokens a model expects, if asked.
+
+        ``names_special`` says that the text itself names special tokens, as a rendered chat does.
+        """
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -80,12 +84,21 @@ class Tokenizer:
         The format.
     bos_id, eos_id
         The ids that begin and end a text, None where there is none.
+    chats
+        The checkpoint's chat templates, the one meant by default first.
     """
 
-    def __init__(self, codec: Codec, bos_id: int | None = None, eos_id: int | None = None) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+        chats: Sequence[ChatTemplate] = (),
+    ) -> None:
         self.codec = codec
         self.bos_id = bos_id
         self.eos_id = eos_id
+        self.chats = tuple(chats)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
@@ -106,13 +119,15 @@ class Tokenizer:
         """How many ids there are. A model may have more: rows of its embedding that no text reaches."""
         return self.codec.size
 
-    def encode(self, text: str, add_special: bool = True) -> list[int]:
+    def encode(self, text: str, add_special: bool = True, names_special: bool = False) -> list[int]:
         """Turn text into ids.
 
         Parameters
         ----------
         add_special
             Whether the special tokens that the tokenizer puts around a text are added.
+        names_special
+            Whether the text names special tokens itself, as a rendered chat does.
 
         Raises
         ------
@@ -126,7 +141,7 @@ class Tokenizer:
                 f"Character {error.start + 1} of the text is U+{ord(text[error.start]):04X}, half of a surrogate pair, "
                 "which has no bytes; remove it."
             ) from error
-        return self.codec.encode(text, add_special)
+        return self.codec.encode(text, add_special, names_special)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text, special tokens by name; bytes that are no character become U+FFFD.
@@ -315,8 +330,8 @@ class JsonCodec:
         """How many ids there are."""
         return self.backend.get_vocab_size(with_added_tokens=True)
 
-    def encode(self, text: str, add_special: bool) -> list[int]:
-        """Ids of a text.
+    def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
+        """Ids of a text; the library takes the names of special tokens for what they name in any text.
 
         Raises
         ------

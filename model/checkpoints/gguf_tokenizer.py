@@ -13,6 +13,7 @@ import numpy as np
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
 
+from model.checkpoints.chat_files import templates_in
 from model.checkpoints.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, USER, SpmCodec
 from model.errors import TokenizerError
 from model.tokenizer import JsonCodec, Tokenizer, byte_alphabet
@@ -69,6 +70,8 @@ def tokenizer_of(metadata: Mapping[str, Any], where: str) -> Tokenizer | None:
     kinds = _numbers(metadata, "tokenizer.ggml.token_type", len(pieces), NORMAL, where)
     before = _special(metadata, "bos", len(pieces))
     after = _special(metadata, "eos", len(pieces))
+    named = {"bos_token": before, "eos_token": after}
+    chats = templates_in(metadata, {name: pieces[token] for name, token in named.items() if token is not None})
     around = (
         [before] if before is not None and _flag(metadata, "add_bos_token", kind == "llama") else [],
         [after] if after is not None and _flag(metadata, "add_eos_token", False) else [],
@@ -83,9 +86,10 @@ def tokenizer_of(metadata: Mapping[str, Any], where: str) -> Tokenizer | None:
             before=around[0],
             after=around[1],
         )
-        return Tokenizer(codec, before, after)
+        return Tokenizer(codec, before, after, chats)
     if kind == "gpt2":
-        return Tokenizer(_byte_level(metadata, pieces, [int(one) for one in kinds], around, where), before, after)
+        byte_level = _byte_level(metadata, pieces, [int(one) for one in kinds], around, where)
+        return Tokenizer(byte_level, before, after, chats)
     raise TokenizerError(f"{where} holds a tokenizer of the kind {kind!r:.40}, which Ropewalk does not read; use ids.")
 
 

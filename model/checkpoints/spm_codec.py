@@ -7,6 +7,7 @@ metadata or from a ``tokenizer.model``. Nothing here knows a model.
 from __future__ import annotations
 
 import heapq
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,9 +54,8 @@ class SpmCodec:
             for piece, index in self._ids.items()
             if kinds[index] == BYTE and (match := BYTE_PIECE.match(piece))
         }
-        self._user = sorted(
-            (piece for piece, index in self._ids.items() if kinds[index] == USER and piece), key=len, reverse=True
-        )
+        self._user = self._whole(USER)
+        self._named = self._whole(USER, CONTROL)
         self._unknown = next((index for index, kind in enumerate(kinds) if kind == UNKNOWN), None)
 
     @property
@@ -63,8 +63,8 @@ class SpmCodec:
         """How many ids there are."""
         return len(self._pieces)
 
-    def encode(self, text: str, add_special: bool) -> list[int]:
-        """Ids of a text.
+    def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
+        """Ids of a text; a special token counts as a beginning, where the space is put, as in llama.cpp.
 
         Raises
         ------
@@ -73,13 +73,13 @@ class SpmCodec:
         """
         ids: list[int] = []
         first = True
-        for part, user in self._parts(text):
-            if user is not None:
-                ids.append(user)
+        for part, whole in self._parts(text, self._named if names_special else self._user):
+            if whole is not None:
+                ids.append(whole)
             elif part:
                 prefix = " " if self._space_prefix and first else ""
                 ids += self._spelled((prefix + part).replace(" ", SPACE))
-            first = False
+            first = (first and not part) if whole is None else self._kinds[whole] == CONTROL
         return [*self._before, *ids, *self._after] if add_special else ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -105,20 +105,19 @@ class SpmCodec:
         """The id of a special token by name."""
         return self._ids.get(name)
 
-    def _parts(self, text: str) -> Iterator[tuple[str, int | None]]:
-        """The text cut at pieces that a person defined, which are never merged."""
-        if not self._user:
-            yield text, None
-            return
-        at = start = 0
-        while at < len(text):
-            found = next((piece for piece in self._user if text.startswith(piece, at)), None)
-            if found is None:
-                at += 1
-                continue
-            yield text[start:at], None
-            yield found, self._ids[found]
-            at = start = at + len(found)
+    def _whole(self, *kinds: int) -> re.Pattern[str] | None:
+        """What finds the pieces of these kinds in a text, longer ones before shorter ones; None for none."""
+        pieces = [piece for piece, index in self._ids.items() if self._kinds[index] in kinds and piece]
+        pieces.sort(key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, pieces))) if pieces else None
+
+    def _parts(self, text: str, whole: re.Pattern[str] | None) -> Iterator[tuple[str, int | None]]:
+        """The text cut at pieces that are never merged."""
+        start = 0
+        for found in whole.finditer(text) if whole is not None else ():
+            yield text[start : found.start()], None
+            yield found[0], self._ids[found[0]]
+            start = found.end()
         yield text[start:], None
 
     def _spelled(self, text: str) -> list[int]:
