@@ -1,22 +1,29 @@
 """Storage that grows by rows: the KV cache, and whatever a trace keeps beside it.
 
 :class:`Rows` is an immutable view of the first n rows of a shared buffer. Appending to the newest view writes into the
-room that is left; appending to an older one (after a step back) copies, so that nobody's rows change. This file knows
-nothing of attention.
+room that is left; appending to an older one (after a step back) copies, so that nobody's rows change. Long stores are
+copied ahead of time, a little with every step (:func:`grow_ahead`), so that no step stands still for it. This file
+knows nothing of attention.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from model.errors import ShapeError, TraceError
+from model.progress import Progress, Steps, Watch
 
 SMALLEST_ROOM = 64
 GROWTH = 8
 """A full buffer grows by one part in GROWTH, so that appending stays cheap and at most that part is unused."""
+NEARLY_FULL = 128
+"""A buffer begins to move to a larger one when only one part in so many of it is free."""
+LEAST_MOVED = 2**22
+"""Bytes that are moved at a time at least: about a millisecond."""
 
 
 _numbers = itertools.count()
@@ -29,6 +36,52 @@ class _Buffer:
         self.storage = storage
         self.used = used
         self.number = next(_numbers)
+        self._larger: Tensor | None = None
+        """Where the rows are moving to while this one fills up, and how many have been."""
+        self._moved = 0
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is space for."""
+        return self.storage.shape[2]
+
+    @property
+    def room(self) -> int:
+        """Rows that can still be appended."""
+        return self.capacity - self.used
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.storage.numel() // max(self.capacity, 1) * self.storage.element_size()
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of all the space taken."""
+        taken = [self.storage] if self._larger is None else [self.storage, self._larger]
+        return sum(tensor.numel() * tensor.element_size() for tensor in taken)
+
+    @property
+    def bytes_to_move(self) -> int:
+        """What is still to be copied before this store has a larger one."""
+        return (self.used - self._moved) * self.row_bytes
+
+    def move(self, count: int) -> int:
+        """Copy ``count`` bytes, by whole rows, to a larger store, and use it when all are there; returns the bytes."""
+        if self._larger is None:
+            self._larger = _larger(self.storage, self.used)
+        stop = min(self._moved + -(-count // max(self.row_bytes, 1)), self.used)
+        self._larger[:, :, self._moved : stop] = self.storage[:, :, self._moved : stop]
+        copied, self._moved = (stop - self._moved) * self.row_bytes, stop
+        if stop == self.used:
+            self.storage, self._larger, self._moved = self._larger, None, 0
+        return copied
+
+
+def _larger(storage: Tensor, used: int) -> Tensor:
+    """Space for ``used`` rows like those in ``storage``, and for one part in GROWTH more."""
+    room = max(SMALLEST_ROOM, used // GROWTH)
+    return storage.new_empty((*storage.shape[:2], used + room, *storage.shape[3:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +119,8 @@ class Rows:
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes of the whole buffer, growth room included."""
-        return self._buffer.storage.numel() * self._buffer.storage.element_size()
+        """Bytes of the whole buffer, growth room included, and of a larger one that is being filled."""
+        return self._buffer.reserved_bytes
 
     @property
     def used_bytes(self) -> int:
@@ -90,13 +143,29 @@ class Rows:
                 f"{tuple(self.tensor.shape)} ({stored.dtype}); only their number may differ."
             )
         if buffer.used != self.length or end > stored.shape[2]:
-            room = max(SMALLEST_ROOM, end // GROWTH)
-            storage = new.new_empty((*new.shape[:2], end + room, *new.shape[3:]))
+            storage = _larger(stored, end)
             storage[:, :, : self.length] = self.tensor
             buffer = _Buffer(storage, self.length)
         buffer.storage.narrow(2, self.length, count).copy_(new.detach())
         buffer.used = end
         return Rows(buffer, end)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether somebody has gone on from here, so that appending would copy."""
+        return self._buffer.used != self.length
+
+    def apart_steps(self) -> Steps[Rows]:
+        """The same rows in a store of their own, copied in slices of time: nobody else waits for a long copy."""
+        storage, watch = _larger(self._buffer.storage, self.length), Watch()
+        piece = max(LEAST_MOVED // max(self._buffer.row_bytes, 1), 1)
+        for start in range(0, self.length, piece):
+            stop = min(start + piece, self.length)
+            storage[:, :, start:stop] = self.tensor[:, :, start:stop]
+            if watch.over:
+                yield Progress(stop, self.length, "Copying the cache")
+                watch.restart()
+        return Rows(_Buffer(storage, self.length), self.length)
 
     def first(self, length: int) -> Rows:
         """Return an earlier view.
@@ -109,6 +178,25 @@ class Rows:
         if not 0 <= length <= self.length:
             raise TraceError(f"{length} rows were asked for, but there are {self.length}.")
         return Rows(self._buffer, length)
+
+
+def grow_ahead(stores: Sequence[Rows]) -> int:
+    """Do one step's share of the growth that stores will soon need, and return the bytes copied.
+
+    The newest views of stores that are nearly full move to larger ones, one after another, so that all are there before
+    the room is used up. A view stays what it was: it reads the larger store as soon as that is whole.
+    """
+    near = [rows._buffer for rows in stores if not rows.is_behind]
+    near = [buffer for buffer in near if buffer.room <= buffer.capacity // NEARLY_FULL]
+    if not near:
+        return 0
+    steps = max(min(buffer.room for buffer in near), 1)
+    share, copied = max(sum(buffer.bytes_to_move for buffer in near) // steps, LEAST_MOVED), 0
+    for buffer in near:
+        copied += buffer.move(share - copied)
+        if copied >= share:
+            break
+    return copied
 
 
 class KvCache:

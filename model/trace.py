@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.attention import Call
 from model.budget import MOST_ROWS, ROOM, Logits, default_logits
-from model.cache import KvCache, Rows
+from model.cache import KvCache, Rows, grow_ahead
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
 from model.errors import PromptError, TraceError
@@ -254,7 +254,7 @@ def capture_steps(
             seconds += watch.seconds
             done = start + (stop - start) * (layer + 1) // model.config.layers
             yield Progress(done, tokens, what)
-        yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop)
+        yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop + tokens // ROOM)
         start = stop
         pace.took(seconds / model.config.layers)
     keys, values = store.filled()
@@ -297,7 +297,11 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     if any(experiment.breaks_cache for experiment in trace.experiments):
         return (yield from _run_again(model, trace, tokens, positions, padding))
     store = _Store.going_on(trace)
-    maker = _Maker(model, store, trace.experiments, trace.logits)
+    yield from store.step_apart()
+    kept = trace.logits
+    if kept is not None and kept.is_behind:
+        kept = yield from kept.apart_steps()
+    maker = _Maker(model, store, trace.experiments, kept)
     watch = Watch()
     with torch.no_grad(), turned(model, trace.experiments):
         x, call = model.begin(tokens, cache=store, positions=positions, padding=padding, branch=trace.branch)
@@ -310,6 +314,8 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     store.settle()
     yield from maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
     keys, values = store.filled()
+    assert maker.logits is not None
+    grow_ahead((*store.queries, *keys, *values, *store.lse, maker.logits))
     segments = _segments(model, trace.experiments, (row, row + 1), call.length)
     return replace(
         trace,
@@ -377,6 +383,13 @@ class _Store(KvCache):
         store.queries, store.lse = list(trace.queries), list(trace.lse)
         return store
 
+    def step_apart(self) -> Steps[None]:
+        """Take rows that somebody else has gone on from into stores of their own; mostly there is nothing to do."""
+        for kept in (self.keys, self.values, self.queries, self.lse):
+            for layer, rows in enumerate(kept):
+                if rows is not None and rows.is_behind:
+                    kept[layer] = yield from rows.apart_steps()
+
     def note(self, layer: int, query: Tensor, lse: Tensor) -> None:
         """Keep Q' and lse of some rows of a layer; layers come in order."""
         if layer == len(self.queries):
@@ -419,7 +432,9 @@ class _Maker:
         return after
 
     def keep_logits(self, x: Tensor, wanted: Logits, *, last_piece: bool, more: int = 0) -> Steps[None]:
-        """Read the stream [B, T, D] as logits and keep the rows that are wanted, ``more`` of which are still to come.
+        """Read the stream [B, T, D] as logits and keep the rows that are wanted.
+
+        Where all are wanted, room for ``more`` rows is left.
 
         The rows of a piece are read a few at a time: the last matrix is by far the largest.
         """
@@ -432,7 +447,7 @@ class _Maker:
             with torch.no_grad():
                 logits = self.model.finish(x[:, start:stop])[:, None]  # [B, 1, n, V]
             if self.logits is None:
-                self.logits = Rows.of(logits, rows - stop + more)
+                self.logits = Rows.of(logits, rows - stop + (more if wanted == "all" else 0))
             else:
                 self.logits = self.logits.appended(logits)
             pace.took(watch.seconds)

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.cache import GROWTH, SMALLEST_ROOM, KvCache, Rows
+from model import cache as cache_module
+from model.cache import GROWTH, SMALLEST_ROOM, KvCache, Rows, grow_ahead
 from model.errors import ShapeError, TraceError
+from model.progress import finished
 
 
 def counted(start: int, stop: int, batch: int = 1) -> Tensor:
@@ -103,6 +105,65 @@ def test_growth_keeps_unused_room_small_and_moves_rare() -> None:
         assert room <= max(SMALLEST_ROOM, rows.length // GROWTH) * 2 * 3 * 4
     assert held(rows) == list(range(3000))
     assert moves <= 30
+
+
+ROW = 2 * 3 * 4
+"""Bytes of one row [1, 2, 1, 3] in float32."""
+
+
+def test_growing_ahead_moves_a_share_with_each_step_and_no_append_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "LEAST_MOVED", ROW)
+    start, room = 4096, 64
+    stores = [Rows.of(counted(0, start), room=room) for _ in range(3)]
+    views, copied, moved = list(stores), [], 0
+    for n in range(start, start + 400):
+        fits = [rows.reserved_bytes >= (n + 1) * ROW for rows in stores]
+        assert all(fits)  # so the append below writes one row and copies none
+        before = [start_of(rows) for rows in stores]
+        stores = [rows.appended(counted(n, n + 1)) for rows in stores]
+        assert [start_of(rows) for rows in stores] == before
+        copied.append(grow_ahead(stores))
+        moved += [start_of(rows) for rows in stores] != before
+    whole = 3 * start * ROW
+    assert 0 < max(copied) <= whole / (start / cache_module.NEARLY_FULL) * 1.1  # a 32nd of everything at most
+    assert whole <= sum(copied) <= 1.1 * whole
+    assert copied[: room - start // cache_module.NEARLY_FULL - 1] == [0] * (
+        room - start // cache_module.NEARLY_FULL - 1
+    )
+    assert moved == 3  # one store after another
+    for rows, view in zip(stores, views, strict=True):
+        assert held(rows) == list(range(start + 400))
+        assert held(view) == list(range(start))
+
+
+def test_a_store_that_somebody_went_on_from_is_not_moved_for_its_older_view() -> None:
+    first = Rows.of(counted(0, 4), room=1)
+    first.appended(counted(4, 5))
+    assert (first.is_behind, grow_ahead([first])) == (True, 0)
+
+
+def test_while_rows_move_both_stores_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "LEAST_MOVED", ROW)
+    rows = Rows.of(counted(0, 1024), room=8)
+    alone = rows.reserved_bytes
+    assert grow_ahead([rows]) == 1024 // 8 * ROW
+    assert rows.reserved_bytes == alone + (1024 + 1024 // GROWTH) * ROW
+
+
+def test_going_on_from_an_earlier_view_can_be_copied_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "LEAST_MOVED", 4 * ROW)
+    monkeypatch.setattr("model.progress.Watch.over", True)
+    whole = Rows.of(counted(0, 40))
+    steps = whole.first(10).apart_steps()
+    assert [(point.done, point.total) for point in (next(steps), next(steps), next(steps))] == [
+        (4, 10),
+        (8, 10),
+        (10, 10),
+    ]
+    apart = finished(steps)
+    assert not apart.is_behind
+    assert start_of(apart.appended(counted(90, 91))) == start_of(apart) != start_of(whole)
+    assert (held(apart), held(whole)) == (list(range(10)), list(range(40)))
 
 
 def test_bytes_are_counted_from_the_tensors() -> None:
