@@ -441,7 +441,7 @@ def _next_token(held: Held, trace: Trace, asked: AskNextToken) -> Steps[Any]:
 def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
     """Prefill and, after a step, decode, each with its checks decided by what the run measures.
 
-    The checks state what an unchanged model does, so a run under experiments leaves them undecided.
+    A run under experiments is held to what these change, and to nothing else.
     """
     checkpoint: Checkpoint = held.opened.checkpoint
     card, model = held.opened.card, checkpoint.model
@@ -451,9 +451,6 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
             checkpoint.config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch
         )
 
-    if trace.experiments:
-        stepped = trace.length > trace.prefill
-        return built(trace.prefill, 0), built(1, trace.length - 1) if stepped else None
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
     rows = trace.prefill if 2 * card.parameters * trace.prefill <= 2 * SLICE_FLOPS else 1

@@ -9,7 +9,7 @@ the model's. This file must not know how the ledger predicts or judges.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -22,9 +22,12 @@ from model.cache import KvCache
 from model.config import Branch, ModelConfig
 from model.decoder import Block, Decoder, Mlp, MoeMlp
 from model.errors import TraceError
+from model.experiments import AblateHeads, AblatePlane, Experiment
+from model.intervention import changed_block, changed_rule, turned
 from model.ledger import Measured, Seen
 from model.norms import Norm, QkNorm
 from model.probes import capture, hook_points
+from model.rope import plane_features
 from model.spec import AttentionSpec
 from model.trace import Trace
 
@@ -159,6 +162,7 @@ def observe(
     padding: Tensor | None = None,
     branch: Branch = "fused",
     reach: int = 0,
+    experiments: Sequence[Experiment] = (),
 ) -> Measured:
     """Run one call and measure one layer of it, and the embedding and the logits.
 
@@ -168,6 +172,8 @@ def observe(
     ----------
     inputs, cache, positions, padding, branch, reach
         As in ``Decoder.begin``; an empty cache is made when none is given. The cache grows by this call.
+    experiments
+        What is changed in the model meanwhile; the checks then expect just these changes and no others.
 
     Raises
     ------
@@ -178,16 +184,24 @@ def observe(
     cache = KvCache(model.config.layers) if cache is None else cache
     past = cache.length
     notes = _Notes()
-    with torch.no_grad(), _noting(model, block, notes), capture(block, _names(block)) as record:
-        x, call = model.begin(inputs, cache=cache, positions=positions, padding=padding, branch=branch, reach=reach)
-        for each in model.blocks:
-            x = each(x, call)
+    with torch.no_grad(), _noting(model, block, notes):
+        with turned(model, experiments):
+            x, call = model.begin(inputs, cache=cache, positions=positions, padding=padding, branch=branch, reach=reach)
+            factor = _factor(model, layer, past, call.length)
+        record: dict[str, Tensor] = {}
+        for number in range(model.config.layers):
+            each = model.block(number)
+            with changed_block(each, number, experiments), ExitStack() as watched:
+                if number == layer:  # after the changes, so that what was used is what is seen
+                    record = watched.enter_context(capture(block, _names(block)))
+                x = each(x, call)
         model.finish(x)
     keys, values = (rows[layer].tensor for rows in cache.filled())
     notes.see("cache_k", keys)
     notes.see("cache_v", values)
     met = {name.removeprefix("attn."): x for name, x in record.items()}
-    layer_met = _Met(model, block, met, keys, values, past, call.length, padding)
+    rule = changed_rule(block.attn.rule, experiments)
+    layer_met = _Met(model, block, met, keys, values, past, factor, padding, rule, tuple(experiments))
     measured = replace(
         measure_weights(model, layer),
         batch=inputs.shape[0],
@@ -201,6 +215,12 @@ def observe(
         return measured
     with torch.no_grad():
         return layer_met.added_to(measured)
+
+
+def _factor(model: Decoder, layer: int, past: int, length: int) -> float:
+    """What cos and sin of this call are multiplied by; 1 where the layer does not rotate."""
+    segments = model.segments(layer, past, length, length)
+    return segments[0].factor if segments else 1.0
 
 
 def _names(block: Block) -> list[str]:
@@ -287,8 +307,10 @@ class _Met:
         Short hook name (``hook_q``, ``hook_resid_mid``, ``mlp.hook_expert_index``) → tensor.
     keys, values
         [B, Hkv, S, Dh], what the cache holds after the call.
-    reach
-        The length that length-dependent rotary rules saw.
+    factor
+        What cos and sin were multiplied by.
+    rule, experiments
+        What attention was told to do, and what was changed.
     """
 
     model: Decoder
@@ -297,8 +319,10 @@ class _Met:
     keys: Tensor
     values: Tensor
     past: int
-    reach: int
+    factor: float
     padding: Tensor | None
+    rule: AttentionSpec
+    experiments: tuple[Experiment, ...]
 
     @property
     def attn(self) -> Attention:
@@ -339,15 +363,30 @@ class _Met:
         normed_first = self.config.qk_norm != "none" and not self.config.qk_norm_after_rope
         before = self.met[f"hook_{side}_normed" if normed_first else f"hook_{side}"].double()
         after = self.met[f"hook_rot_{side}"].double()
-        width, rule = self.config.rotary_width(self.attn.layer), self.attn.rule
-        end = self.past + before.shape[2]
-        factor = self.model.segments(self.attn.layer, self.past, end, end)[0].factor
-        turned = relative(
-            _lengths(after[..., :width], rule.pairing), factor * _lengths(before[..., :width], rule.pairing)
-        )
+        if side == "q" and last_points(self.config, self.attn.layer)[0] == "hook_rot_q":
+            before = self._without_planes(before)
+        width, pairing = self.config.rotary_width(self.attn.layer), self.rule.pairing
+        off = relative(_lengths(after[..., :width], pairing), self.factor * _lengths(before[..., :width], pairing))
         if width == before.shape[-1]:
-            return turned
-        return max(turned, relative(after[..., width:], before[..., width:]))
+            return off
+        return max(off, relative(after[..., width:], before[..., width:]))
+
+    def _without_planes(self, q: Tensor) -> Tensor:
+        """Query heads [B, H, T, Dh] without the planes that are ablated."""
+        q = q.clone()
+        for one in self.experiments:
+            if isinstance(one, AblatePlane) and one.layer == self.attn.layer:
+                q[:, one.head, :, list(plane_features(self.rule.rotary_width, self.rule.pairing)[one.plane])] = 0.0
+        return q
+
+    def _replaced(self, z: Tensor) -> Tensor:
+        """Head outputs [B, H, T, Dh] with the ablated heads as they were to be."""
+        z = z.clone()
+        for one in self.experiments:
+            if isinstance(one, AblateHeads) and one.layer == self.attn.layer:
+                for place, head in enumerate(one.heads):
+                    z[:, head] = z.new_tensor(one.means[place]) if one.means else 0.0
+        return z
 
     def _norm(self, side: str) -> float:
         """How far the QK-norm is from its definition."""
@@ -355,7 +394,10 @@ class _Met:
         late = self.config.qk_norm_after_rope and rotates
         before = self.met[f"hook_rot_{side}" if late else f"hook_{side}"].double()
         norm = self.attn.query_norm if side == "q" else self.attn.key_norm
-        return relative(self.met[f"hook_{side}_normed"], normed(self.config, norm, before))
+        expected = normed(self.config, norm, before)
+        if side == "q" and last_points(self.config, self.attn.layer)[0] == "hook_q_normed":
+            expected = self._without_planes(expected)
+        return relative(self.met[f"hook_{side}_normed"], expected)
 
     def _with_attention(self, measured: Measured) -> Measured:
         """Weights of some rows, from q', k' and the row's log-sum-exp, and what they blend to."""
@@ -363,14 +405,14 @@ class _Met:
         batch, heads, tokens, _ = query.shape
         length = self.keys.shape[2]
         chosen = sampled(tokens, CELLS // max(1, batch * heads * length)).to(query.device)
-        scores = exact_scores(query[:, :, chosen], self.keys, self.attn.rule)  # [B, H, n, S]
-        seen_from = visible(chosen + self.past, length, self.attn.rule.window, self.padding)
+        scores = exact_scores(query[:, :, chosen], self.keys, self.rule)  # [B, H, n, S]
+        seen_from = visible(chosen + self.past, length, self.rule.window, self.padding, causal=self.rule.causal)
         lse = self.met["hook_lse"].double()[:, :, chosen]
         weights = torch.where(seen_from, (scores - lse[..., None]).exp(), 0.0)
         share = 0.0 if self.attn.sinks is None else (self.attn.sinks.double()[None, :, None] - lse).exp()
         sees = seen_from.any(-1).expand(lse.shape)
         off = torch.where(sees, weights.sum(-1) + share - 1.0, 0.0)
-        blended = exact_blend(weights, self.values)
+        blended = self._replaced(exact_blend(weights, self.values, self.rule))
         measured = replace(
             measured,
             weight_sum_error=float(off.abs().max()),
@@ -445,6 +487,7 @@ def measure(model: Decoder, trace: Trace | None, layer: int, *, rows: int = 1) -
         padding=trace.padding,
         branch=trace.branch,
         reach=trace.reach(trace.length - 1),
+        experiments=trace.experiments,
     )
     return _with_readings(replace(measured, cache_expected=trace.positions.shape[1]), trace, layer)
 
@@ -455,7 +498,8 @@ def _with_readings(measured: Measured, trace: Trace, layer: int) -> Measured:
     spec = trace.specs[layer]
     rows = sampled(trace.length, READ_ROWS).to(trace.positions.device)
     exact = exact_scores(trace.queries[layer].tensor[:, :, rows], trace.keys[layer].tensor, spec).cpu()  # [B, H, n, S]
-    sees = visible(rows, trace.length, spec.window, trace.padding)[:, 0].expand(trace.batch, -1, -1).cpu()  # [B, n, S]
+    sees = visible(rows, trace.length, spec.window, trace.padding, causal=spec.causal)
+    sees = sees[:, 0].expand(trace.batch, -1, -1).cpu()  # [B, n, S]
     for batch in range(trace.batch):
         for head in range(spec.heads):
             for place, row in enumerate(rows.tolist()):
@@ -505,24 +549,25 @@ def normed(config: ModelConfig, norm: QkNorm, x: Tensor) -> Tensor:
 def exact_scores(query: Tensor, keys: Tensor, rule: AttentionSpec) -> Tensor:
     """scale · q'·k' and the soft cap in float64, [B, H, n, S], from Q' [B, H, n, Dh] and K' [B, Hkv, S, Dh].
 
-    Head by head, each with its own kv head h // (H / Hkv), so that no more than one head of K' is widened at once.
+    Head by head, each with its own kv head, so that no more than one head of K' is widened at once.
     """
-    heads, group = query.shape[1], query.shape[1] // keys.shape[1]
-    dots = [query[:, h].double() @ keys[:, h // group].double().transpose(-1, -2) for h in range(heads)]
+    dots = [
+        query[:, h].double() @ keys[:, rule.kv_head_of(h)].double().transpose(-1, -2) for h in range(query.shape[1])
+    ]
     scores = rule.scale * torch.stack(dots, dim=1)
     return scores if rule.cap is None else rule.cap * torch.tanh(scores / rule.cap)
 
 
-def exact_blend(weights: Tensor, values: Tensor) -> Tensor:
+def exact_blend(weights: Tensor, values: Tensor, rule: AttentionSpec) -> Tensor:
     """Σ_k w[q, k] · v[k] in float64, [B, H, n, Dh], from weights [B, H, n, S] and V [B, Hkv, S, Dh]."""
-    heads, group = weights.shape[1], weights.shape[1] // values.shape[1]
-    return torch.stack([weights[:, h].double() @ values[:, h // group].double() for h in range(heads)], dim=1)
+    heads = range(weights.shape[1])
+    return torch.stack([weights[:, h].double() @ values[:, rule.kv_head_of(h)].double() for h in heads], dim=1)
 
 
-def visible(rows: Tensor, length: int, window: int | None, padding: Tensor | None) -> Tensor:
+def visible(rows: Tensor, length: int, window: int | None, padding: Tensor | None, *, causal: bool = True) -> Tensor:
     """Which keys each row sees, [B or 1, 1, n, S], from positions alone: not later, within the window, not padding."""
     back = rows[:, None] - torch.arange(length, device=rows.device)[None, :]  # how far back each key lies
-    seen_from = back >= 0
+    seen_from = back >= 0 if causal else torch.ones_like(back, dtype=torch.bool)
     if window is not None:
         seen_from = seen_from & (back < window)
     each = seen_from[None, None]

@@ -16,6 +16,19 @@ from model.cache import KvCache, Rows
 from model.config import Branch, ModelConfig, MoeConfig, RopeConfig
 from model.decoder import Decoder, MoeMlp
 from model.errors import TraceError
+from model.experiments import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Experiment,
+    NoCausalMask,
+    NoScale,
+    ReadKvHead,
+    RopeBase,
+    RopeOff,
+    ScaleScores,
+)
+from model.intervention import changed_block
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.measure import block_of, measure, measure_weights, observe, relative, sampled
 from model.probes import hook_points, intervening
@@ -90,6 +103,49 @@ def test_a_sound_model_passes_every_check(name: str, branch: Branch) -> None:
         assert failures(ledger) == []
         undecided = {e.key for e in ledger.entries if e.check is not None and e.check.passed is None}
         assert undecided == set()
+
+
+EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
+    "no scale": (NoScale(),),
+    "scores doubled here": (ScaleScores(2.0, 1),),
+    "no rope": (RopeOff(),),
+    "base": (RopeBase(500.0),),
+    "no mask": (NoCausalMask(),),
+    "heads to zero": (AblateHeads(1, (0, 4)),),
+    "a head to a mean": (AblateHeads(1, (2,), ((1.0, 2.0, 3.0, 4.0),)),),
+    "elsewhere": (AblateHeads(0, (0,)), AblateMlp(0)),
+    "a plane": (AblatePlane(1, 3, 0),),
+    "mlp": (AblateMlp(1),),
+    "another kv head": (ReadKvHead(1, 0, 1),),
+    "all of it": (NoScale(), RopeBase(500.0), NoCausalMask(), AblateHeads(1, (5,)), ReadKvHead(1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ["plain", "qk-norm of each head, late", "yarn"])
+@pytest.mark.parametrize("changed", EXPERIMENTS)
+def test_a_run_under_experiments_passes_every_check(name: str, changed: str) -> None:
+    model = Decoder(SOUND[name], seed=1)
+    trace = append(model, capture(model, IDS, experiments=EXPERIMENTS[changed]), 7)
+    at_prefill = checked(ledger_of(model, 6, 0), measure(model, trace.at(6), 1, rows=6))
+    at_step = checked(ledger_of(model, 1, 6), measure(model, trace, 1))
+    for ledger in (at_prefill, at_step):
+        assert failures(ledger) == []
+        assert {e.key for e in ledger.entries if e.check is not None and e.check.passed is None} == set()
+
+
+@pytest.mark.parametrize(("changed", "row"), [("heads to zero", "blend"), ("a plane", "rope_q")])
+def test_a_change_that_the_run_does_not_tell_of_fails_its_row(changed: str, row: str) -> None:
+    model = Decoder(SOUND["plain"], seed=1)
+    trace = capture(model, IDS)
+    with changed_block(model.block(1), 1, EXPERIMENTS[changed]):
+        assert row in failed(checked(ledger_of(model, 6, 0), measure(model, trace, 1, rows=6)))
+    assert not failed(checked(ledger_of(model, 6, 0), measure(model, trace, 1, rows=6)))
+
+
+def test_a_scale_that_the_run_does_not_tell_of_fails_the_softmax() -> None:
+    model = Decoder(SOUND["plain"], seed=1)
+    trace = replace(capture(model, IDS, experiments=(NoScale(),)), experiments=(), specs=capture(model, IDS).specs)
+    assert "softmax" in failed(checked(ledger_of(model, 6, 0), measure(model, trace, 1, rows=6)))
 
 
 @pytest.mark.parametrize("branch", ["fused", "explicit"])

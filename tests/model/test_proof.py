@@ -17,6 +17,7 @@ from model.experiments import AblateHeads, Experiment, NoCausalMask, NoScale, Re
 from model.progress import finished
 from model.proof import branch_proof_steps, cached_proof_steps
 from model.readings import Proof
+from model.spec import AttentionSpec
 from model.trace import Trace, append, capture
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
@@ -88,7 +89,7 @@ def test_a_branch_that_is_wrong_in_one_layer_is_named(monkeypatch: pytest.Monkey
     trace = run(model)
     whole: Callable[..., Attended] = attention.BRANCHES["explicit"]
 
-    def wrong(q: Tensor, k: Tensor, v: Tensor, rule: attention.AttentionSpec, **more: object) -> Attended:
+    def wrong(q: Tensor, k: Tensor, v: Tensor, rule: AttentionSpec, **more: object) -> Attended:
         result = whole(q, k, v, rule, **more)
         return Attended(result.out * 1.01, result.lse) if rule.layer == 1 else result
 
