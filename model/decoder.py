@@ -7,7 +7,8 @@ what a :class:`~model.config.ModelConfig` says; it knows no families and no file
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -207,6 +208,7 @@ class Decoder(nn.Module):
         super().__init__()
         c = config
         self.config = config
+        self.reach = c.max_position
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.place = nn.Embedding(c.max_position, c.width) if c.position == "learned" else None
         self.rotaries = nn.ModuleList(
@@ -297,7 +299,8 @@ class Decoder(nn.Module):
         else:
             length = past + tokens if positions.is_meta else self._length_of(positions, batch, tokens)
         length = max(length, reach)
-        self.config.check_position(length - 1)
+        if length > self.reach:
+            self.config.check_position(length - 1)
         if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
             raise ShapeError(
                 f"The padding mask has shape {tuple(padding.shape)}, but batch and keys are ({batch}, {past + tokens})."
@@ -315,6 +318,15 @@ class Decoder(nn.Module):
         if c.logit_cap is not None:
             logits = c.logit_cap * torch.tanh(logits / c.logit_cap)
         return logits
+
+    @contextmanager
+    def reaching(self, positions: int) -> Iterator[None]:
+        """Take so many positions for a while, as rotary rules that are stretched allow."""
+        kept, self.reach = self.reach, positions
+        try:
+            yield
+        finally:
+            self.reach = kept
 
     @property
     def is_watched(self) -> bool:

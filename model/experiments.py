@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from model.config import ModelConfig
+from model.config import ModelConfig, Scaling
 from model.errors import ExperimentError
 
 Vector: TypeAlias = tuple[float, ...]
+
+SCALINGS: dict[Scaling, str] = {"linear": "linear", "dynamic": "NTK", "yarn": "YaRN", "llama3": "llama3"}
+"""The rules that RoPE can be stretched by without numbers of the model's own, and what a person calls them."""
 
 
 def _check_inside(what: str, value: int, end: int) -> None:
@@ -92,6 +95,39 @@ class RopeBase:
         if not (math.isfinite(self.base) and self.base > 1):
             raise ExperimentError(f"The RoPE base is {self.base}, but it must be a finite number above 1.")
         _check_rotates(config)
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on (``model.rotations``).
+
+    The rule takes the place of the checkpoint's own. Layers whose window keeps distances short are left as they are.
+    """
+
+    rule: Scaling
+    factor: float
+    breaks_cache: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """The chip."""
+        return f"RoPE {SCALINGS.get(self.rule, self.rule)} × {self.factor:g}"
+
+    def check(self, config: ModelConfig) -> None:
+        """Refuse what makes no angles, or a model that does not rotate."""
+        if self.rule not in SCALINGS:
+            raise ExperimentError(f"RoPE cannot be stretched by {self.rule!r}; choose {', '.join(SCALINGS)}.")
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise ExperimentError(f"RoPE cannot be stretched by {self.factor}; give a factor of 1 or more.")
+        _check_rotates(config)
+        rope = config.rope
+        if rope is not None and rope.frequencies is not None and self.rule != "linear":
+            raise ExperimentError(
+                f"This model gives the frequencies of its planes outright, so {SCALINGS[self.rule]} has no base to "
+                "start from; choose linear."
+            )
+        if self.rule == "dynamic" and min(config.rotary_width(layer) or 4 for layer in range(config.layers)) < 4:
+            raise ExperimentError("NTK changes the slower planes, but this model has one plane; choose linear.")
 
 
 @dataclass(frozen=True)
@@ -229,6 +265,7 @@ Experiment: TypeAlias = (
     | NoScale
     | RopeOff
     | RopeBase
+    | RopeScaling
     | NoCausalMask
     | AblateHeads
     | AblatePlane

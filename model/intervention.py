@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from model.attention import Attention, last_points
-from model.config import RopeConfig
 from model.decoder import Block, Decoder
 from model.experiments import (
     AblateHeads,
@@ -24,13 +23,12 @@ from model.experiments import (
     NoCausalMask,
     NoScale,
     ReadKvHead,
-    RopeBase,
-    RopeOff,
     ScaleScores,
 )
 from model.probes import Change, intervening
 from model.probes import capture as recording
 from model.rope import plane_features
+from model.rotations import as_run, turned_rule
 from model.spec import AttentionSpec
 
 
@@ -38,21 +36,14 @@ from model.spec import AttentionSpec
 def turned(model: Decoder, experiments: Sequence[Experiment]) -> Iterator[None]:
     """Rotate by other rules while a call begins, or while segments are described."""
     with ExitStack() as stack:
+        reach = as_run(model.config, experiments).max_position
+        if reach != model.reach:
+            stack.enter_context(model.reaching(reach))
         for rotary in model.rotary_rules:
-            rope = rotary.rope
-            for experiment in experiments:
-                rope = _other_rope(rope, experiment, rotary.width)
-            if rope != rotary.rope:
-                stack.enter_context(rotary.turning_by(rope))
+            rope = turned_rule(model.config, rotary.rope, experiments)
+            if rope is not None and (rope, reach) != (rotary.rope, rotary.limit):
+                stack.enter_context(rotary.turning_by(rope, reach))
         yield
-
-
-def _other_rope(rope: RopeConfig, experiment: Experiment, width: int) -> RopeConfig:
-    if isinstance(experiment, RopeOff):
-        return RopeConfig(width=rope.width, pairing=rope.pairing, frequencies=(0.0,) * (width // 2))
-    if isinstance(experiment, RopeBase) and rope.frequencies is None:
-        return replace(rope, base=experiment.base)
-    return rope
 
 
 @contextmanager

@@ -418,7 +418,8 @@ class Operations:
         half = rope is not None and rope.pairing == "half"
         pair = f"(i, i + {width // 2})" if half else "(2i, 2i + 1)"
         rest = "" if width == c.head_width else f"; the other {c.head_width - width} features pass through"
-        formula = f"Features {pair} turn by position · θ_i, {width // 2} planes{rest}"
+        stretch = "" if rope is None or rope.scaling == "default" else f", stretched ({rope.scaling} × {rope.factor:g})"
+        formula = f"Features {pair} turn by position · θ_i, {width // 2} planes{stretch}{rest}"
 
         def turn(key: str, name: str, kind: Kind, letter: str) -> LedgerEntry:
             symbol = f"[B, {letter}, T, Dh]"

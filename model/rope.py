@@ -248,15 +248,15 @@ class Rotary(nn.Module):
         return RotationSegment(start, stop, theta, factor)
 
     @contextmanager
-    def turning_by(self, rope: RopeConfig) -> Iterator[None]:
-        """Use another rule for a while."""
-        kept = self.turns, self.cos, self.sin
-        self.turns = rope
+    def turning_by(self, rope: RopeConfig, limit: int) -> Iterator[None]:
+        """Use another rule, up to another limit, for a while."""
+        kept = self.turns, self.limit, self.cos, self.sin
+        self.turns, self.limit = rope, limit
         self._rebuild(self.cos.device, min(TABLE_ROWS, self.limit))
         try:
             yield
         finally:
-            self.turns, self.cos, self.sin = kept
+            self.turns, self.limit, self.cos, self.sin = kept
 
     def _angles(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
         theta, factor = frequencies(self.turns, self.width, length)
