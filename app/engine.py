@@ -290,7 +290,7 @@ def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
         yield Progress(done, count, "Decoding")
         trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
         seconds += took
-    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds), trace=trace)
+    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds, held.run.length), trace=trace)
 
 
 @within_memory
@@ -298,15 +298,15 @@ def branch(held: Held, row: int, token: int) -> Steps[Held]:
     """Put another token in the place of a decoded row, and forget what came after it."""
     checkpoint: Checkpoint = held.opened.checkpoint
     trace, seconds = yield from _timed(append_steps(checkpoint.model, held.trace.at(row), token))
-    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds), trace=trace)
+    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds, row), trace=trace)
 
 
-def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float) -> Run:
-    """The description of a run whose trace has been decoded further."""
+def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
+    """The description of a run whose trace has been decoded further, from row ``since`` on."""
     return replace(
         run,
         specs=trace.specs,
-        tokens=_texts(checkpoint, ids_of_trace(trace)),
+        tokens=_texts_on(checkpoint, run.tokens[:since], ids_of_trace(trace, since)),
         length=trace.length,
         newest=trace.length,
         seconds=seconds,
@@ -377,9 +377,16 @@ def _texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
     return checkpoint.tokenizer.describe(ids)
 
 
-def ids_of_trace(trace: Trace) -> list[int]:
-    """The token ids of a run."""
-    return [] if trace.ids is None else [int(token) for token in trace.ids[0]]
+def _texts_on(checkpoint: Checkpoint, described: tuple[TokenText, ...], ids: Sequence[int]) -> tuple[TokenText, ...]:
+    """How to show a run to which tokens were added; those described before are not looked at again."""
+    if checkpoint.tokenizer is None:
+        return described + _texts(checkpoint, ids)
+    return checkpoint.tokenizer.describe_on(described, ids)
+
+
+def ids_of_trace(trace: Trace, since: int = 0) -> list[int]:
+    """The token ids of a run, from row ``since`` on."""
+    return [] if trace.ids is None else [int(token) for token in trace.ids[0, since:].tolist()]
 
 
 def _in_view(held: Held) -> Trace:

@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -173,6 +173,15 @@ class Tokenizer:
                 raise self._outside(token)
         return describe(chosen, [self.codec.piece(token) for token in chosen])
 
+    def describe_on(self, described: tuple[TokenText, ...], ids: Iterable[int]) -> tuple[TokenText, ...]:
+        """Say what tokens are that follow others already described; of those only an unfinished end is read again."""
+        kept = settled(described)
+        again = self.describe([*(token.id for token in described[kept:]), *ids])
+        if any(token.group >= 0 for token in again):
+            taken = 1 + max((token.group for token in described[:kept]), default=-1)
+            again = tuple(replace(token, group=token.group + taken) if token.group >= 0 else token for token in again)
+        return described[:kept] + again
+
     def _outside(self, token: int) -> TokenizerError:
         return TokenizerError(
             f"There is no token {token}: the vocabulary has {self.vocabulary} ids, from 0 to {self.vocabulary - 1}."
@@ -206,6 +215,21 @@ def describe(ids: Sequence[int], pieces: Sequence[Piece | None]) -> tuple[TokenT
             kind: TokenKind = "text" if reading.whole else "bytes"
             described.append(TokenText(token, reading.text or "<empty>", kind, reading.group, reading.character))
     return tuple(described)
+
+
+LONGEST_CHARACTER = 4
+"""Bytes of a character in UTF-8 at most."""
+
+
+def settled(described: Sequence[TokenText]) -> int:
+    """How many tokens stay as they are whatever follows: all but raw bytes at the end, which may begin a character."""
+    stop = len(described)
+    while stop and described[stop - 1].kind == "bytes":
+        stop -= 1
+        after = described[stop:]
+        if len(after) > LONGEST_CHARACTER and described[stop - 1].group != after[0].group:
+            break
+    return stop
 
 
 def visible(character: str, alone: bool = False) -> str:

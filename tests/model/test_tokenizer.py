@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,17 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, processors
 
 from model.errors import TokenizerError
-from model.tokenizer import END_OF_TEXT, JsonCodec, Piece, Tokenizer, byte_alphabet, describe, train_tokenizer, visible
+from model.tokenizer import (
+    END_OF_TEXT,
+    LONGEST_CHARACTER,
+    JsonCodec,
+    Piece,
+    Tokenizer,
+    byte_alphabet,
+    describe,
+    train_tokenizer,
+    visible,
+)
 
 MINIMIND = Path(__file__).resolve().parents[3] / "shared" / "data" / "tokenizers" / "minimind-3" / "tokenizer.json"
 TEXT = "The cat sat on the mat, and the cat was fat.\n" * 3
@@ -47,6 +58,12 @@ def sentencepiece() -> Tokenizer:
     return Tokenizer(JsonCodec(backend), bos_id=1, eos_id=2)
 
 
+@cache
+def small() -> Tokenizer:
+    """A byte-level BPE, trained once."""
+    return train_tokenizer(TEXT, 270)
+
+
 def read(tokenizer: Tokenizer, ids: list[int]) -> list[Read]:
     return [(token.text, token.kind, token.group, token.character) for token in tokenizer.describe(ids)]
 
@@ -66,6 +83,36 @@ def test_any_text_comes_back(text: str) -> None:
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
     assert all(token.text for token in tokenizer.describe(ids))
+
+
+@given(st.lists(st.integers(0, 269), max_size=40), st.integers(0, 40))
+def test_tokens_that_follow_are_described_as_if_all_had_been_there(ids: list[int], cut: int) -> None:
+    tokenizer = small()
+    assert tokenizer.describe_on(tokenizer.describe(ids[:cut]), ids[cut:]) == tokenizer.describe(ids)
+
+
+@given(st.text(alphabet="añ中👍\u0301 ", max_size=12), st.integers(0, 40))
+def test_characters_cut_in_two_are_whole_when_the_rest_has_followed(text: str, cut: int) -> None:
+    tokenizer = small()
+    ids = tokenizer.encode(text)
+    assert tokenizer.describe_on(tokenizer.describe(ids[:cut]), ids[cut:]) == tokenizer.describe(ids)
+
+
+def test_one_more_token_costs_no_look_at_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = small()
+    described = tokenizer.describe(tokenizer.encode("the cat 中" * 50))
+    looked: list[int] = []
+    piece = tokenizer.codec.piece
+
+    def noted(token: int) -> Piece | None:
+        looked.append(token)
+        return piece(token)
+
+    monkeypatch.setattr(tokenizer.codec, "piece", noted)
+    longer = tokenizer.describe_on(described, tokenizer.encode("a"))
+    assert len(longer) == len(described) + 1
+    assert len(looked) <= 1 + LONGEST_CHARACTER + 1
+    assert all(a is b for a, b in zip(longer[: -len(looked)], described, strict=False))
 
 
 def test_every_byte_has_an_id(plain: Tokenizer) -> None:
