@@ -7,6 +7,7 @@ everybody once. It knows no widgets and no tensors.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
@@ -41,13 +42,18 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Hover:
-    """What is under the pointer, None where nothing is."""
+    """What is under the pointer, None where nothing is.
+
+    ``operation`` is a row of the ledger by its key; ``slot`` says which of its two the cache keeps for ``key``.
+    """
 
     query: int | None = None
     key: int | None = None
     layer: int | None = None
     head: int | None = None
     plane: int | None = None
+    operation: str | None = None
+    slot: Literal["K", "V"] | None = None
 
 
 class SelectionStore(QObject):

@@ -164,6 +164,8 @@ class Panel(QWidget):
         self._behind = not forward
         if self._stale and self.on_screen:
             self._ask()
+        if self.on_screen and self.session.run is not None:
+            self.show_hover(self.session.selection.hover)
 
     # How it works -------------------------------------------------------------------------------------------------
 
