@@ -29,7 +29,7 @@ class WordCodec:
         """How many words there are."""
         return len(self.words)
 
-    def encode(self, text: str, add_special: bool) -> list[int]:
+    def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
         """Ids of a text."""
         try:
             return list(ids_of(text, self.words))
