@@ -25,10 +25,16 @@ from model.readings import ModelCard, Run, Sampling
 
 @dataclass(frozen=True)
 class Typed:
-    """How a prompt is meant: as token ids, or as text with or without the special tokens that belong around it."""
+    """How a prompt is meant: as token ids, or as text with or without the special tokens that belong around it.
+
+    ``chat`` names a chat template of the checkpoint that the text is put into, after a ``system`` line if there is
+    one; the special tokens are then those that the template writes.
+    """
 
     as_ids: bool = False
     special: bool = True
+    chat: str = ""
+    system: str = ""
 
 
 @dataclass(frozen=True, eq=False)

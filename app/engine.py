@@ -43,11 +43,12 @@ from app.questions import (
 from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
 from model.budget import SLICE_FLOPS, Logits, check_budget, rows_at_once, run_budget
+from model.chat import conversation, rendered_steps
 from model.checkpoints import Checkpoint, available_devices, open_checkpoint, outline_checkpoint
 from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
-from model.errors import ExperimentError, PromptError
+from model.errors import ChatError, ExperimentError, PromptError, TooLongError
 from model.experiments import AblateHeads, AblateMlp, Experiment, check_experiments, permuted
 from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
@@ -79,6 +80,7 @@ from model.readings import (
     TokenText,
 )
 from model.rope import other_rules
+from model.rotations import as_run, offers, why_not
 from model.routing import read_routing
 from model.tiles import TileCache, read_head, refine_steps
 from model.toy_spec import ToySpec
@@ -136,6 +138,7 @@ def open_model(
         family=checkpoint.family,
         has_tokenizer=checkpoint.tokenizer is not None,
         bos=_bos(checkpoint),
+        chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
     )
     return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only)
 
@@ -229,12 +232,14 @@ def run(
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
     typed
-        Whether a prompt is ids or text, and whether special tokens are put around text.
+        Whether a prompt is ids or text, whether special tokens are put around text, and the chat template it goes into.
 
     Raises
     ------
     ExperimentError
         When an experiment names what the model does not have.
+    ChatError
+        When the chat template cannot be applied.
     PromptError
         For an empty prompt, one over the limit, or text where the model has no tokenizer.
     MemoryBudgetError
@@ -242,9 +247,10 @@ def run(
     """
     checkpoint: Checkpoint = opened.checkpoint
     check_experiments(experiments, checkpoint.config)
-    prompted = permuted(_ids_of(checkpoint, prompt, typed), experiments)
+    read, rendered = yield from _read(checkpoint, prompt, typed)
+    prompted = permuted(read, experiments)
     ids = [*prompted, *decoded]
-    _check_length(checkpoint.config, len(ids))
+    _check_length(checkpoint.config, len(ids), experiments)
     rows = _chunk(checkpoint.config, len(ids))
     free = free_bytes(checkpoint.model.embed.weight.device)
     budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
@@ -272,6 +278,8 @@ def run(
         first_logit_row=trace.first_logit_row,
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
+        rendered=rendered,
+        reach=as_run(checkpoint.config, experiments).max_position,
     )
     yield Progress(1, 1, "Looking for a head to show")
     return Held(described, opened, trace, _cell(trace, head), typed=typed, tiles=TileCache())
@@ -283,7 +291,7 @@ def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
     checkpoint: Checkpoint = held.opened.checkpoint
     trace = _in_view(held)
     seconds = 0.0
-    _check_length(checkpoint.config, trace.length + count)
+    _check_length(checkpoint.config, trace.length + count, trace.experiments)
     for done in range(count):
         logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
         token = draw(logits, sampling, trace.length - 1)
@@ -314,6 +322,21 @@ def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, 
     )
 
 
+def _read(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> Steps[tuple[list[int], str]]:
+    """The ids of a prompt, and what a chat template made of it (nothing without one)."""
+    tokenizer = checkpoint.tokenizer
+    if not isinstance(prompt, str) or typed.as_ids or not typed.chat:
+        return _ids_of(checkpoint, prompt, typed), ""
+    template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == typed.chat), None)
+    if tokenizer is None or template is None:
+        raise ChatError(f"{checkpoint.name} has no chat template named {typed.chat!r}; run the text as it is.")
+    text = yield from rendered_steps(template, conversation(prompt, typed.system))
+    ids = list(tokenizer.encode(text, add_special=False, names_special=True))
+    if not ids:
+        raise ChatError("The chat template writes nothing for this prompt; switch it off to run the text as it is.")
+    return ids, text
+
+
 def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed = Typed()) -> list[int]:  # noqa: B008
     if not isinstance(prompt, str):
         return _known_ids(checkpoint, prompt)
@@ -337,13 +360,16 @@ def _known_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
     return list(ids)
 
 
-def _check_length(config: ModelConfig, tokens: int) -> None:
+def _check_length(config: ModelConfig, tokens: int, experiments: Sequence[Experiment] = ()) -> None:
     if tokens == 0:
         raise PromptError("The prompt is empty, but a run needs at least one token; type something.")
-    if tokens > config.max_position:
-        raise PromptError(
-            f"This would be {tokens} tokens, but the model's positions end after {config.max_position}; "
-            f"make it {tokens - config.max_position} shorter."
+    limit = as_run(config, experiments).max_position
+    if tokens > limit:
+        why = why_not(config)
+        raise TooLongError(
+            f"This would be {tokens} tokens, but the model's positions end after {limit}; make it {tokens - limit} "
+            f"shorter{f': {why}' if why else ', or pick a RoPE scaling'}.",
+            offers(config, tokens),
         )
 
 
@@ -452,11 +478,10 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
     """
     checkpoint: Checkpoint = held.opened.checkpoint
     card, model = held.opened.card, checkpoint.model
+    config = as_run(checkpoint.config, trace.experiments)
 
     def built(tokens: int, past: int) -> ShapeLedger:
-        return build_ledger(
-            checkpoint.config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch
-        )
+        return build_ledger(config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch)
 
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
@@ -521,10 +546,12 @@ def _mean(held: Held, trace: Trace, asked: AskMean) -> Steps[Experiment]:
 
 def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
     yield from ()
-    rope, width = trace.config.rope_of(asked.layer), trace.config.rotary_width(asked.layer)
+    config = as_run(trace.config, trace.experiments)
+    rope, width = config.rope_of(asked.layer), config.rotary_width(asked.layer)
     if rope is None:
         return ()
-    found = other_rules(rope, width, trace.config.max_position)
+    whose = "this model" if rope == trace.config.rope_of(asked.layer) else "this run"
+    found = other_rules(rope, width, config.max_position, whose)
     return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
 
 

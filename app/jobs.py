@@ -54,10 +54,11 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no result: one sentence for the person, and what is folded under it."""
+    """Why a job has no result: one sentence for the person, what is folded under it, and what would work instead."""
 
     sentence: str
     details: str
+    offers: tuple[Any, ...] = ()
 
 
 @dataclass(eq=False)
@@ -342,7 +343,7 @@ class Jobs(QObject):
         except Cancelled as cancelled:
             self._deliver(job, cancelled)
         except RopewalkError as error:
-            self._deliver(job, Failure(error.sentence, error.details))
+            self._deliver(job, Failure(error.sentence, error.details, error.offers))
         except Exception as error:  # the thread has to survive whatever a job does
             log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
             self._deliver(job, unexpected(job.what, error))

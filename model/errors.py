@@ -6,9 +6,16 @@ to do. Nothing here knows who shows it.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RopewalkError(Exception):
-    """Anything Ropewalk can explain in a sentence; ``details`` may hold what is folded under it."""
+    """Anything Ropewalk can explain in a sentence.
+
+    ``details`` may hold what is folded under it, ``offers`` experiments under which it would work.
+    """
+
+    offers: tuple[Any, ...] = ()
 
     def __init__(self, sentence: str, details: str = "") -> None:
         super().__init__(sentence)
@@ -30,6 +37,14 @@ class PositionError(RopewalkError):
 
 class PromptError(RopewalkError):
     """A prompt that cannot be run: empty, too long, or not encodable."""
+
+
+class TooLongError(PromptError):
+    """A run that goes past the model's positions."""
+
+    def __init__(self, sentence: str, offers: tuple[Any, ...]) -> None:
+        super().__init__(sentence)
+        self.offers = offers
 
 
 class DeviceError(RopewalkError):

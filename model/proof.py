@@ -24,6 +24,7 @@ from model.generation import row_logits
 from model.intervention import changed_block, turned
 from model.progress import Progress, Steps
 from model.readings import LayerGap, Proof
+from model.rotations import as_run
 from model.trace import Trace, capture_steps, replay
 
 TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.05}
@@ -93,7 +94,7 @@ def _whole_steps(model: Decoder, trace: Trace, chunk: int) -> Steps[Trace]:
 
 def grown_past(trace: Trace) -> str:
     """Why cached and full logits may differ although nothing is wrong; empty where they may not."""
-    config = trace.config
+    config = as_run(trace.config, trace.experiments)
     for rule in dict.fromkeys(config.rope_of(layer) for layer in range(config.layers)):
         if rule is None or not rule.depends_on_length:
             continue

@@ -61,6 +61,8 @@ class ModelCard:
     has_tokenizer: bool = True
     bos: str = ""
     """What the tokenizer puts before a text, as a person reads it; empty where it puts nothing there."""
+    chats: tuple[str, ...] = ()
+    """Names of the checkpoint's chat templates, the one meant by default first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +79,10 @@ class Run:
         Rows that exist; ``length`` is smaller after a step back.
     first_logit_row
         Logits are kept for rows from here on.
+    rendered
+        The text that a chat template made of the prompt and that the model was given; empty without a template.
+    reach
+        Positions that an experiment gives the run, 0 for those of the model.
     """
 
     run_id: int
@@ -90,6 +96,13 @@ class Run:
     first_logit_row: int
     seconds: float = 0.0
     trace_bytes: int = 0
+    rendered: str = ""
+    reach: int = 0
+
+    @property
+    def limit(self) -> int:
+        """Tokens that the run may grow to."""
+        return self.reach or self.config.max_position
 
     @property
     def config(self) -> ModelConfig:

@@ -274,13 +274,17 @@ class Rotary(nn.Module):
         return self
 
 
-def other_rules(rope: RopeConfig, width: int, limit: int) -> tuple[tuple[str, Tensor, float], ...]:
-    """The model's own rule and what other stretching rules would make of the same base, (name, θ [F], factor) each.
+def other_rules(
+    rope: RopeConfig, width: int, limit: int, whose: str = "this model"
+) -> tuple[tuple[str, Tensor, float], ...]:
+    """A rule and what other stretching rules would make of the same base, (name, θ [F], factor) each.
 
     Parameters
     ----------
     limit
-        The model's positions. A rule that needs an original length takes the model's own, or a quarter of the limit.
+        The positions it is for. A rule that needs an original length takes this one's, or a quarter of the limit.
+    whose
+        What to call the rule itself.
     """
     original = rope.original_max_position or max(limit // 4, 1)
     factor = rope.factor if rope.factor > 1 else max(limit / original, 2.0)
@@ -290,7 +294,7 @@ def other_rules(rope: RopeConfig, width: int, limit: int) -> tuple[tuple[str, Te
         return replace(plain, scaling=scaling, factor=factor, original_max_position=original)
 
     rules = {
-        f"this model ({rope.scaling})": rope,
+        f"{whose} ({rope.scaling})": rope,
         "none": plain,
         f"linear × {factor:g}": stretched("linear"),
         f"NTK × {factor:g}": stretched("dynamic"),
