@@ -10,7 +10,7 @@ import ctypes
 import gc
 import importlib.util
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,9 +111,8 @@ class Engine(Protocol):
         dtype: str,
         *,
         options: Mapping[str, int] | None = None,
-        pulse: Callable[[Progress], None] | None = None,
     ) -> Generator[Progress, None, Opened]:
-        """Open a checkpoint; None is the bundled one. ``pulse`` hears how far the weights are, and may stop it."""
+        """Open a checkpoint; None is the bundled one."""
 
     def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
         """Say what a checkpoint is and would cost, without loading it."""

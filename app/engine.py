@@ -44,7 +44,7 @@ from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
 from model.budget import SLICE_FLOPS, Logits, check_budget, rows_at_once, run_budget
 from model.chat import conversation, rendered_steps
-from model.checkpoints import Checkpoint, available_devices, open_checkpoint, outline_checkpoint
+from model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
 from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
@@ -59,7 +59,6 @@ from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
 from model.measure import measure
 from model.memory import within_memory
-from model.packing import pack_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.proof import branch_proof_steps, cached_proof_steps
@@ -107,7 +106,6 @@ def open_model(
     dtype: str,
     *,
     options: Mapping[str, int] | None = None,
-    pulse: Callable[[Progress], None] | None = None,
 ) -> Steps[Opened]:
     """Open a checkpoint; None is the bundled one.
 
@@ -115,18 +113,9 @@ def open_model(
     ----------
     options
         Answers to what the checkpoint leaves open.
-    pulse
-        Called before every layer; it may raise :class:`~model.errors.Cancelled`.
     """
     _leave_a_core_to_the_window()
-    yield Progress(0, 1, "Reading the checkpoint")
-
-    def told(done: int, total: int, what: str) -> None:
-        if pulse is not None:
-            pulse(Progress(done, total, what))
-
-    checkpoint = open_checkpoint(path, device=device, dtype=dtype, options=options, progress=told)
-    yield from pack_steps(checkpoint.model, list(checkpoint.model.blocks))
+    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options)
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,

@@ -317,7 +317,7 @@ class Session(QObject):
         self._submit(
             "open",
             Urgency.PREFILL,
-            lambda engine: engine.open_model(path, device, dtype, options=options, pulse=self._jobs.pulse),
+            lambda engine: engine.open_model(path, device, dtype, options=options),
             lambda opened: self._on_opened(opened, path),
             on_failed,
             what=f"Opening {name}",

@@ -9,45 +9,54 @@ the names of the weights stay what they are.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.progress import Progress, Steps, finished
-
+CPU = torch.device("cpu")
 PAGE = 1 << 21
 """Bytes of a large page; buffers that are smaller would gain nothing."""
 
 
 def pack(model: nn.Module, parts: Sequence[nn.Module]) -> None:
-    """Do what :func:`pack_steps` does, without pausing."""
-    finished(pack_steps(model, parts))
-
-
-def pack_steps(model: nn.Module, parts: Sequence[nn.Module]) -> Steps[None]:
     """Move the weights of each part into a buffer of its own, and what is left of the model into another.
 
     Needs, for a moment, room for the largest part once more. Weights that are not on the CPU stay where they are.
     """
     moved: set[int] = set()
-    for done, part in enumerate((*parts, model)):
+    for part in (*parts, model):
         weights = [one for one in part.parameters() if id(one) not in moved and one.device.type == "cpu"]
         moved.update(map(id, weights))
-        weights.sort(key=lambda one: -one.ndim)  # matrices, then biases, so that neither separates the others
         for dtype in {one.dtype for one in weights}:
-            _move([one for one in weights if one.dtype == dtype], dtype)
-        yield Progress(done + 1, len(parts) + 1, "Laying out the weights")
+            alike = _in_order([one for one in weights if one.dtype == dtype])
+            for one, place in zip(alike, _places(alike, dtype), strict=True):
+                place.copy_(one.detach())
+                one.data = place
 
 
-def _move(weights: list[nn.Parameter], dtype: torch.dtype) -> None:
-    buffer = _buffer(sum(one.numel() for one in weights), dtype)
+def allocate(part: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+    """Give the weights of a part that are on the meta device empty memory, laid out as :func:`pack` does."""
+    names = {id(weight): name for name, weight in part.named_parameters() if weight.is_meta}
+    weights = _in_order([weight for weight in part.parameters() if weight.is_meta])
+    for weight, place in zip(weights, _places(weights, dtype, device), strict=True):
+        owner, _, leaf = names[id(weight)].rpartition(".")
+        setattr(part.get_submodule(owner), leaf, nn.Parameter(place, requires_grad=False))
+
+
+def _in_order(weights: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """Matrices, then biases, so that neither separates the others."""
+    return sorted(weights, key=lambda one: -one.ndim)
+
+
+def _places(weights: Sequence[Tensor], dtype: torch.dtype, device: torch.device = CPU) -> Iterator[Tensor]:
+    """Memory for each weight, one after the other in one buffer."""
+    count = sum(one.numel() for one in weights)
+    buffer = _buffer(count, dtype) if device.type == "cpu" else torch.empty(count, dtype=dtype, device=device)
     start = 0
     for one in weights:
-        place = buffer[start : start + one.numel()].view(one.shape)
-        place.copy_(one.detach())
-        one.data = place
+        yield buffer[start : start + one.numel()].view(one.shape)
         start += one.numel()
 
 

@@ -7,6 +7,7 @@ from model.checkpoints.opening import (
     device_of,
     dtype_of,
     open_checkpoint,
+    open_steps,
     outline_checkpoint,
 )
 from model.checkpoints.source import Question
@@ -19,5 +20,6 @@ __all__ = [
     "device_of",
     "dtype_of",
     "open_checkpoint",
+    "open_steps",
     "outline_checkpoint",
 ]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.checkpoints.damage import check_is_data
+from model.checkpoints.source import WHOLE, Part
 from model.errors import CheckpointError
 
 MAGIC = b"GGUF"
@@ -84,23 +85,26 @@ class GgufFile:
         self.placed: Mapping[str, Placed]
         self.metadata, self.placed = _header(_Reader(self._map, path))
 
-    def numbers(self, name: str, dtype: torch.dtype) -> Tensor:
-        """A tensor [shape]: a view of the file where it is stored plainly, else undone in slices into ``dtype``."""
+    def numbers(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A part of a tensor: a view of the file where it is stored plainly, else undone in slices into ``dtype``."""
         placed = self.placed[name]
         if placed.kind in PLAIN:
             kind = PLAIN[placed.kind]
             count = placed.size // kind.itemsize
-            return torch.frombuffer(self._map, dtype=kind, count=count, offset=placed.start).view(placed.shape)
+            return part.of(torch.frombuffer(self._map, dtype=kind, count=count, offset=placed.start).view(placed.shape))
         data: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8, count=placed.size, offset=placed.start)
         block, block_bytes = GGML_QUANT_SIZES[placed.kind]
-        rows = data.reshape(-1, placed.shape[-1] // block * block_bytes)
+        stored = torch.from_numpy(data.reshape(*placed.shape[:-1], placed.shape[-1] // block * block_bytes))
+        chosen = part.of(stored) if stored.ndim > 1 else stored
+        rows = chosen.reshape(-1, chosen.shape[-1]).numpy()
         out = torch.empty((rows.shape[0], placed.shape[-1]), dtype=dtype)
         step = max(1, SLICE_BYTES // max(1, rows.shape[1]))
         for start in range(0, rows.shape[0], step):
             with np.errstate(all="ignore"):
                 slice_ = dequantize(rows[start : start + step], placed.kind)
             out[start : start + step].copy_(torch.from_numpy(slice_))
-        return out.view(placed.shape)
+        undone = out.view(*chosen.shape[:-1], placed.shape[-1])
+        return undone if stored.ndim > 1 else part.of(undone)
 
 
 class _Reader:

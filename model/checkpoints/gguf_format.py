@@ -21,7 +21,7 @@ from model.checkpoints.gguf_architectures import ARCHITECTURES, NAMES, Architect
 from model.checkpoints.gguf_file import GgufFile
 from model.checkpoints.gguf_tokenizer import tokenizer_of
 from model.checkpoints.refused import reason
-from model.checkpoints.source import Format, Options, Source, Stored
+from model.checkpoints.source import WHOLE, Format, Options, Part, Source, Stored
 from model.config import ModelConfig, RopeConfig
 from model.errors import CheckpointError
 from model.rope import frequencies
@@ -60,11 +60,19 @@ class GgufTensors:
             }
         )
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
-        """The tensor, quantised blocks undone into ``dtype``."""
-        value = self._files[name].numbers(name, dtype)
-        match = TURNING.fullmatch(name)
-        return unpermuted(value, self._heads[match[1]]) if match and self._heads else value
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A part of the tensor, quantised blocks undone into ``dtype``."""
+        file, match = self._files[name], TURNING.fullmatch(name)
+        if match is None or not self._heads:
+            return file.numbers(name, dtype, part)
+        heads = self._heads[match[1]]
+        if part.rows is None:
+            return unpermuted(file.numbers(name, dtype, part), heads)
+        start, stop = part.rows
+        width = file.placed[name].shape[0] // heads
+        first, last = start // width, -(-stop // width)  # rows are in another order within a head, not across heads
+        whole = file.numbers(name, dtype, Part(rows=(first * width, last * width)))
+        return unpermuted(whole, last - first)[start - first * width : stop - first * width]
 
     def extra(self, name: str) -> tuple[float, ...] | None:
         """A tensor of frequencies, None where there is none."""

@@ -52,12 +52,18 @@ class Fused:
             one = one[::-1]
         return (len(shapes) // len(parts), *one) if self.stacked else one
 
-    def part(self, stored: Tensor, index: int, shapes: Sequence[Shape], config: ModelConfig) -> Tensor:
-        """Parameter ``index``, cut from the stored tensor."""
+    def position(self, index: int, shapes: Sequence[Shape]) -> tuple[int | None, int | None]:
+        """The expert of parameter ``index``, and the stored row where its rows begin; None where they lie mixed."""
         count = len(self.targets)
-        if self.stacked:
-            stored = stored[index // count]
-            index %= count
+        expert = index // count if self.stacked else None
+        if self.transposed or self.order != "rows":
+            return expert, None
+        return expert, sum(shape[0] for shape in shapes[index - index % count : index])
+
+    def part(self, stored: Tensor, index: int, shapes: Sequence[Shape], config: ModelConfig) -> Tensor:
+        """Parameter ``index``, cut from the stored tensor; from the matrix of its expert, where they are stacked."""
+        count = len(self.targets)
+        index, shapes = index % count, shapes[:count]
         if self.transposed:
             stored = stored.t()
         if self.order == "interleaved":

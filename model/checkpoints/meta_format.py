@@ -7,7 +7,7 @@ Each shard holds a slice of every matrix; along which axis is found from the sha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -19,13 +19,13 @@ from torch import Tensor
 from model.checkpoints import safetensors_format, torch_format
 from model.checkpoints.config_file import read_json, whole_option
 from model.checkpoints.fields import Fields
-from model.checkpoints.source import Format, Options, Question, Source, Stored, TensorFile
+from model.checkpoints.source import WHOLE, Format, Options, Part, Question, Source, Stored, TensorFile
 from model.checkpoints.tokenizer_files import tokenizer_beside
 from model.errors import CheckpointError
 
 PARAMS = "params.json"
 SHARD = re.compile(r"consolidated\.(\d{2})\.pth")
-WHOLE = "consolidated.safetensors"
+SINGLE = "consolidated.safetensors"
 ROW_SPLIT = re.compile(r".*\.(wo|w2)\.weight")
 """Matrices that are cut along their columns, because their input is already cut."""
 REPLICATED = re.compile(r".*norm\.weight|rope\.freqs|.*rope\.freqs")
@@ -38,7 +38,7 @@ def recognises(path: Path) -> bool:
     """A folder with params.json and a consolidated file, and no config.json."""
     if not path.is_dir() or not (path / PARAMS).is_file() or (path / "config.json").is_file():
         return False
-    return (path / WHOLE).is_file() or any(SHARD.fullmatch(file.name) for file in path.iterdir())
+    return (path / SINGLE).is_file() or any(SHARD.fullmatch(file.name) for file in path.iterdir())
 
 
 class JoinedFiles:
@@ -59,12 +59,23 @@ class JoinedFiles:
         shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
         return Stored(name, shape, first.dtype, first.file if len(sizes) == 1 else path)
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
-        """The whole tensor; a view of the file where it is not cut."""
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A part of the joined tensor; a view of the file where it is not cut."""
         axis = self._axes[name]
         if axis is None or len(self._shards) == 1:
-            return self._shards[0].read(name, dtype)
-        return torch.cat([shard.read(name, dtype) for shard in self._shards], dim=axis)
+            return self._shards[0].read(name, dtype, part)
+        if axis == 0 and part.rows is not None:
+            return torch.cat(list(self._rows(name, dtype, *part.rows)))
+        return torch.cat([shard.read(name, dtype, part) for shard in self._shards], dim=axis)
+
+    def _rows(self, name: str, dtype: torch.dtype, start: int, stop: int) -> Iterator[Tensor]:
+        """What each shard holds of rows ``start`` to ``stop``, where rows are cut."""
+        first = 0
+        for shard in self._shards:
+            last = first + shard.tensors[name].shape[0]
+            if start < last and stop > first:
+                yield shard.read(name, dtype, Part(rows=(max(start, first) - first, min(stop, last) - first)))
+            first = last
 
     def close(self) -> None:
         """Let go of every shard."""
@@ -94,8 +105,8 @@ def open_folder(path: Path, options: Options) -> Source:
 
 def _files(path: Path, width: int) -> JoinedFiles:
     shards: list[TensorFile]
-    if (path / WHOLE).is_file():
-        shards = [safetensors_format.open_single(path / WHOLE)]
+    if (path / SINGLE).is_file():
+        shards = [safetensors_format.open_single(path / SINGLE)]
     else:
         numbers = sorted(int(match[1]) for file in path.iterdir() if (match := SHARD.fullmatch(file.name)))
         if numbers != list(range(len(numbers))):

@@ -19,19 +19,19 @@ from model.checkpoints.layouts import WeightMap
 from model.checkpoints.reading import read_config
 from model.checkpoints.source import Options, Question, Source, TensorFile
 from model.checkpoints.weights import (
-    ProgressCall,
     empty_model,
-    load,
+    load_steps,
     pattern_of,
     patterns_of,
     plan,
-    same_matrix,
+    same_matrix_steps,
     stored_under,
 )
 from model.config import ModelConfig
 from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from model.decoder import Decoder
 from model.errors import CheckpointError, DeviceError, TokenizerError
+from model.progress import Progress, Steps, finished
 from model.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
@@ -117,10 +117,20 @@ def open_checkpoint(
     *,
     device: str = "cpu",
     dtype: str = "float32",
-    progress: ProgressCall | None = None,
     options: Options | None = None,
 ) -> Checkpoint:
-    """Open a checkpoint.
+    """Open a checkpoint without pausing; :func:`open_steps` says what is taken and raised."""
+    return finished(open_steps(path, device=device, dtype=dtype, options=options))
+
+
+def open_steps(
+    path: str | Path | None,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    options: Options | None = None,
+) -> Steps[Checkpoint]:
+    """Open a checkpoint, pausing after every slice of time; when it is given up, its files are closed.
 
     Parameters
     ----------
@@ -128,8 +138,6 @@ def open_checkpoint(
         A folder or a file; None is the model that comes with Ropewalk.
     device, dtype
         Where the weights go and as what.
-    progress
-        Called with done, total and what, before each layer; it may raise :class:`~model.errors.Cancelled`.
     options
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists.
 
@@ -143,14 +151,17 @@ def open_checkpoint(
         For a device or dtype that is not there, or memory that does not suffice.
     """
     place, kind = device_of(device), dtype_of(dtype)
+    yield Progress(0, 1, "Reading the checkpoint")
     with _described(path, options or {}) as described:
-        source, config, files = described.source, described.config, described.source.files
+        source, files = described.source, described.source.files
+        config = yield from _tied_steps(described)
         if files is not None:
             _check_memory(config, place, dtype)
         model = empty_model(config)
+        yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
-            load(model, placements, files, device=place, dtype=kind, progress=progress)
+            yield from load_steps(model, placements, files, device=place, dtype=kind)
         tokenizer, notes = _tokenizer(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
@@ -177,7 +188,7 @@ def outline_checkpoint(path: str | Path | None, *, options: Options | None = Non
         As :func:`open_checkpoint` does.
     """
     with _described(path, options or {}) as described:
-        source, config = described.source, described.config
+        source, config = described.source, finished(_tied_steps(described))
         return Outline(
             name="bundled" if path is None else source.name,
             path=str(source.path),
@@ -246,7 +257,6 @@ def _configured(source: Source) -> _Described:
         )
     if files is not None:
         _check_depth(config, files, source)
-        config = _untied_if_different(config, weights, files)
     return _Described(source, family, config, weights)
 
 
@@ -261,12 +271,13 @@ def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None
         )
 
 
-def _untied_if_different(config: ModelConfig, weights: WeightMap, files: TensorFile) -> ModelConfig:
+def _tied_steps(described: _Described) -> Steps[ModelConfig]:
     """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word."""
-    if not config.tied:
+    config, files = described.config, described.source.files
+    if not config.tied or files is None:
         return config
-    head, embed = (stored_under(target, weights, files) for target in ("head.weight", "embed.weight"))
-    if head is None or embed is None or same_matrix(files, head, embed):
+    head, embed = (stored_under(target, described.weights, files) for target in ("head.weight", "embed.weight"))
+    if head is None or embed is None or (yield from same_matrix_steps(files, head, embed)):
         return config
     return config.changed(tied=False)
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.checkpoints.damage import check_is_data
-from model.checkpoints.source import Stored
+from model.checkpoints.source import WHOLE, Part, Stored
 from model.errors import CheckpointError
 
 INDEX = "model.safetensors.index.json"
@@ -42,7 +42,7 @@ class SafetensorsFiles:
         self._stack = ExitStack()
         self._open: dict[Path, Any] = {}
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
         """A view of the file, in the dtype it is stored in."""
         file = self.tensors[name].file
         try:
@@ -51,7 +51,7 @@ class SafetensorsFiles:
             tensor: Tensor = self._open[file].get_tensor(name)
         except SafetensorError as error:
             raise CheckpointError(f"{file.name} cannot be read; download it again.", str(error)) from error
-        return tensor
+        return part.of(tensor)
 
     def close(self) -> None:
         """Unmap."""

@@ -31,6 +31,30 @@ class Stored:
     file: Path
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a stored tensor, so that large ones can be read in pieces.
+
+    Attributes
+    ----------
+    expert
+        Which matrix, where the first axis is the expert; None for a tensor that is no stack.
+    rows
+        Rows of the first axis after that; None for all.
+    """
+
+    expert: int | None = None
+    rows: tuple[int, int] | None = None
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """The part as a view of the whole tensor; a single number counts as a row."""
+        one = tensor if self.expert is None else tensor[self.expert]
+        return one if self.rows is None else (one if one.ndim else one.view(1))[slice(*self.rows)]
+
+
+WHOLE = Part()
+
+
 class TensorFile(Protocol):
     """Tensors by name; a tensor is read when it is asked for, through mmap where the format allows."""
 
@@ -39,8 +63,8 @@ class TensorFile(Protocol):
         """Every tensor, described."""
         ...
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
-        """The tensor on the CPU, as it is stored; in ``dtype`` where the format has to convert it anyway.
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A part of the tensor on the CPU, as it is stored; in ``dtype`` where the format has to convert it anyway.
 
         It may be a view of the file.
         """

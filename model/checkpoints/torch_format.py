@@ -22,7 +22,7 @@ from torch import Tensor
 
 from model.checkpoints.damage import check_is_data, first_bytes
 from model.checkpoints.safetensors_format import check_no_extra_shard, read_index, shard_path
-from model.checkpoints.source import Stored
+from model.checkpoints.source import WHOLE, Part, Stored
 from model.errors import CheckpointError
 
 SUFFIXES = (".bin", ".pth", ".pt", ".ckpt")
@@ -66,9 +66,9 @@ class TorchFiles:
             }
         )
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
         """A view of the file, in the dtype it is stored in."""
-        return self._held[name][0]
+        return part.of(self._held[name][0])
 
     def close(self) -> None:
         """Unmap."""

@@ -6,23 +6,30 @@ Names and shapes are settled before anything is read. Nothing here knows any fam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from model.checkpoints.layouts import Fused, Piece, Rule, Shape, WeightMap
-from model.checkpoints.source import Stored, TensorFile
+from model.checkpoints.source import Part, Stored, TensorFile
 from model.config import ModelConfig
 from model.decoder import Decoder
 from model.errors import CheckpointError, ShapeError
+from model.packing import allocate
+from model.progress import Pace, Progress, Steps, Watch
 from model.rope import Rotary
 
-ProgressCall = Callable[[int, int, str], None]
-"""Called with done, total and what; it may raise :class:`~model.errors.Cancelled`."""
+ReadRows = Callable[[int, int], Tensor]
+"""Reads rows of one parameter, from and to."""
+
+REST = -1
+"""Stands for everything that belongs to no layer; it is loaded last."""
 
 FILLING = frozenset(("normal_", "uniform_", "kaiming_uniform_"))
 NUMBER = re.compile(r"(?<=\.)(\d+)(?=\.)")
@@ -182,70 +189,120 @@ def stored_under(target: str, weights: WeightMap, files: TensorFile) -> str | No
     return next((name for name in files.tensors if weights.get(pattern_of(name)[0]) == target), None)
 
 
-def same_matrix(files: TensorFile, first: str, second: str) -> bool:
-    """Whether two stored matrices are equal, compared in slices."""
+def same_matrix_steps(files: TensorFile, first: str, second: str) -> Steps[bool]:
+    """Whether two stored matrices are equal, compared in pieces."""
     one, other = files.tensors[first], files.tensors[second]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    a, b = files.read(first, torch.float32), files.read(second, torch.float32)
-    return all(torch.equal(a[start : start + 4096], b[start : start + 4096]) for start in range(0, len(a), 4096))
+    pace, watch = _pace(), Watch()
+    for rows in _pieces(one.shape, pace):
+        part = Part(rows=rows)
+        if not torch.equal(files.read(first, torch.float32, part), files.read(second, torch.float32, part)):
+            return False
+        if watch.over:
+            yield Progress(rows[1], one.shape[0], "Comparing the first and the last matrix")
+            watch.restart()
+    return True
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Loading
 
 
-def load(
+def load_steps(
     model: Decoder,
     placements: Sequence[Placement],
     files: TensorFile,
     *,
     device: torch.device,
     dtype: torch.dtype,
-    progress: ProgressCall | None = None,
-) -> None:
-    """Read every tensor once, layer by layer, straight into the dtype and device asked for."""
-    steps: dict[int, list[Placement]] = {}
+) -> Steps[None]:
+    """Read every tensor once, layer by layer, straight into the dtype and device asked for.
+
+    Pauses after every slice of time, in the middle of a tensor where it is large.
+    """
+    layers: dict[int, list[Placement]] = {}
     for placement in placements:
-        steps.setdefault(_layer_of(placement), []).append(placement)
-    for done, layer in enumerate(sorted(steps)):
-        if progress is not None:
-            progress(done, len(steps), "Loading the weights")
-        for placement in steps[layer]:
-            _read(model, placement, files, device, dtype)
+        layers.setdefault(_layer_of(placement), []).append(placement)
+    pace, watch = _pace(), Watch()
+    for done, layer in enumerate(sorted(layers, key=lambda layer: (layer == REST, layer))):
+        point = Progress(done, len(layers), "Loading the weights")
+        yield point
+        watch.restart()
+        allocate(model if layer == REST else model.blocks[layer], dtype, device)
+        for placement in layers[layer]:
+            for _ in _filling(model, placement, files, dtype, pace):
+                if watch.over:
+                    yield point
+                    watch.restart()
     if model.config.tied:
         model.head.weight = model.embed.weight
     for module in model.rotaries:
         if isinstance(module, Rotary):
             module.place(device)
-    if progress is not None:
-        progress(len(steps), len(steps), "Loading the weights")
+    yield Progress(len(layers), len(layers), "Loading the weights")
 
 
 def _layer_of(placement: Placement) -> int:
     first = placement.targets[0]
-    return int(first.split(".")[1]) if first.startswith("blocks.") else -1
+    return int(first.split(".")[1]) if first.startswith("blocks.") else REST
 
 
-def _read(model: Decoder, placement: Placement, files: TensorFile, device: torch.device, dtype: torch.dtype) -> None:
-    stored, rule = files.read(placement.stored.name, dtype), placement.rule
-    shapes = [tuple(model.get_parameter(target).shape) for target in placement.targets]
-    for index, target in enumerate(placement.targets):
-        part = rule.part(stored, index, shapes, model.config) if isinstance(rule, Fused) else stored
-        value = _parameter(model, target, device, dtype)
-        place = value if placement.row is None else value[placement.row]
-        place.copy_(part.reshape(place.shape))
-        _check_finite(place, part, placement.stored)
+def _filling(model: Decoder, placement: Placement, files: TensorFile, dtype: torch.dtype, pace: Pace) -> Iterator[None]:
+    """Copy a stored tensor to where it belongs, and pause after every piece."""
+    for place, rows_of in _readers(model, placement, files, dtype):
+        for first, last in _pieces(place.shape, pace):
+            began = time.perf_counter()
+            piece, target = rows_of(first, last), place[first:last]
+            target.copy_(piece)
+            _check_finite(target, piece, placement.stored)
+            if 2 * piece.numel() > pace.size:  # a small tensor says nothing about large ones
+                pace.took(time.perf_counter() - began)
+            yield
 
 
-def _parameter(model: Decoder, target: str, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """The memory of a parameter, made when it is first filled."""
-    held = model.get_parameter(target)
-    if held.is_meta:
-        owner, _, leaf = target.rpartition(".")
-        held = nn.Parameter(torch.empty(held.shape, dtype=dtype, device=device), requires_grad=False)
-        setattr(model.get_submodule(owner), leaf, held)
-    return held.data
+def _readers(
+    model: Decoder, placement: Placement, files: TensorFile, dtype: torch.dtype
+) -> Iterator[tuple[Tensor, ReadRows]]:
+    """What a stored tensor fills, and for each how rows of it are read."""
+    stored, rule = placement.stored, placement.rule
+    places = [model.get_parameter(target).data for target in placement.targets]
+    if not isinstance(rule, Fused):
+        place = places[0] if placement.row is None else places[0][placement.row]
+        yield place.view(stored.shape or (1,)), _lying(files, stored.name, dtype, None, 0)
+        return
+    shapes = [tuple(place.shape) for place in places]
+    mixed: tuple[int | None, Tensor] | None = None
+    for index, place in enumerate(places):
+        expert, start = rule.position(index, shapes)
+        if start is not None:
+            yield place, _lying(files, stored.name, dtype, expert, start)
+            continue
+        if mixed is None or mixed[0] != expert:
+            mixed = expert, files.read(stored.name, dtype, Part(expert))
+        yield place, _held(rule.part(mixed[1], index, shapes, model.config))
+
+
+def _lying(files: TensorFile, name: str, dtype: torch.dtype, expert: int | None, start: int) -> ReadRows:
+    """Reads rows of a parameter whose row 0 is row ``start`` of what is stored."""
+    return lambda first, last: files.read(name, dtype, Part(expert, (start + first, start + last)))
+
+
+def _held(whole: Tensor) -> ReadRows:
+    return lambda first, last: whole[first:last]
+
+
+def _pace() -> Pace:
+    return Pace(1 << 20, 1 << 23)
+
+
+def _pieces(shape: Shape, pace: Pace) -> Iterator[tuple[int, int]]:
+    """Rows from and to, each piece as large as the pace allows."""
+    numbers, start = prod(shape[1:]), 0
+    while start < shape[0]:
+        stop = min(shape[0], start + max(1, pace.size // numbers))
+        yield start, stop
+        start = stop
 
 
 def _check_finite(value: Tensor, part: Tensor, stored: Stored) -> None:

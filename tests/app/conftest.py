@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,18 @@ class FakeEngine:
         dtype: str,
         *,
         options: Mapping[str, int] | None = None,
-        pulse: Callable[[Progress], None] | None = None,
     ) -> Generator[Progress, None, Opened]:
         answered = f" {dict(options)}" if options else ""
         self.calls.append(f"open {path} {device} {dtype}{answered}")
-        yield Progress(0, 1, "Reading weights")
-        self.gate.pass_through()
+        try:
+            for layer in range(CONFIG.layers):
+                yield Progress(layer, CONFIG.layers, "Loading the weights")
+                self.gate.pass_through()
+        except GeneratorExit:
+            self.closed.append(f"loading {path}")
+            raise
         if device not in self.devices:
             raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
-        if pulse is not None:
-            pulse(Progress(1, 2, "Reading weights"))
         card = ModelCard(path or "bundled", path or "", CONFIG, 1000, 4000, device, dtype)
         return Opened(card, self.devices, "weights", shapes_only=path == "shapes")
 

@@ -26,7 +26,7 @@ def test_options_reach_the_engine(qtbot: QtBot, session: Session, engine: FakeEn
     assert "open mini cpu float32 {'heads': 4}" in engine.calls
 
 
-def test_an_opening_that_cannot_pause_ends_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, "abc")
     before = session.model
@@ -38,6 +38,23 @@ def test_an_opening_that_cannot_pause_ends_when_cancelled(qtbot: QtBot, session:
     with qtbot.waitSignal(session.run_changed):
         session.start("abcd")
     assert session.model is before
+    assert "loading other" in engine.closed
+
+
+def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+    with qtbot.waitSignal(session.run_changed):
+        session.begin(None, "abc")
+    qtbot.waitUntil(lambda: not session.busy)
+    order: list[str] = []
+    session.run_changed.connect(lambda before, run: order.append(f"{run.length} rows"))
+    session.model_changed.connect(lambda card: order.append(card.name))
+    engine.gate.shut()
+    session.open("other")
+    assert engine.gate.reached.wait(10)  # between its first pause and its second
+    session.step()
+    engine.gate.open.set()
+    qtbot.waitUntil(lambda: "other" in order)
+    assert order.index("4 rows") < order.index("other")
 
 
 def test_shapes_alone_leave_open_what_was_open(qtbot: QtBot, session: Session) -> None:

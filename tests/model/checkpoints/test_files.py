@@ -9,13 +9,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import model.checkpoints.opening as opening
-from model.checkpoints import open_checkpoint, outline_checkpoint
-from model.errors import Cancelled, CheckpointError, DeviceError
+from model.checkpoints import open_checkpoint, open_steps, outline_checkpoint
+from model.checkpoints.safetensors_format import SafetensorsFiles
+from model.errors import CheckpointError, DeviceError
 from tests.model.checkpoints import reference
-from tests.model.checkpoints.parity import prompt
+from tests.model.checkpoints.parity import measure, prompt
 from tests.model.checkpoints.reference import SIZES, Case
 from tests.model.checkpoints.rewriting import as_torch, shard
 
+FUSED = ("phi3", "gpt_oss", "gpt_neox", "codegen", "granitemoe", "qwen3_moe", "gpt2", "apertus")
+"""Families whose stored tensors hold several parameters, in every order."""
 QWEN3 = Case("qwen3", "plain", SIZES | {"tie_word_embeddings": True})
 
 
@@ -87,18 +90,42 @@ def test_an_outline_says_what_opening_would_cost(folder: Path) -> None:
     assert outline.config == checkpoint.config
 
 
-def test_progress_goes_layer_by_layer_and_can_cancel(folder: Path) -> None:
-    heard: list[tuple[int, int, str]] = []
-    open_checkpoint(folder, progress=lambda done, total, what: heard.append((done, total, what)))
-    assert [done for done, _, _ in heard] == [0, 1, 2, 3, 4, 5]
-    assert {(total, what) for _, total, what in heard} == {(5, "Loading the weights")}
+def test_progress_goes_layer_by_layer(folder: Path) -> None:
+    heard = [point for point in open_steps(folder) if point.what == "Loading the weights"]
+    assert sorted({point.done for point in heard}) == [0, 1, 2, 3, 4, 5]
+    assert {point.total for point in heard} == {5}
 
-    def cancel(done: int, total: int, what: str) -> None:
-        if done == 2:
-            raise Cancelled
 
-    with pytest.raises(Cancelled):
-        open_checkpoint(folder, progress=cancel)
+@pytest.mark.usefixtures("pieces")
+def test_a_tensor_larger_than_a_slice_is_read_in_pieces_that_fit_together(folder: Path) -> None:
+    expected = reference.reference_logits(reference.build(QWEN3), prompt())[0]
+    steps = list(open_steps(folder))
+    numbers = open_checkpoint(folder).parameters
+    assert len(steps) > numbers / 64
+    torch.testing.assert_close(logits(folder), expected, rtol=0, atol=5e-5)
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("case", [case for case in reference.CASES if case.family in FUSED], ids=str)
+def test_pieces_of_fused_and_stacked_tensors_fit_together(case: Case, tmp_path: Path) -> None:
+    assert measure(case, tmp_path).logits <= 5e-5
+
+
+def test_an_opening_that_is_given_up_closes_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(SafetensorsFiles, "close", lambda self: closed.append(True))
+    steps = open_steps(folder)
+    while next(steps).what != "Loading the weights":
+        assert not closed
+    steps.close()
+    assert closed == [True]
+
+
+def test_a_loaded_model_is_laid_out_for_decoding(folder: Path) -> None:
+    attention = open_checkpoint(folder).model.block(1).attn
+    q, k, v = (projection.weight for projection in (attention.query, attention.key, attention.value))
+    assert k.data_ptr() == q.data_ptr() + q.nbytes
+    assert v.data_ptr() == k.data_ptr() + k.nbytes
 
 
 def test_weights_are_private_to_the_model(folder: Path) -> None:

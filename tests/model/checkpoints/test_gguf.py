@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from model.checkpoints import open_checkpoint
 from model.checkpoints.gguf_architectures import ARCHITECTURES
 from model.checkpoints.gguf_file import GgufFile
+from model.checkpoints.gguf_format import open_file as open_gguf
+from model.checkpoints.source import Part
 from model.errors import CheckpointError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import CONVERSIONS, write
@@ -120,6 +122,34 @@ def test_every_kind_of_block_is_undone_in_slices(
     assert found.shape == (6, 2 * block)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found.numpy(), gguf.dequantize(raw, kind))
+
+
+def test_rows_are_put_back_in_order_piece_by_piece(tmp_path: Path) -> None:
+    case = FAMILY_CASES["llama"]
+    model, tensors = saved(case, tmp_path)
+    files = open_gguf(write(model, case, tmp_path / "model.gguf", tensors), {}).files
+    assert files is not None
+    for name, stored in files.tensors.items():
+        whole = files.read(name, torch.float32)
+        for rows in ((0, 1), (1, stored.shape[0]), (stored.shape[0] // 3, stored.shape[0] // 2)):
+            piece = files.read(name, torch.float32, Part(rows=rows))
+            torch.testing.assert_close(piece, whole[slice(*rows)], rtol=0, atol=0, msg=f"{name} {rows}")
+
+
+@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q6_K])
+def test_a_part_of_quantised_blocks_is_undone_alone(kind: gguf.GGMLQuantizationType, tmp_path: Path) -> None:
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = np.random.default_rng(0).integers(0, 120, (3, 4, 2 * size), dtype=np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "one.gguf", "llama")
+    writer.add_tensor("m", raw, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = GgufFile(tmp_path / "one.gguf")
+    whole = file.numbers("m", torch.float32)
+    assert whole.shape == (3, 4, 2 * block)
+    torch.testing.assert_close(file.numbers("m", torch.float32, Part(2, (1, 3))), whole[2, 1:3], rtol=0, atol=0)
 
 
 def test_a_split_file_opens_by_its_first_part(tmp_path: Path) -> None:

@@ -50,6 +50,12 @@ def write(folder: Path, tensors: dict[str, Tensor], params: dict[str, Any], shar
     return folder
 
 
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("embedding", [1, 0])
+def test_shards_are_joined_piece_by_piece(embedding: int, tmp_path: Path) -> None:
+    test_shards_are_joined_along_the_right_axis(2, embedding, tmp_path)
+
+
 @pytest.mark.parametrize(("shards", "embedding"), [(1, 1), (2, 1), (2, 0)])
 def test_shards_are_joined_along_the_right_axis(shards: int, embedding: int, tmp_path: Path) -> None:
     case = Case("llama", "meta", CASE.fields | {"vocab_size": 98})
