@@ -31,6 +31,8 @@ UNCACHED = (
     "Nothing can be cached: without the causal mask every earlier row changes with each new token, "
     "so every step runs the whole text again."
 )
+FINER = 4
+"""How many times as many pixels the slabs have in a picture that is taken home."""
 SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
@@ -171,11 +173,13 @@ class SlabsView(QWidget):
             return
         look = theme.current()
         for side, colour in (("K", look.key), ("V", look.value)):
-            self._images["K" if side == "K" else "V"] = self._picture("K" if side == "K" else "V", colour)
+            self._images["K" if side == "K" else "V"] = self._picture(
+                "K" if side == "K" else "V", colour, self.devicePixelRatioF()
+            )
         self.update()
 
-    def _picture(self, side: Side, colour: QColor) -> QImage:
-        look, ratio = theme.current(), self.devicePixelRatioF()
+    def _picture(self, side: Side, colour: QColor, ratio: float) -> QImage:
+        look = theme.current()
         block = self.block(side)
         width, height = round(block.width() * ratio), round(block.height() * ratio)
         canvas = np.empty((height, width, 4), dtype=np.uint8)
@@ -211,10 +215,18 @@ class SlabsView(QWidget):
         painter = QPainter(self)
         for side in SIDES:
             self._paint_captions(painter, side)
-            painter.drawImage(QPointF(self.block(side).topLeft()), self._images[side])
+            self._paint_slabs(painter, side)
             self._paint_marks(painter, side)
         self._paint_layers(painter)
         painter.end()
+
+    def _paint_slabs(self, painter: QPainter, side: Side) -> None:
+        image = self._images[side]
+        if ink.leaves_the_screen(painter, self):
+            look = theme.current()
+            image = self._picture(side, look.key if side == "K" else look.value, self.devicePixelRatioF() * FINER)
+            painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
+        painter.drawImage(QPointF(self.block(side).topLeft()), image)
 
     def _paint_captions(self, painter: QPainter, side: Side) -> None:
         look = theme.current()

@@ -364,9 +364,12 @@ class AtlasView(QWidget):
             return
         painter = QPainter(self)
         dirty = event.rect()
-        ratio = self._picture.devicePixelRatio()
-        source = QRectF(dirty.x() * ratio, dirty.y() * ratio, dirty.width() * ratio, dirty.height() * ratio)
-        painter.drawPixmap(QRectF(dirty), self._picture, source)
+        if ink.leaves_the_screen(painter, self):
+            self._paint_thumbnails(painter, self.atlas)
+        else:
+            ratio = self._picture.devicePixelRatio()
+            source = QRectF(dirty.x() * ratio, dirty.y() * ratio, dirty.width() * ratio, dirty.height() * ratio)
+            painter.drawPixmap(QRectF(dirty), self._picture, source)
         for place in self.plan.places:
             if self._with_label(place).intersects(dirty):
                 self._paint_score(painter, place)
@@ -398,6 +401,15 @@ class AtlasView(QWidget):
         ink.draw_text(painter, inner, name, look.font("label"), look.text, ink.CENTRE if stacked else ink.LEFT)
         below = inner.translated(0, box.height()) if stacked else inner
         ink.draw_text(painter, below, text, look.font("label"), colour, ink.CENTRE if stacked else ink.RIGHT)
+
+    def _paint_thumbnails(self, painter: QPainter, atlas: HeadAtlas) -> None:
+        """Draw every cell of every thumbnail, where the picture that is copied on screen would be too coarse."""
+        look = theme.current()
+        for place in self.plan.places:
+            cells = atlas.thumbnails[place.layer, place.head]
+            if max(cells.shape) > place.square.width():  # as on screen: the largest under a pixel is kept
+                cells = ink.resampled(cells, place.square.height(), place.square.width())
+            ink.draw_cells(painter, QRectF(place.square), ink.coloured(cells, look.sequential, look.masked_ground))
 
     def _paint_groups(self, painter: QPainter) -> None:
         """Bracket the query heads that read the same kv head."""

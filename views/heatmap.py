@@ -17,7 +17,6 @@ from PySide6.QtGui import (
     QBrush,
     QColor,
     QFontMetricsF,
-    QImage,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -30,7 +29,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from model.readings import Bools, Floats, Reduction
-from views import theme, wording
+from views import ink, theme, wording
 
 Scale = Literal["linear", "log", "diverging"]
 
@@ -460,14 +459,12 @@ class Heatmap(QWidget):
         pixels = self._coloured()
         height, width = self._values.shape
         down, across = self.block
-        image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
         target = self._span(
             self._rows[0], self._columns[0], self._rows[0] + height * down, self._columns[0] + width * across
         )
         painter.save()
         painter.setClipRect(covered, Qt.ClipOperation.IntersectClip)
-        painter.drawImage(target, image)
+        ink.draw_cells(painter, target, pixels)
         painter.restore()
         if place.step >= 14 and down == across == 1:
             self._paint_gaps(painter, place)
@@ -619,10 +616,7 @@ class Heatmap(QWidget):
         table = now.sequential
         if self._levels.scale == "diverging":
             table = now.diverging[2 * theme.ZERO - 255 :]
-        strip = np.ascontiguousarray(table[None])
-        image = QImage(strip.data, strip.shape[1], 1, 4 * strip.shape[1], QImage.Format.Format_RGBA8888)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-        painter.drawImage(place.bar, image)
+        ink.draw_cells(painter, place.bar, table[None])
         painter.setFont(now.font("number"))
         painter.setPen(now.faint)
         metrics = QFontMetricsF(painter.font())

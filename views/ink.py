@@ -5,10 +5,13 @@ It owns painting of single marks with the theme's colours. It must not know runs
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtWidgets import QWidget
 
 from views.theme import Theme
 
@@ -17,6 +20,14 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 CENTRE = Qt.AlignmentFlag.AlignCenter
 
 Bytes = NDArray[np.uint8]
+
+VECTORS = frozenset({QPaintEngine.Type.SVG, QPaintEngine.Type.Pdf, QPaintEngine.Type.Picture})
+MOST_RECTANGLES = 64 * 64
+"""Cells up to which a grid in a vector file is rectangles; beyond, it is a picture with whole blocks of pixels."""
+COUNTABLE = 3.0
+"""Pixels that a cell must have along a side to be drawn as a rectangle."""
+FINER = 4
+"""Pixels of such a picture for each one of the box, along a side."""
 
 
 def text_width(font: QFont, text: str) -> float:
@@ -107,6 +118,52 @@ def coloured(values: NDArray[np.float32], table: Bytes, empty: QColor) -> Bytes:
     pixels: Bytes = table[index]
     pixels[missing] = (empty.red(), empty.green(), empty.blue(), 255)
     return pixels
+
+
+def in_vectors(painter: QPainter) -> bool:
+    """Whether a painter writes a vector file, in which text and shapes stay what they are."""
+    return painter.paintEngine().type() in VECTORS
+
+
+def leaves_the_screen(painter: QPainter, widget: QWidget) -> bool:
+    """Whether a widget is painted elsewhere than on its screen, so that what it keeps in pixels is too coarse."""
+    engine = painter.paintEngine()
+    return engine.type() in VECTORS or engine.paintDevice().devicePixelRatioF() != widget.devicePixelRatioF()
+
+
+def draw_cells(painter: QPainter, box: QRectF, pixels: Bytes) -> None:
+    """Fill a box with a grid of cells [h, w, 4] RGBA, sharp wherever it is painted and however far one zooms in."""
+    height, width = pixels.shape[:2]
+    smooth = QPainter.RenderHint.SmoothPixmapTransform
+    painter.setRenderHint(smooth, False)
+    if not in_vectors(painter):
+        whole = np.ascontiguousarray(pixels)
+        painter.drawImage(box, QImage(whole.data, width, height, 4 * width, QImage.Format.Format_RGBA8888))
+        return
+    painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
+    if height * width <= MOST_RECTANGLES and box.width() >= COUNTABLE * width:
+        painter.drawImage(box, to_image(pixels))  # keeps the ground from showing between the rectangles
+        _draw_rectangles(painter, box, pixels)
+    else:
+        times = max(math.ceil(FINER * box.width() / width), 1)
+        painter.drawImage(box, to_image(pixels.repeat(times, axis=0).repeat(times, axis=1)))
+
+
+def _draw_rectangles(painter: QPainter, box: QRectF, pixels: Bytes) -> None:
+    """One shape for each colour; neighbours in a row that share it are one rectangle."""
+    height, width = pixels.shape[:2]
+    down, across = box.height() / height, box.width() / width
+    packed = np.ascontiguousarray(pixels).view(np.uint32)[..., 0]
+    shapes: dict[int, QPainterPath] = {}
+    for row in range(height):
+        edges = np.flatnonzero(np.diff(packed[row])) + 1
+        for start, end in zip((0, *edges), (*edges, width), strict=True):
+            if pixels[row, start, 3]:
+                shape = shapes.setdefault(int(packed[row, start]), QPainterPath())
+                shape.addRect(box.left() + start * across, box.top() + row * down, (end - start) * across, down)
+    for colour, shape in shapes.items():
+        red, green, blue, alpha = colour.to_bytes(4, "little")
+        painter.fillPath(shape, QColor(red, green, blue, alpha))
 
 
 def to_image(pixels: Bytes) -> QImage:

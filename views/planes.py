@@ -154,7 +154,10 @@ class PlanesView(QWidget):
             return
         look = theme.current()
         painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._still_picture())
+        if ink.leaves_the_screen(painter, self):
+            self._paint_still(painter)
+        else:
+            painter.drawPixmap(0, 0, self._still_picture())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         r, q_after, k_after = turned.reading, turned.q_after, turned.k_after
         q_longest, k_longest = _longest(r.q_before, r.factor), _longest(r.k_before, r.factor)
@@ -177,6 +180,13 @@ class PlanesView(QWidget):
         self._still.setDevicePixelRatio(ratio)
         self._still.fill(Qt.GlobalColor.transparent)
         painter = QPainter(self._still)
+        self._paint_still(painter)
+        painter.end()
+        return self._still
+
+    def _paint_still(self, painter: QPainter) -> None:
+        assert self.turned is not None
+        r, look = self.turned.reading, theme.current()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         q_longest, k_longest = _longest(r.q_before, r.factor), _longest(r.k_before, r.factor)
         for plane in range(self.planes):
@@ -184,8 +194,6 @@ class PlanesView(QWidget):
             self._paint_vector(painter, plane, r.k_before[plane] / k_longest, look.key, False)
             self._paint_vector(painter, plane, r.q_before[plane] / q_longest, look.query, False)
             self._paint_name(painter, plane)
-        painter.end()
-        return self._still
 
     def _paint_circle(self, painter: QPainter, plane: int) -> None:
         look = theme.current()

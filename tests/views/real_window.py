@@ -1,0 +1,33 @@
+"""A window over the bundled model, for tests that compare files with the engine's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QSize
+
+from app.session import Session
+from app.settings import SettingsStore
+from views import theme
+from views.main_window import MainWindow
+from views.snapshot import picture, wait_until_drawn
+
+PROMPT = "Two <b>cats</b> & two -> dogs"
+
+
+@contextmanager
+def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -> Iterator[MainWindow]:
+    """Open a window on a prompt, drawn and idle; gone at the end."""
+    theme.apply("dark")
+    session = Session(SettingsStore(folder / "settings.json"))
+    window = MainWindow(session, restore=False)
+    try:
+        session.begin(prompt=prompt)
+        wait_until_drawn(window)
+        picture(window, size or QSize(1280, 800))
+        yield window
+    finally:
+        window.close()
+        window.deleteLater()

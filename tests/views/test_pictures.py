@@ -1,0 +1,207 @@
+"""Pictures are opened again by independent readers and compared with what the engine says was on screen."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pypdf
+import pypdfium2
+import pytest
+from PIL import Image
+from PySide6.QtCore import QByteArray, QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+from pytestqt.qtbot import QtBot
+
+from app.provenance import Provenance, provenance
+from model.lens import read_row
+from tests.views.real_window import PROMPT, real_window
+from views import pictures, theme
+from views.heatmap import Levels
+from views.main_window import MainWindow
+from views.scores import ScoresPanel
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    with real_window(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def scores(window: MainWindow) -> ScoresPanel:
+    panel = window.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    return panel
+
+
+@pytest.fixture
+def about(window: MainWindow) -> Provenance:
+    return provenance(window.session, "Scores")
+
+
+def made(name: str, panel: ScoresPanel, about: Provenance, scale: int = 1) -> bytes:
+    chosen = next(one for one in pictures.FORMATS if one.name == name)
+    return chosen.draw(panel, about, scale)()
+
+
+def engine_colours(window: MainWindow) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """The colour of every visible cell's weight, from the engine's own number."""
+    held, now = window.session.held, window.session.selection.now
+    assert held is not None
+    colours = {}
+    for query in range(held.run.length):
+        row = read_row(held.trace, now.layer, now.head, query)
+        for key in np.flatnonzero(row.visible):
+            index = Levels(0.0, 1.0).indices(np.array(row.weights[key]))
+            red, green, blue, _ = (int(part) for part in theme.current().sequential[index])
+            colours[query, int(key)] = red, green, blue
+    return colours
+
+
+def cell_points(panel: ScoresPanel, cell: tuple[int, int]) -> list[QPointF]:
+    """Points of a cell near its corners, in the panel's coordinates, clear of the lines between cells."""
+    box = QRectF(panel.weights.cell_rect(*cell)).translated(QPointF(panel.weights.mapTo(panel, QPointF(0, 0))))
+    inset = 0.2 * box.width()
+    inner = box.adjusted(inset, inset, -inset, -inset)
+    return [inner.topLeft(), inner.topRight(), inner.bottomLeft(), inner.bottomRight()]
+
+
+def unmarked(window: MainWindow, cells: dict[tuple[int, int], tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Cells that no crosshair touches."""
+    now = window.session.selection.now
+    return [cell for cell in cells if abs(cell[0] - now.query) > 1 and abs(cell[1] - now.key) > 1]
+
+
+def token_texts(window: MainWindow) -> list[str]:
+    run = window.session.run
+    assert run is not None
+    return [token.text for token in run.tokens]
+
+
+@pytest.mark.parametrize("scale", pictures.SCALES)
+def test_a_png_has_the_engines_colours_in_pixels_of_its_own(
+    window: MainWindow, scores: ScoresPanel, about: Provenance, scale: int
+) -> None:
+    image = Image.open(io.BytesIO(made("png", scores, about, scale))).convert("RGB")
+    assert image.size == (scores.width() * scale, scores.height() * scale)
+    wanted = engine_colours(window)
+    for cell in unmarked(window, wanted):
+        for point in cell_points(scores, cell):
+            assert image.getpixel((round(point.x() * scale), round(point.y() * scale))) == wanted[cell], cell
+
+
+def test_a_larger_png_is_drawn_finer_not_stretched(scores: ScoresPanel, about: Provenance) -> None:
+    fine = np.asarray(Image.open(io.BytesIO(made("png", scores, about, 4))).convert("L"), dtype=np.int16)
+    blocks = fine.reshape(fine.shape[0] // 4, 4, fine.shape[1] // 4, 4).swapaxes(1, 2)
+    stretched = blocks[:, :, :1, :1]
+    edges = np.abs(blocks - stretched).max(axis=(2, 3)) > 100  # a stretched picture has none: a pixel becomes a block
+    assert edges.sum() > 500
+
+
+def test_thumbnails_and_planes_are_drawn_finer_too(window: MainWindow) -> None:
+    for name in ("heads", "rope"):
+        window.reveal(name)
+        panel = window.panels[name]
+        once, twice = pictures.to_image(panel), pictures.to_image(panel, 2)
+        assert twice.size() == once.size() * 2
+        smooth = once.scaled(twice.size())
+        differing = sum(
+            twice.pixel(x, y) != smooth.pixel(x, y)
+            for x in range(0, twice.width(), 3)
+            for y in range(0, twice.height(), 3)
+        )
+        assert differing > 100
+
+
+def test_an_svg_has_cells_that_stay_sharp_and_text_that_is_text(
+    window: MainWindow, scores: ScoresPanel, about: Provenance
+) -> None:
+    written = made("svg", scores, about)
+    root = ElementTree.fromstring(written)
+    said = " ".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+    assert "weights (softmax)" in said
+    assert "entropy" in said
+    zoom = 6
+    image = QImage(scores.size() * zoom, QImage.Format.Format_RGB32)
+    image.fill(QColor("#808080"))
+    renderer = QSvgRenderer(QByteArray(written))
+    painter = QPainter(image)
+    renderer.render(painter)
+    painter.end()
+    wanted = engine_colours(window)
+    for cell in unmarked(window, wanted):
+        for point in cell_points(scores, cell):
+            found = image.pixelColor(round(point.x() * zoom), round(point.y() * zoom))
+            assert (found.red(), found.green(), found.blue()) == wanted[cell], cell
+
+
+def test_a_pdf_has_cells_that_stay_sharp_and_text_that_can_be_copied(
+    window: MainWindow, scores: ScoresPanel, about: Provenance
+) -> None:
+    written = made("pdf", scores, about)
+    page = pypdf.PdfReader(io.BytesIO(written)).pages[0]
+    assert (page.mediabox.width * 96 / 72, page.mediabox.height * 96 / 72) == pytest.approx(
+        (scores.width(), scores.height()), abs=1.5
+    )
+    assert "weights (softmax)" in page.extract_text()
+    document = pypdfium2.PdfDocument(written)
+    image = document[0].render(scale=4 * 96 / 72).to_pil().convert("RGB")
+    document.close()
+    wanted = engine_colours(window)
+    for cell in unmarked(window, wanted):
+        for point in cell_points(scores, cell):
+            assert image.getpixel((round(point.x() * 4), round(point.y() * 4))) == wanted[cell], cell
+
+
+@pytest.mark.parametrize("name", ["svg", "pdf"])
+def test_the_tokens_stand_in_a_vector_file_as_they_are(window: MainWindow, about: Provenance, name: str) -> None:
+    chosen = next(one for one in pictures.FORMATS if one.name == name)
+    written = chosen.draw(window.panels["tokens"], about, 1)()
+    if name == "svg":
+        lines = ["".join(text.itertext()) for text in ElementTree.fromstring(written).iter(f"{SVG}text")]
+    else:
+        lines = pypdf.PdfReader(io.BytesIO(written)).pages[0].extract_text().split("\n")
+    stripped = {line.strip() for line in lines}
+    assert set(token_texts(window)) <= stripped
+    assert "<" in stripped  # a tag in the prompt is text like any other
+
+
+def test_every_format_says_where_it_came_from(window: MainWindow, scores: ScoresPanel, about: Provenance) -> None:
+    now = window.session.selection.now
+    lines = dict(about.lines)
+    assert lines["Model"] == "bundled"
+    assert lines["Prompt"] == PROMPT
+    assert lines["Head"].startswith(f"L{now.layer}H{now.head} ")
+    assert lines["Query"].startswith(f"{now.query} ")
+    assert "temperature 0" in lines["Sampling"]
+    assert "scale 0.25" in lines["Attention"]
+
+    png = Image.open(io.BytesIO(made("png", scores, about)))
+    assert lines.items() <= dict(png.text).items()  # type: ignore[attr-defined]
+    svg = ElementTree.fromstring(made("svg", scores, about))
+    metadata = svg.find(f"{SVG}metadata")
+    assert metadata is not None
+    assert json.loads(metadata.text or "") == {"Title": "Scores", **lines}
+    assert svg.findtext(f"{SVG}desc") == about.text
+    pdf = pypdf.PdfReader(io.BytesIO(made("pdf", scores, about)))
+    assert pdf.metadata is not None
+    assert pdf.metadata.title == "Scores"
+    assert json.loads(pdf.attachments["about.json"][0]) == {"Title": "Scores", **lines}
+    assert pdf.xmp_metadata is not None
+    assert pdf.xmp_metadata.dc_description == {"x-default": about.text}
+
+
+def test_a_provenance_holds_what_no_file_refuses(qtbot: QtBot, scores: ScoresPanel) -> None:
+    strange = Provenance("a <title> & more", ()).with_lines({"Prompt": "bell \x07, half \ud800, é 中 <i>"})
+    assert strange.lines == (("Prompt", "bell , half ?, é 中 <i>"),)
+    png = Image.open(io.BytesIO(made("png", scores, strange)))
+    assert png.text["Prompt"] == "bell , half ?, é 中 <i>"  # type: ignore[attr-defined]
+    assert ElementTree.fromstring(made("svg", scores, strange)).findtext(f"{SVG}title") == "a <title> & more"
