@@ -1,0 +1,258 @@
+"""A prompt through a chat template, and one longer than the model: refused in a sentence, or run stretched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from pytestqt.qtbot import QtBot
+
+from app import engine
+from app.door import Held, Opened, Typed
+from app.questions import AskLedger, AskPlanes, AskProof, AskRules
+from app.session import Session
+from app.settings import SettingsStore
+from model.errors import ChatError, TooLongError
+from model.experiments import NoScale, RopeScaling
+from model.progress import finished
+from model.readings import Run, Sampling
+
+from .test_session import settle
+
+TEMPLATE = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|end|>"
+CHAT = Typed(chat="default")
+LONG = "abcdefgh" * 10
+
+
+@pytest.fixture(scope="module")
+def chatty(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny checkpoint with a BOS, two special tokens and a chat template."""
+    folder = tmp_path_factory.mktemp("chatty") / "chatty"
+    shutil.copytree(tiny, folder)
+    backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    state = json.loads(backend.to_str())
+    for place, name in enumerate(("<s>", "<|user|>", "<|end|>")):
+        state["added_tokens"].append(
+            {"id": place, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+             "normalized": False}
+        )  # fmt: skip
+    state["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+    }
+    vocabulary = state["model"]["vocab"]
+    for name in [name for name, token in vocabulary.items() if token < 3]:
+        del vocabulary[name]
+    vocabulary.update({"<s>": 0, "<|user|>": 1, "<|end|>": 2})
+    (folder / "tokenizer.json").write_text(json.dumps(state), encoding="utf-8")
+    config = {"bos_token": "<s>", "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened(chatty: Path) -> Opened:
+    return finished(engine.open_model(str(chatty), "cpu", "float32"))
+
+
+@pytest.fixture
+def session(qtbot: QtBot, tmp_path: Path, chatty: Path) -> Iterator[Session]:
+    """A real session with a run on screen."""
+    made = Session(SettingsStore(tmp_path / "settings.json"))
+    settle(qtbot, made, lambda: made.begin(str(chatty), "abcdef"))
+    yield made
+    made.close()
+
+
+def ask(held: Held, question: Any) -> Any:
+    return finished(engine.answer(held, question))
+
+
+def tokens_of(run: Run | None) -> list[tuple[str, str]]:
+    assert run is not None
+    return [(token.text, token.kind) for token in run.tokens]
+
+
+# Chat -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(opened: Opened) -> None:
+    assert opened.card.chats == ("default",)
+    run = finished(engine.run(opened, "hi", 1, typed=CHAT)).run
+    assert run.rendered == "<s><|user|>hi<|end|>"
+    assert run.prompt == "hi"
+    assert tokens_of(run) == [
+        ("<s>", "special"), ("<|user|>", "special"), ("h", "text"), ("i", "text"), ("<|end|>", "special"),
+    ]  # fmt: skip
+    plain = finished(engine.run(opened, "hi", 1)).run
+    assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
+
+
+def test_a_system_line_comes_first(opened: Opened) -> None:
+    run = finished(engine.run(opened, "hi", 1, typed=Typed(chat="default", system="be brief"))).run
+    assert run.rendered == "<s><|system|>be brief<|user|>hi<|end|>"
+
+
+def test_a_model_without_a_template_says_so(tiny: Path) -> None:
+    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    assert opened.card.chats == ()
+    with pytest.raises(ChatError, match="tiny has no chat template"):
+        finished(engine.run(opened, "hi", 1, typed=CHAT))
+    assert finished(engine.run(opened, "7", 1, typed=Typed(as_ids=True, chat="default"))).run.rendered == ""
+
+
+def test_experiments_run_the_same_text_again(qtbot: QtBot, session: Session) -> None:
+    session.set_typed(CHAT)
+    settle(qtbot, session, lambda: session.start("hi"))
+    before = tokens_of(session.run)
+    settle(qtbot, session, lambda: session.set_experiments([NoScale()]))
+    assert tokens_of(session.run) == before
+    assert session.run is not None
+    assert session.run.rendered == "<s><|user|>hi<|end|>"
+
+
+@pytest.mark.parametrize("template", ["{{ raise_exception('no') }}", "{% if %}", "{{ ''.__class__ }}", "{# nothing #}"])
+def test_a_template_that_fails_changes_nothing(
+    qtbot: QtBot, session: Session, chatty: Path, tmp_path: Path, template: str
+) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(chatty, folder)
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    settle(qtbot, session, lambda: session.open(str(folder)))
+    before, said = session.run, []
+    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.set_typed(CHAT)
+    settle(qtbot, session, lambda: session.start("hi"))
+    assert session.run is before
+    assert len(said) == 1
+    assert "chat template" in said[0]
+    session.set_typed(Typed())
+    settle(qtbot, session, lambda: session.start("hi"))
+    assert session.run is not before
+
+
+def test_another_model_is_not_given_a_template_it_lacks(qtbot: QtBot, session: Session, tiny: Path) -> None:
+    session.set_typed(CHAT)
+    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.open(str(tiny)))
+    assert session.typed.chat == ""
+    assert tokens_of(session.run) == [("h", "text"), ("i", "text")]
+
+
+def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
+    qtbot: QtBot, session: Session, chatty: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "endless"
+    shutil.copytree(chatty, folder)
+    loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    (folder / "chat_template.jinja").write_text(loop, encoding="utf-8")
+    settle(qtbot, session, lambda: session.open(str(folder)))
+    before, told = session.run, []
+    session.progress_changed.connect(lambda progress: told.append(progress.what if progress else ""))
+    session.set_typed(CHAT)
+    session.start("hi")
+    qtbot.waitUntil(lambda: "Applying the chat template" in told, timeout=10_000)
+    settle(qtbot, session, session.cancel)
+    assert session.run is before
+
+
+# Longer than the model ------------------------------------------------------------------------------------------------
+
+
+def test_a_long_prompt_is_refused_with_what_would_carry_it(opened: Opened) -> None:
+    with pytest.raises(TooLongError, match=r"81 tokens.*64; make it 17 shorter, or pick a RoPE scaling") as caught:
+        finished(engine.run(opened, LONG, 1))
+    assert caught.value.offers == tuple(RopeScaling(rule, 1.5) for rule in ("linear", "dynamic", "yarn", "llama3"))
+
+
+@pytest.mark.parametrize("rule", ["linear", "dynamic", "yarn", "llama3"])
+def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: Any) -> None:
+    scaling = RopeScaling(rule, 1.5)
+    held = finished(engine.run(opened, LONG, 1, experiments=[scaling]))
+    assert (held.run.length, held.run.limit) == (81, 96)
+    turned = held.run.specs[1].segments[0].frequencies
+    assert tuple(ask(held, AskPlanes(1, 0, 80, 3)).query_frequencies) == pytest.approx(turned)
+    rules = {one.name: one for one in ask(held, AskRules(1))}
+    mine = next(name for name in rules if name.startswith("this run"))
+    assert mine == f"this run ({rule})"
+    assert tuple(rules[mine].frequencies) == pytest.approx(turned, rel=1e-6)
+    assert tuple(rules["none"].frequencies) != pytest.approx(turned, rel=1e-3)
+    prefill, _ = ask(held, AskLedger(1))
+    formula = next(entry.formula for entry in prefill.entries if entry.key == "rope_q")
+    assert f"stretched ({rule} × 1.5)" in formula
+    assert held.run.specs[1].experiments == (scaling.label,)
+    stepped = finished(engine.step(held, 3, Sampling()))
+    assert stepped.run.length == 84
+    proof = ask(stepped, AskProof())
+    assert proof.holds or (rule == "dynamic" and "dynamic" in proof.explained)
+    with pytest.raises(TooLongError, match="end after 96"):
+        finished(engine.step(held, 16, Sampling()))
+
+
+def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session: Session) -> None:
+    said: list[str] = []
+    offered: list[tuple[RopeScaling, ...]] = []
+    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.offered.connect(offered.append)
+    before = session.run
+    settle(qtbot, session, lambda: session.set_experiments([NoScale()]))
+    changed = session.run
+    settle(qtbot, session, lambda: session.start(LONG))
+    assert session.run is changed is not before
+    assert [one.label for one in offered[0]] == [
+        "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
+    ]  # fmt: skip
+    settle(qtbot, session, lambda: session.accept(offered[0][2]))
+    assert session.run is not None
+    assert (session.run.prompt, session.run.prefill, session.run.limit) == (LONG, 81, 96)
+    assert session.experiments == (NoScale(), RopeScaling("yarn", 1.5))
+    settle(qtbot, session, lambda: session.start("short"))
+    assert session.experiments == (NoScale(), RopeScaling("yarn", 1.5))
+    settle(qtbot, session, lambda: session.start(LONG * 2))
+    assert [one.factor for one in offered[1]] == [3.0] * 4
+    settle(qtbot, session, lambda: session.accept(offered[1][0]))
+    assert session.experiments == (NoScale(), RopeScaling("linear", 3.0))
+    assert len(said) == 2
+
+
+def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbot: QtBot, session: Session) -> None:
+    said: list[str] = []
+    offered: list[tuple[RopeScaling, ...]] = []
+    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.offered.connect(offered.append)
+    settle(qtbot, session, lambda: session.start(LONG))
+    settle(qtbot, session, lambda: session.accept(offered[0][0]))
+    settle(qtbot, session, lambda: session.set_experiments(()))
+    assert session.run is not None
+    assert (session.run.prompt, session.run.limit, session.experiments) == ("abcdef", 64, ())
+    assert said[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
+
+
+def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:
+    offered: list[tuple[RopeScaling, ...]] = []
+    session.offered.connect(offered.append)
+    settle(qtbot, session, lambda: session.start("x" * 60))
+    settle(qtbot, session, lambda: session.run_to(64))
+    session.step()
+    assert [one.factor for one in offered[0]] == [1.5] * 4
+    settle(qtbot, session, lambda: session.accept(offered[0][1]))
+    run = session.run
+    assert run is not None
+    assert (run.prefill, run.length, run.limit) == (61, 64, 96)
+    settle(qtbot, session, session.step)
+    assert session.run is not None
+    assert session.run.length == 65
+
+
+def test_without_rope_the_refusal_says_why(opened: Opened) -> None:
+    config = opened.card.config.changed(position="learned", rope=None)
+    with pytest.raises(TooLongError, match="2 shorter: its positions are learned one by one") as caught:
+        engine._check_length(config, 66)
+    assert caught.value.offers == ()
