@@ -539,8 +539,10 @@ def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, .
     rope, width = config.rope_of(asked.layer), config.rotary_width(asked.layer)
     if rope is None:
         return ()
-    whose = "this model" if rope == trace.config.rope_of(asked.layer) else "this run"
-    found = other_rules(rope, width, config.max_position, whose)
+    if rope == trace.config.rope_of(asked.layer):
+        found = other_rules(rope, width, config.max_position)
+    else:
+        found = other_rules(rope, width, trace.length, "this run")
     return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
 
 

@@ -41,9 +41,10 @@ from app.questions import (
 )
 from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore, sampling_refusal
-from model.experiments import Experiment, PermuteTokens
+from model.experiments import Experiment, PermuteTokens, RopeScaling
 from model.progress import Progress
 from model.readings import ModelCard, Proof, Run, Sampling
+from model.rotations import offers
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
@@ -96,6 +97,8 @@ class Session(QObject):
         A ``JobProgress``, or None when nothing takes long.
     failed(sentence, details)
         Something could not be done; what was on screen stays.
+    offered(experiments)
+        After ``failed``: experiments, any of which :meth:`accept` would do what was refused with.
     sampling_changed(sampling), playing_changed(playing)
         How tokens are drawn; whether steps follow one another.
     experiments_changed(experiments)
@@ -114,6 +117,7 @@ class Session(QObject):
     model_changed = Signal(object)
     progress_changed = Signal(object)
     failed = Signal(str, str)
+    offered = Signal(object)
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
     experiments_changed = Signal(object)
@@ -149,6 +153,9 @@ class Session(QObject):
         self._sampling = self.settings.now.sampling
         self._prompt: str | None = None
         self._typed = Typed()
+        self._refused: tuple[str, Typed] | None = None
+        self._fitting: tuple[str, Typed] | None = None
+        """The newest prompt that ran without its positions being stretched."""
         self._start_pending = False
         self._fallbacks: list[str] = []
         self._head_chosen = False
@@ -341,7 +348,10 @@ class Session(QObject):
             return
         self._opened = opened
         self._set_experiments(())
+        self._refused = self._fitting = None
         card = opened.card
+        if self._typed.chat not in card.chats:
+            self._typed = replace(self._typed, chat="")
         self.settings.update(device=card.device, dtype=card.dtype)
         if path is not None:
             self.settings.remember_checkpoint(path)
@@ -352,7 +362,8 @@ class Session(QObject):
                 self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
             self._start(DEFAULT_IDS if wordless else self._prompt)
 
-    def _start(self, prompt: str) -> None:
+    def _start(self, prompt: str, experiments: Sequence[Experiment] | None = None, told: str = "") -> None:
+        """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
         self._prompt = prompt
         self._leave_play()
         self._jobs.cancel("check")
@@ -369,17 +380,18 @@ class Session(QObject):
         now = self.selection.now
         head = (now.layer, now.head) if self._head_chosen else None
         typed = self._typed
-        experiments = tuple(one for one in self._experiments if not isinstance(one, PermuteTokens))
+        active = self._experiments if experiments is None else experiments
+        wanted = tuple(one for one in active if not isinstance(one, PermuteTokens))
         self._submit(
             "run",
             Urgency.PREFILL,
-            lambda engine: engine.run(opened, prompt, run_id, head, experiments=experiments, typed=typed),
-            lambda held: self._on_run(held, experiments),
-            self._on_run_failed,
+            lambda engine: engine.run(opened, prompt, run_id, head, experiments=wanted, typed=typed),
+            lambda held: self._on_run(held, wanted, told),
+            lambda failure: self._on_run_failed(failure, prompt, typed),
             what="Running the prompt",
         )
 
-    def _on_run(self, held: Held, experiments: tuple[Experiment, ...]) -> None:
+    def _on_run(self, held: Held, experiments: tuple[Experiment, ...], told: str = "") -> None:
         self._drawn = ()
         self._head_chosen = True
         self._fallbacks = []
@@ -390,9 +402,11 @@ class Session(QObject):
         layer, head, query, key = held.cell
         self._show(held, layer=layer, head=head, query=query, key=key)
         self._set_experiments(experiments)
+        if told:
+            self.failed.emit(told, "")
 
-    def _on_run_failed(self, failure: Failure) -> None:
-        self._fail(failure)
+    def _on_run_failed(self, failure: Failure, prompt: str, typed: Typed) -> None:
+        self._fail(failure, (prompt, typed))
         if self._fallbacks:
             self._start(self._fallbacks.pop(0))
 
@@ -527,9 +541,19 @@ class Session(QObject):
                 opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded, typed=typed
             ),
             lambda after: self._on_experiment(after, wanted, drawn),
-            self._fail,
+            lambda failure: self._on_experiment_failed(failure, wanted),
             what="Running the prompt again",
         )
+
+    def accept(self, scaling: RopeScaling) -> None:
+        """Do what was refused for its length with RoPE stretched, from now on until that is taken out."""
+        wanted = (*without_scaling(self._experiments), scaling)
+        refused, self._refused = self._refused, None
+        if refused is None:
+            self.set_experiments(wanted)
+        else:
+            prompt, self._typed = refused
+            self._start(prompt, wanted)
 
     def _on_experiment(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
         self._drawn = drawn
@@ -537,7 +561,22 @@ class Session(QObject):
         self._show(held)
         self._set_experiments(experiments)
 
+    def _on_experiment_failed(self, failure: Failure, wanted: tuple[Experiment, ...]) -> None:
+        """Stay with what is on screen; where only a stretch had room for the prompt, go back to one from before."""
+        unstretched = without_scaling(wanted) == wanted and without_scaling(self._experiments) != self._experiments
+        if not (failure.offers and unstretched and self._fitting is not None):
+            self._fail(failure)
+            return
+        prompt, self._typed = self._fitting
+        self._start(
+            prompt,
+            wanted,
+            "Without the RoPE scaling the prompt is too long for this model, so the last one that fits was run again.",
+        )
+
     def _set_experiments(self, experiments: tuple[Experiment, ...]) -> None:
+        if self._held is not None and without_scaling(experiments) == experiments:
+            self._fitting = self._held.run.prompt, self._held.typed
         if experiments != self._experiments:
             self._experiments = experiments
             self.experiments_changed.emit(experiments)
@@ -653,14 +692,16 @@ class Session(QObject):
         held = self._held
         if held is None:
             return
-        limit = held.run.config.max_position
+        limit = held.run.limit
         if length > limit:
             self.pause()
-            self.failed.emit(
+            possible = offers(held.run.config, length)
+            other = ", or pick a RoPE scaling" if possible else ""
+            sentence = (
                 f"Length {length} was asked for, but this model's positions end after {limit} tokens; "
-                "step back or run a shorter prompt.",
-                "",
+                f"step back or run a shorter prompt{other}."
             )
+            self._fail(Failure(sentence, "", possible))
             return
         agreeing = self._agreeing_rows(held.run)
         if length <= agreeing:
@@ -883,8 +924,17 @@ class Session(QObject):
         self.run_changed.emit(before, run)
         self._prove()
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: Failure, refused: tuple[str, Typed] | None = None) -> None:
+        """Say what went wrong; ``refused`` is the prompt that :meth:`accept` is to run."""
         self.failed.emit(failure.sentence, failure.details)
+        if failure.offers:
+            self._refused = refused
+            self.offered.emit(failure.offers)
+
+
+def without_scaling(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
+    """Experiments that leave the model the positions it has."""
+    return tuple(one for one in experiments if not isinstance(one, RopeScaling))
 
 
 def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:
