@@ -19,10 +19,11 @@ from app.lesson_checks import Clicked, Reply, Verdict, judge
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_progress import ProgressStore
 from app.lesson_telling import tell_check, tell_step
-from app.session import Session, placed
+from app.session import Kept, Session, placed
 from model.errors import LessonError
 from model.ledger import ShapeLedger, build_ledger
 from model.lessons.models import LessonModel
+from model.lessons.text import Span
 from model.progress import Progress
 from model.readings import ModelCard, Run
 
@@ -82,6 +83,7 @@ class LessonPlayer(QObject):
         self._models: dict[str, Opened] = {}
         self._yours: Opened | None = None
         self._your_prompt = ""
+        self._kept: Kept | None = None
         self._staged: Staged | None = None
         self._stage_run = 0
         session.model_changed.connect(self._on_model)
@@ -104,6 +106,11 @@ class LessonPlayer(QObject):
         """The step that is on, with its numbers; None while they are on their way."""
         return self._told.get(self._step)
 
+    def title_of(self, step: int) -> tuple[Span, ...]:
+        """The title of a step, once it has been read; empty before, and past the end."""
+        told = self._told.get(step)
+        return () if told is None else told.title
+
     @property
     def ledger(self) -> ShapeLedger | None:
         """The ledger of a scene whose model is a config alone, else None: there is no run to show it from."""
@@ -118,21 +125,22 @@ class LessonPlayer(QObject):
         """Open a lesson where it was left, or at a step; another one that is open is closed first."""
         if self._lesson is None:
             self._yours, self._your_prompt = self.session.opened, self.session.prompt
+            self._kept = self.session.keep()
         self._forget()
         self._lesson = lesson
         self.lesson_changed.emit(lesson)
         self.go(self.records.lesson(lesson.id).step if step is None else step)
 
     def close(self) -> None:
-        """Close the lesson, and bring back what the person had open."""
+        """Close the lesson, and bring back what was on screen before: the very run, its experiments, the selection."""
         if self._lesson is None:
             return
         self._forget()
         self._lesson = None
         self.lesson_changed.emit(None)
-        as_it_was = self.session.opened is self._yours and self.session.prompt == self._your_prompt
-        if self._yours is not None and self._your_prompt and not as_it_was:
-            self.session.stage(self._yours, self._your_prompt)
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            self.session.bring_back(kept)
 
     def forward(self) -> None:
         """Go one step on; the last one stays."""
@@ -335,6 +343,7 @@ class LessonPlayer(QObject):
         if opened is None or opened in self._models.values() or opened is self._yours:
             return
         self._yours, self._staged = opened, None
+        self._your_prompt, self._kept = self.session.prompt, None
         if self._lesson is not None and self._lesson.reads_open:
             self._laboratory = None
             self._told.clear()
@@ -346,8 +355,8 @@ class LessonPlayer(QObject):
         if after is not None and after.run_id == self._stage_run and not same:
             return
         self._staged = None
-        if self._lesson is None or self.session.opened is self._yours:
-            self._your_prompt = self.session.prompt
+        if self._lesson is not None and self._kept is None and self.session.opened is self._yours:
+            self._kept = self.session.keep()  # the first run of a model that was opened during the lesson
 
     def _forget(self) -> None:
         self._told.clear()

@@ -39,7 +39,7 @@ from app.questions import (
     AskRules,
     Question,
 )
-from app.selection import Bounds, SelectionStore
+from app.selection import Bounds, Selection, SelectionStore
 from app.settings import SettingsStore, sampling_refusal
 from model.experiments import Experiment, PermuteTokens, RopeScaling
 from model.progress import Progress
@@ -82,6 +82,18 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskAtlas: Urgency.THUMBNAILS,
     AskNeeds: Urgency.THUMBNAILS,
 }
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was on screen at a moment. The run is kept by its handle, so that bringing it back computes nothing."""
+
+    opened: Opened
+    held: Held
+    prompt: str
+    drawn: tuple[Sampling, ...]
+    experiments: tuple[Experiment, ...]
+    selection: Selection
 
 
 class Session(QObject):
@@ -421,6 +433,27 @@ class Session(QObject):
     def held(self) -> Held | None:
         """The run on screen as a handle."""
         return self._held
+
+    def keep(self) -> Kept | None:
+        """What is on screen, to be brought back by :meth:`bring_back`; None before the first run."""
+        if self._opened is None or self._held is None:
+            return None
+        return Kept(self._opened, self._held, self.prompt, self._drawn, self._experiments, self.selection.now)
+
+    def bring_back(self, kept: Kept) -> None:
+        """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
+        self._leave_play()
+        self._fallbacks, self._start_pending = [], False
+        for slot in ("open", "run", "check"):
+            self._jobs.cancel(slot)
+        changed = self._opened is not kept.opened
+        self._opened, self._prompt, self._drawn = kept.opened, kept.prompt, kept.drawn
+        if changed:
+            self.model_changed.emit(kept.opened.card)
+        self._set_check(None)
+        now = kept.selection
+        self._show(kept.held, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
+        self._set_experiments(kept.experiments)
 
     def work(
         self,

@@ -33,6 +33,7 @@ class Settings:
     layout: bytes = b""
     theme: str = "dark"
     projector: bool = False
+    motion: str = "system"
     prompt: str = ""
     recent: tuple[str, ...] = ()
     device: str = "cpu"

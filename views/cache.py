@@ -17,7 +17,7 @@ from app.questions import AskCache, Question
 from app.selection import Hover, Selection
 from model.experiments import NoCausalMask
 from model.readings import Bools, CacheReading, Floats, Run
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 from views.cache_costs import CostsView, GrowthView, Planner, costs
 from views.panel import Panel
 from views.proof import ProofPage
@@ -69,6 +69,8 @@ class SlabsView(QWidget):
         self.layer = 0
         self.key = 0
         self.pointed = -1
+        self.slot: tuple[Side, int, int] | None = None
+        self.lit: frozenset[int] = frozenset()
         self._strength: dict[Side, Floats] = {}
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
@@ -85,10 +87,15 @@ class SlabsView(QWidget):
         self.layer, self.key = layer, key
         self.update()
 
-    def point(self, position: int) -> None:
-        """Mark the position under the pointer."""
-        if position != self.pointed:
-            self.pointed = position
+    def light(self, layers: frozenset[int]) -> None:
+        """Ring the slabs of these layers."""
+        self.lit = layers
+        self.update()
+
+    def point(self, position: int, slot: tuple[Side, int, int] | None = None) -> None:
+        """Mark the position under the pointer, and within it a slot: K or V, layer and kv head."""
+        if (position, slot) != (self.pointed, self.slot):
+            self.pointed, self.slot = position, slot
             self.update()
 
     # Where things are ---------------------------------------------------------------------------------------------
@@ -142,6 +149,23 @@ class SlabsView(QWidget):
         slab, edges = self.slab(side, layer), self.edges(side)
         start = edges[column] + (SPLIT if column == self.first_decoded and 0 < column < self.columns else 0)
         return QRectF(slab.left() + start, slab.top(), edges[column + 1] - start, slab.height())
+
+    def slot_box(self, side: Side, layer: int, kv_head: int, column: int) -> QRectF:
+        """Return the rectangle of what one kv head holds of a column."""
+        box = self.column_box(side, layer, column)
+        heads = 1 if self.reading is None else int(self.reading.keys.shape[1])
+        return QRectF(box.left(), box.top() + box.height() * kv_head / heads, box.width(), box.height() / heads)
+
+    def feature_at(self, point: QPointF) -> tuple[Side, int, int] | None:
+        """Return the side, kv head and feature under a point; None outside the slabs."""
+        layer, _ = self.at(point)
+        if layer < 0 or self.reading is None:
+            return None
+        side: Side = "K" if self.block("K").contains(point.toPoint()) else "V"
+        slab = self.slab(side, layer)
+        heads, width = int(self.reading.keys.shape[1]), int(self.reading.keys.shape[3])
+        row = int((point.y() - slab.top()) * heads * width / slab.height())
+        return side, *divmod(min(row, heads * width - 1), width)
 
     def at(self, point: QPointF) -> tuple[int, int]:
         """Return the layer and position under a point, −1 and −1 where there is none."""
@@ -267,6 +291,9 @@ class SlabsView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         slab = self.slab(side, self.layer) if self.layer < self.layers else QRect()
         painter.fillRect(QRect(slab.left() - 4, slab.top(), 2, slab.height()), look.accent)
+        for layer in self.lit:
+            if layer < self.layers:
+                lit.ring(painter, QRectF(self.slab(side, layer)).adjusted(2, 2, -2, -2))
         block = self.block(side)
         for position, colour in ((self.pointed, look.faint), (self.key, look.text)):
             column = self.column_of(position)
@@ -274,6 +301,9 @@ class SlabsView(QWidget):
                 box = self.column_box(side, 0, column)
                 painter.setPen(QPen(colour, 1))
                 painter.drawRect(QRectF(round(box.left()), block.top() - 1, max(round(box.width()), 2), block.height()))
+        if self.slot is not None and self.slot[0] == side and 0 <= self.column_of(self.pointed) < self.columns:
+            painter.setPen(QPen(look.accent, 2))
+            painter.drawRect(self.slot_box(*self.slot, self.column_of(self.pointed)).adjusted(-1, -1, 1, 1))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Colour anew in the new size."""
@@ -296,13 +326,23 @@ class SlabsView(QWidget):
         """Announce that the pointer is gone."""
         self.column_pointed.emit(-1, -1)
 
-    def told(self, layer: int, position: int) -> str:
-        """Say what a column holds."""
+    def number_text(self, layer: int, position: int, side: Side, kv_head: int, feature: int) -> str:
+        """Write one number that the cache holds."""
+        if self.reading is None:
+            return ""
+        held = self.reading.keys if side == "K" else self.reading.values
+        number = wording.number(float(held[layer, kv_head, self.column_of(position), feature]), 4)
+        return f"{side} of layer {layer}, kv head {kv_head}, position {position}, feature {feature} = {number}"
+
+    def told(self, layer: int, position: int, feature: tuple[Side, int, int] | None = None) -> str:
+        """Say what a column holds, and the number of one of its features."""
         if self.reading is None or layer < 0:
             return ""
         heads, width = int(self.reading.keys.shape[1]), int(self.reading.keys.shape[3])
         origin = "decoded" if position >= self.reading.prefill else "from the prompt"
         text = f"layer {layer}, position {position}, {origin}: {heads} kv heads × {width} numbers in each of K and V"
+        if feature is not None:
+            text += f"\n{self.number_text(layer, position, *feature)}"
         if not self.visible(layer)[self.column_of(position)]:
             text += f"; outside the window of {self.reading.windows[layer]} for the newest query"
         return text
@@ -310,7 +350,8 @@ class SlabsView(QWidget):
     def event(self, event: QEvent) -> bool:
         """Answer for tooltips."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            text = self.told(*self.at(QPointF(event.pos())))
+            here = QPointF(event.pos())
+            text = self.told(*self.at(here), self.feature_at(here))
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
@@ -397,8 +438,18 @@ class CachePanel(Panel):
         self.slabs.mark(selection.layer, selection.key)
 
     def show_hover(self, hover: Hover) -> None:
-        """Mark the key that is pointed at here or elsewhere."""
-        self.slabs.point(-1 if hover.key is None else hover.key)
+        """Mark the key that is pointed at here or elsewhere, and the slot of a line of arithmetic."""
+        self.slabs.point(-1 if hover.key is None else hover.key, self._slot_of(hover))
+
+    def _slot_of(self, hover: Hover) -> tuple[Side, int, int] | None:
+        run = self.session.run
+        if hover.slot is None or hover.layer is None or hover.head is None or run is None:
+            return None
+        return hover.slot, hover.layer, run.specs[hover.layer].kv_head_of(hover.head)
+
+    def show_lit(self) -> None:
+        """Ring the layers that are named."""
+        self.slabs.light(lit.numbers(self.lit, "layers"))
 
     def theme_changed(self) -> None:
         """Colour anew."""

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QComboBox, QScrollArea, QToolButton, QToolTip, QVB
 from app.questions import AskAtlas, Question
 from app.selection import Hover, Selection
 from model.readings import AtlasPart, HeadAtlas, Run
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -226,6 +226,7 @@ class AtlasView(QWidget):
         self.sorted_by = LAYER_ORDER
         self.selected = (0, 0)
         self.pointed = (-1, -1)
+        self.lit: frozenset[tuple[int, int]] = frozenset()
         self.room = QSize(1, 1)
         self._picture = QPixmap()
         self.setMouseTracking(True)
@@ -289,6 +290,11 @@ class AtlasView(QWidget):
             self._repaint_square(*self.pointed)
             self.pointed = (layer, head)
             self._repaint_square(layer, head)
+
+    def light(self, heads: frozenset[tuple[int, int]]) -> None:
+        """Ring these heads."""
+        self.lit = heads
+        self.update()
 
     def score_of(self, layer: int, head: int) -> float:
         """Return the chosen score of a head, NaN where it is not defined."""
@@ -462,16 +468,19 @@ class AtlasView(QWidget):
         look = theme.current()
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        for place in self.plan.places:
+            if (place.layer, place.head) in self.lit:
+                lit.ring(painter, QRectF(place.square))
         for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
-            place = self.plan.of(layer, head)
-            if place is not None:
+            marked = self.plan.of(layer, head)
+            if marked is not None:
                 painter.setPen(QPen(colour, width))
-                painter.drawRect(place.square.adjusted(-1, -1, width - 1, width - 1))
+                painter.drawRect(marked.square.adjusted(-1, -1, width - 1, width - 1))
         if self.hasFocus():
-            place = self.plan.of(*self.selected)
-            if place is not None:
+            marked = self.plan.of(*self.selected)
+            if marked is not None:
                 painter.setPen(QPen(look.accent, 1, Qt.PenStyle.DotLine))
-                painter.drawRect(place.square.adjusted(-3, -3, 3, 3))
+                painter.drawRect(marked.square.adjusted(-3, -3, 3, 3))
 
     def _with_label(self, place: Place) -> QRect:
         under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
@@ -643,6 +652,10 @@ class HeadsPanel(Panel):
             hover.head if here and hover.head is not None else -1,
         )
         self._tell()
+
+    def show_lit(self) -> None:
+        """Ring the heads that are named."""
+        self.view.light(frozenset(self.lit.get("heads", frozenset())))
 
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""

@@ -29,7 +29,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from model.readings import Bools, Floats, Reduction
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 
 Scale = Literal["linear", "log", "diverging"]
 
@@ -157,6 +157,7 @@ class Heatmap(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
+        self._lit: frozenset[tuple[int, int]] = frozenset()
         self._pixels: NDArray[np.uint8] | None = None
         self._layout_now: _Layout | None = None
         self._pressed: QPointF | None = None
@@ -236,6 +237,12 @@ class Heatmap(QWidget):
         """Draw the hover crosshair; -1 for none."""
         if (query, key) != self._hover:
             self._hover = (query, key)
+            self.update()
+
+    def set_lit(self, cells: frozenset[tuple[int, int]]) -> None:
+        """Ring these cells (query, key)."""
+        if cells != self._lit:
+            self._lit = cells
             self.update()
 
     def set_view(self, view: QRectF) -> None:
@@ -412,6 +419,7 @@ class Heatmap(QWidget):
         self._paint_numbers(painter, place)
         painter.restore()
         self._paint_crosshair(painter, place)
+        self._paint_lit(painter, place)
         if self.row_labels:
             self._paint_row_labels(painter, place)
         if self.column_labels:
@@ -565,6 +573,12 @@ class Heatmap(QWidget):
             if place.plot.adjusted(-1, -1, 1, 1).intersects(box):
                 painter.setPen(pen)
                 painter.drawRect(box.intersected(place.plot))
+
+    def _paint_lit(self, painter: QPainter, place: _Layout) -> None:
+        for query, key in self._lit:
+            box = self.cell_rect(query, key)
+            if place.plot.contains(box.center()):
+                lit.ring(painter, box)
 
     def _ticks(self, first: float, last: float, step: float, chosen: int, room: float) -> tuple[list[int], int]:
         """Choose which positions are labelled so that no two labels touch; the selected one always is."""

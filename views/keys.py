@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-Group = Literal["Run", "Steps", "Head and cell", "Lesson", "Window"]
+Group = Literal["Run", "Steps", "Head and cell", "Panels", "Switches", "Lesson", "Class", "Window"]
 TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
 """Widgets that keep every key which is pressed without Ctrl or Alt."""
 
@@ -65,8 +65,44 @@ ACTIONS: Final = (
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
+    *(
+        Action(f"show_{name}", f"Show {title}", "Panels", (key,))
+        for name, title, key in (
+            ("tokens", "Tokens", "Ctrl+1"),
+            ("ledger", "Shape ledger", "Ctrl+2"),
+            ("heads", "Heads", "Ctrl+3"),
+            ("scores", "Scores", "Ctrl+4"),
+            ("rope", "RoPE", "Ctrl+5"),
+            ("cache", "KV cache", "Ctrl+6"),
+            ("next_token", "Next token", "Ctrl+7"),
+            ("why", "Why this number", "Ctrl+8"),
+            ("lesson", "Lesson", "Ctrl+9"),
+            ("experiments", "Experiments", "Alt+1"),
+            ("compare", "Compare", "Alt+2"),
+            ("needs", "Needed heads", "Alt+3"),
+            ("routing", "Experts", "Alt+4"),
+            ("timeline", "Timeline", "Alt+5"),
+        )
+    ),
+    Action("panel_after", "Next panel", "Panels", ("F6",)),
+    Action("panel_before", "Panel before", "Panels", ("Shift+F6",)),
+    Action("scores.log", "Weights over powers of ten", "Switches", ("G",)),
+    Action("scores.skip_first", "Leave token 0 out of the colours", "Switches", ("K",)),
+    Action("ledger.all_columns", "All columns of the ledger", "Switches", ("C",)),
+    Action("rotation", "Play or pause the rotation", "Switches", ("R",)),
+    Action("pin", "Pin this run as A, to compare with", "Switches", ("A",)),
+    Action("unpin", "Compare no longer", "Switches", ("Shift+A",)),
     Action("lesson_on", "Next step of the lesson", "Lesson", ("PgDown",)),
     Action("lesson_back", "Lesson step before", "Lesson", ("PgUp",)),
+    Action("lesson_leave", "Leave the lesson", "Lesson", ("Ctrl+W",)),
+    Action("present", "Present: projector, whole screen, notes", "Class", ("F5",)),
+    Action("full_panel", "This panel alone on the screen", "Class", ("F", "Shift+F11")),
+    Action("blank", "Blank the screen: a pause", "Class", ("B", ".")),
+    Action("spotlight", "Spotlight around the pointer", "Class", ("S",)),
+    Action("spotlight_panel", "Spotlight on the panel pointed at", "Class", ("Shift+S",)),
+    Action("notes", "Notes for the teacher", "Class", ("N",)),
+    Action("motion", "Reduced motion", "Class", ("M",)),
+    Action("palette", "Find something to do", "Window", ("Ctrl+K", "Ctrl+Shift+P")),
     Action("theme", "Light or dark", "Window", ("T",)),
     Action("projector", "Projector mode", "Window", ("P",)),
     Action("layout", "Panels back in their places", "Window", ("Ctrl+0",)),

@@ -24,10 +24,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.questions import AskLedger, Question
-from app.selection import Selection
+from app.selection import Hover, Selection
 from model.readings import Run
-from views import ink, theme, wording
-from views.panel import Panel, plain_label
+from views import ink, lit, theme, wording
+from views.panel import NOTHING_YET, Panel, plain_label
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 Index = QModelIndex | QPersistentModelIndex
 ENTRY_ROLE = Qt.ItemDataRole.UserRole
 """Asks the model for the :class:`LedgerRow` of an index."""
+
+
+HOVER_ROLE = Qt.ItemDataRole.UserRole + 2
+"""Asks the model whether the row of an index is pointed at from elsewhere."""
+LIT_ROLE = Qt.ItemDataRole.UserRole + 1
+"""Asks the model whether a lesson names the row of an index."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,8 @@ class LedgerModel(QAbstractTableModel):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.rows: tuple[LedgerRow, ...] = ()
+        self.lit: frozenset[str] = frozenset()
+        self.pointed: str | None = None
 
     def show(self, rows: tuple[LedgerRow, ...]) -> None:
         """Replace all rows."""
@@ -177,6 +185,10 @@ class LedgerModel(QAbstractTableModel):
         row = self.rows[index.row()]
         if role == ENTRY_ROLE:
             return row
+        if role == HOVER_ROLE:
+            return row.entry.key == self.pointed
+        if role == LIT_ROLE:
+            return row.entry.key in self.lit
         if role == Qt.ItemDataRole.DisplayRole:
             return COLUMNS[index.column()].text(row)
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -222,6 +234,10 @@ class LedgerDelegate(QStyledItemDelegate):
         painter.save()
         if state & QStyle.StateFlag.State_Selected:
             painter.fillRect(box, look.chosen)
+        if index.data(LIT_ROLE):
+            lit.draw_band(painter, box)
+        if index.data(HOVER_ROLE):
+            self._paint_hover(painter, box)
         column = COLUMNS[index.column()]
         inner = box.adjusted(self.PAD / 2, 0, -self.PAD / 2, 0)
         if column.key == "check":
@@ -234,6 +250,12 @@ class LedgerDelegate(QStyledItemDelegate):
             align = ink.RIGHT if column.right else ink.LEFT
             ink.draw_text(painter, inner, text, look.font(column.role), self._colour(column, row), align)
         painter.restore()
+
+    def _paint_hover(self, painter: QPainter, box: QRectF) -> None:
+        """A ground, and a line in the accent under it, so that it differs from the chosen row."""
+        look = theme.current()
+        painter.fillRect(box, look.hover)
+        painter.fillRect(QRectF(box.left(), box.bottom() - 1, box.width(), 2), look.accent)
 
     def _paint_name(self, painter: QPainter, box: QRectF, row: LedgerRow) -> None:
         look = theme.current()
@@ -327,6 +349,8 @@ class LedgerPanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.ledgers: tuple[ShapeLedger, ...] = ()
+        self.outline: ShapeLedger | None = None
+        """The ledger of a config alone, which is shown in place of the run's."""
         self.model = LedgerModel(self)
         self.table = self._make_table()
         self.totals = plain_label("", "label")
@@ -345,14 +369,40 @@ class LedgerPanel(Panel):
         self.theme_changed()
 
     def question(self, run: Run, selection: Selection) -> Question | None:
-        """Ask for the ledger of the selected layer."""
-        return AskLedger(selection.layer)
+        """Ask for the ledger of the selected layer, unless that of a config is shown."""
+        return AskLedger(selection.layer) if self.outline is None else None
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Fill the table; the current row stays where it was."""
-        prefill: ShapeLedger
-        decode: ShapeLedger | None
-        prefill, decode = answer
+        if self.outline is not None:
+            self._fill(self.outline, None)
+        elif answer is not None:
+            self._fill(*answer)
+
+    def show_outline(self, ledger: ShapeLedger | None) -> None:
+        """Show the ledger of a config alone, which needs no run; None goes back to the run's."""
+        if ledger == self.outline:
+            return
+        self.outline = ledger
+        if ledger is None:
+            self.explain("" if self.session.run is not None else NOTHING_YET)
+            self.refresh()
+            return
+        self.explain("")
+        self._fill(ledger, None)
+
+    def show_lit(self) -> None:
+        """Band the rows that are named, and bring them into sight."""
+        self.model.lit = frozenset(self.lit.get("rows", frozenset()))
+        self.table.viewport().update()
+        self._bring_lit_into_sight()
+
+    def _bring_lit_into_sight(self) -> None:
+        rows = [place for place, row in enumerate(self.model.rows) if row.entry.key in self.model.lit]
+        for place in reversed(rows):
+            self.table.scrollTo(self.model.index(place, 0))
+
+    def _fill(self, prefill: ShapeLedger, decode: ShapeLedger | None) -> None:
         current = self.table.currentIndex().row()
         self.model.show(paired(prefill, decode))
         if 0 <= current < self.model.rowCount():
@@ -361,6 +411,17 @@ class LedgerPanel(Panel):
         self.ledgers = (prefill,) if decode is None else (prefill, decode)
         self._sum_up()
         self.fit_columns()
+        self._bring_lit_into_sight()
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark the row of the operation that is pointed at elsewhere, and bring it into sight."""
+        if hover.operation == self.model.pointed:
+            return
+        self.model.pointed = hover.operation
+        for place, row in enumerate(self.model.rows):
+            if row.entry.key == hover.operation:
+                self.table.scrollTo(self.model.index(place, 0))
+        self.table.viewport().update()
 
     def theme_changed(self) -> None:
         """Take new fonts, row heights and columns."""
@@ -465,6 +526,8 @@ class LedgerPanel(Panel):
 
 
 def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:
+    if prefill.mode == "decode":
+        return f"layer {prefill.layer} · decode T = {prefill.tokens}, P = {prefill.past}"
     text = f"layer {prefill.layer} · prefill T = {prefill.tokens}"
     return text if decode is None else f"{text} · decode P = {decode.past}"
 

@@ -45,18 +45,21 @@ class LessonPanel(Panel):
 
     Signals
     -------
-    scene_wanted(scene)
-        What the window has to bring on screen for the step.
+    scene_wanted(scene, ledger)
+        What the window has to bring on screen for the step; a ledger where the scene's model is a config alone.
     lesson_opened(is_open)
         A lesson was opened or closed.
+    step_shown()
+        Another step is on, or its numbers are there.
     """
 
     name: ClassVar[str] = "lesson"
     title: ClassVar[str] = "Lesson"
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key", "plane"})
 
-    scene_wanted = Signal(object)
+    scene_wanted = Signal(object, object)
     lesson_opened = Signal(bool)
+    step_shown = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -166,6 +169,7 @@ class LessonPanel(Panel):
             text.theme_changed()
         for card in self.cards:
             card.theme_changed()
+        self._make_room(self.lesson is not None)
 
     def close_down(self) -> None:
         """Stop the clocks."""
@@ -199,12 +203,23 @@ class LessonPanel(Panel):
         """The lesson that is open."""
         return None if self._player is None else self._player.lesson
 
+    @property
+    def told(self) -> ToldStep | None:
+        """The step that is on with its numbers; None while no lesson is open or they are on their way."""
+        return None if self._player is None or self._player.lesson is None else self._player.told
+
     def take_shelf(self, shelf: Shelf) -> None:
         """Offer the lessons of a shelf."""
         self.shelf = shelf
         self._fill_chooser()
         if self.lesson is None:
             self._show_choice()
+
+    def offered(self) -> tuple[Lesson, ...]:
+        """The lessons there are; the shelf is read if it has not been."""
+        if self.shelf is None:
+            self.take_shelf(load_shelf())
+        return self.lessons()
 
     def lessons(self) -> tuple[Lesson, ...]:
         """What can be chosen: the shelf, then the files opened from elsewhere."""
@@ -282,12 +297,19 @@ class LessonPanel(Panel):
         return f" {reached}; {record.passed} of {len(lesson.checks)} questions right."
 
     def _show_walk(self, on: bool) -> None:
-        for part in (self.back_button, self.next_button, self.place, self.notes_button, self.leave_button):
-            part.setVisible(on)
-        self.look_at.setVisible(on)
-        self.notes.setVisible(on and self.notes_button.isChecked())
         self.reset_button.setVisible(not on)
+        self._make_room(on)
         self.trouble.hide()
+
+    def _make_room(self, walking: bool) -> None:
+        """Show the controls that are of use; on a projector the window's own line has them, and notes are no one's."""
+        alone = walking and theme.current().projector
+        for part in (self.back_button, self.next_button, self.place, self.notes_button, self.leave_button):
+            part.setVisible(walking and not alone)
+        self.chooser.setVisible(not alone)
+        self.file_button.setVisible(not alone)
+        self.look_at.setVisible(walking and not alone and bool(self.look_at.told))
+        self.notes.setVisible(walking and not alone and self.notes_button.isChecked())
 
     # Walking ------------------------------------------------------------------------------------------------------
 
@@ -306,6 +328,7 @@ class LessonPanel(Panel):
         self._fill_chooser()
         if lesson is None:
             self._show_choice()
+        self.step_shown.emit()
 
     def _on_step(self, place: int) -> None:
         lesson = self.lesson
@@ -325,10 +348,13 @@ class LessonPanel(Panel):
                 text.say(())
         else:
             self._show_told(told)
+        self.step_shown.emit()
 
     def _on_told(self, place: int, told: ToldStep) -> None:
         if place == self.player.step:
             self._show_told(told)
+        if place in (self.player.step, self.player.step + 1):
+            self.step_shown.emit()
 
     def _show_told(self, told: ToldStep) -> None:
         self.step_title.say(told.title)
@@ -336,14 +362,14 @@ class LessonPanel(Panel):
         self.notes.say(told.notes)
         self.notes_button.setEnabled(bool(told.notes))
         self.look_at.say(told.look_at)
-        self.look_at.setVisible(bool(told.look_at))
+        self._make_room(True)
         self.reading.verticalScrollBar().setValue(0)
         self._clear_cards()
         for place, asked in enumerate(told.checks):
             self._questions.addWidget(self._card(place, asked))
 
     def _on_scene(self, scene: Scene) -> None:
-        self.scene_wanted.emit(scene)
+        self.scene_wanted.emit(scene, self.player.ledger)
 
     def _tell_trouble(self, sentence: str) -> None:
         self.trouble.setText(sentence)

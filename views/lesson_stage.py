@@ -1,7 +1,7 @@
 """Brings on screen what the window owns of a lesson's scene: its panels, switches, marks, and what is set going.
 
-It owns the arrangement during a lesson: the lesson on the left, the panels of the step beside it, nothing else. It
-must not know what a step says or asks.
+It owns the arrangement during a lesson: the lesson on the left, the panels of the step beside it, nothing else; on a
+projector one large line of the step in place of the bars. It must not know what a step says or asks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QAbstractButton, QMainWindow
+from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
 
-from app.lesson_plan import Highlight, Scene
+from app.lesson_plan import Scene
 from app.selection import Hover
+from views import theme
 from views.ledger import LedgerPanel
 from views.lesson import LessonPanel
 from views.panel_dock import PanelDock
@@ -23,25 +24,32 @@ from views.scores import ScoresPanel
 
 if TYPE_CHECKING:
     from app.session import Session
+    from model.ledger import ShapeLedger
 
-HOVERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "heads": ("layer", "head"),
-    "cells": ("query", "key"),
-    "tokens": ("key",),
-    "planes": ("plane",),
-    "layers": ("layer",),
-}
-"""What of a highlight lights up in every panel, as if it were pointed at: the fields of its first place."""
-
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 2, "why": 2, "cache": 3}
+HEIGHTS: Final[Mapping[str, int]] = {"tokens": 2, "why": 3, "cache": 4, "rope": 7}
 """Shares of the height; a panel that is not named takes 5."""
 
-SHARE = 38
+FIRST: Final = 3
+"""What the panel that a step names first takes more."""
+
+SHARE: Final = 38
 """Per cent of the width that the lesson takes."""
+
+NEED_NO_RUN: Final = frozenset({"ledger"})
+"""Panels that can show a config alone; beside it the others would show the run of another model."""
 
 
 class LessonStage(QObject):
     """The window during a lesson.
+
+    Parameters
+    ----------
+    window, docks
+        The window and its panels by name.
+    bars
+        What is hidden while a projector shows a lesson.
+    line
+        What is shown in their place.
 
     Attributes
     ----------
@@ -49,12 +57,15 @@ class LessonStage(QObject):
         What is on screen; None when no lesson is open.
     """
 
-    def __init__(self, window: QMainWindow, docks: Mapping[str, PanelDock]) -> None:
+    def __init__(
+        self, window: QMainWindow, docks: Mapping[str, PanelDock], bars: tuple[QWidget, ...], line: QWidget
+    ) -> None:
         super().__init__(window)
         self.scene: Scene | None = None
-        self._window, self._docks = window, docks
+        self._window, self._docks, self._bars, self._line = window, docks, bars, line
         self._lesson = docks[LessonPanel.name]
         self._shown: tuple[str, ...] = ()
+        self._before: dict[str, bool] = {}
         self._scores = cast("ScoresPanel", docks["scores"].panel)
         self._rope = cast("RopePanel", docks["rope"].panel)
         self._ledger = cast("LedgerPanel", docks["ledger"].panel)
@@ -73,32 +84,41 @@ class LessonStage(QObject):
             "ledger.all_columns": self._ledger.all_columns,
         }
 
-    def show(self, scene: Scene) -> None:
-        """Bring a whole scene on screen."""
-        changed = self.scene is None or self._shown != scene.panels
-        self.scene = scene
+    def show(self, scene: Scene, ledger: ShapeLedger | None = None) -> None:
+        """Bring a whole scene on screen; ``ledger`` is that of a config alone, where the scene has no run."""
+        if self.scene is None:
+            self._before = {name: switch.isChecked() for name, switch in self.switches().items()}
+        panels = scene.panels if ledger is None else tuple(name for name in scene.panels if name in NEED_NO_RUN)
+        changed = self.scene is None or self._shown != panels
+        self.scene, self._shown = scene, panels
         if changed:
             self.arrange()
+        self._ledger.show_outline(ledger)
         for name, switch in self.switches().items():
             switch.setChecked(name in scene.toggles)
-        self._light(scene.highlights)
+        self._session.selection.point_at(Hover())
+        self._light(scene)
         self._set_going(scene)
 
     def leave(self) -> None:
-        """Turn everything off again; the window brings its own layout back."""
+        """Put the switches back as they were, and take the marks off; the window brings its own layout back."""
         self._turns = False
-        self._rope.pause()
+        self._rope.put_back()
         self._session.selection.point_at(Hover())
-        for switch in self.switches().values():
-            switch.setChecked(False)
-        self.scene, self._shown = None, ()
+        self._ledger.show_outline(None)
+        for name, switch in self.switches().items():
+            switch.setChecked(self._before.get(name, switch.isChecked()))
+        for dock in self._docks.values():
+            dock.panel.light({})
+        self.scene, self._shown, self._before = None, (), {}
+        self._show_bars(False)
 
     def arrange(self) -> None:
         """Show the lesson and the panels of the step, and hide the others."""
         if self.scene is None:
             return
-        self._shown = self.scene.panels
         window = self._window
+        self._show_bars(theme.current().projector)
         beside = [self._docks[name] for name in self._docks if name in self._shown]
         for dock in self._docks.values():
             if dock is self._lesson or dock in beside:
@@ -116,18 +136,24 @@ class LessonStage(QObject):
         if beside:
             left = window.width() * SHARE // 100
             window.resizeDocks([self._lesson, beside[0]], [left, window.width() - left], Qt.Orientation.Horizontal)
-            heights = [HEIGHTS.get(dock.panel.name, 5) * 100 for dock in beside]
-            window.resizeDocks(beside, heights, Qt.Orientation.Vertical)
+            window.resizeDocks(beside, self._heights(beside), Qt.Orientation.Vertical)
 
-    def _light(self, highlights: tuple[Highlight, ...]) -> None:
-        """Mark the first place that can be pointed at."""
-        for highlight in highlights:
-            fields = HOVERS.get(highlight.what, ())
-            for place in highlight.places:
-                if fields and isinstance(place, tuple):
-                    self._session.selection.point_at(Hover(**dict(zip(fields, place, strict=False))))
-                    return
-        self._session.selection.point_at(Hover())
+    def _heights(self, docks: list[PanelDock]) -> list[int]:
+        """Shares of the height; the panel named first is what the step is about."""
+        names = [dock.panel.name for dock in docks]
+        return [100 * (HEIGHTS.get(name, 5) + (FIRST if name == self._shown[0] else 0)) for name in names]
+
+    def _show_bars(self, on_projector: bool) -> None:
+        """On a projector the large line of the step stands where the bars are otherwise."""
+        self._line.setVisible(on_projector)
+        for bar in self._bars:
+            bar.setVisible(not on_projector)
+
+    def _light(self, scene: Scene) -> None:
+        """Mark every place that the step names, in its panel."""
+        for name, dock in self._docks.items():
+            named = [highlight for highlight in scene.highlights if highlight.panel == name]
+            dock.panel.light({highlight.what: frozenset(highlight.places) for highlight in named})
 
     def _set_going(self, scene: Scene) -> None:
         self._rope.pause()

@@ -6,6 +6,7 @@ It owns where things are, and what comes back at the next start. It must not kno
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, QMimeData, Qt
@@ -13,24 +14,26 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
 from model.readings import Proof
-from views import keys, layouts, theme
+from views import keys, layouts, motion, theme
 from views.cache import CachePanel
+from views.classroom import Classroom
+from views.commands import commands
 from views.key_sheet import KeySheet
+from views.layout_memory import LayoutMemory
 from views.lesson import LessonPanel
 from views.lesson_stage import LessonStage
 from views.open_dialog import OpenDialog
+from views.palette import Palette
 from views.panel import Panel
 from views.panel_dock import PanelDock
 from views.prompt_bar import PromptBar
 from views.proof import alarm
 from views.registry import PANELS
+from views.rope import RopePanel
 from views.status import FailureStrip, StatusLine
 
 if TYPE_CHECKING:
     from app.session import Session
-
-_VERSION = 1
-"""Of the saved layout: raise it when docks are renamed."""
 
 
 class MainWindow(QMainWindow):
@@ -48,9 +51,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._arranged = False
-        self._layout_before = QByteArray()
-        self._lesson_layout = QByteArray()
         saved = session.settings.now
+        motion.choose(saved.motion)
         theme.apply(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -65,10 +67,13 @@ class MainWindow(QMainWindow):
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
+        self.layouts = LayoutMemory(self, self.docks)
+        bars = (self._toolbar, self.statusBar())
+        self.classroom = Classroom(self, self.docks, bars)
         self._connect()
         self.lesson = cast("LessonPanel", self.docks[LessonPanel.name].panel)
+        self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
         self.shortcuts = keys.Shortcuts(self, self._verbs())
-        self.stage = LessonStage(self, self.docks)
         self.lesson.scene_wanted.connect(self.stage.show)
         self.lesson.lesson_opened.connect(self._on_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
@@ -92,6 +97,8 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.session.failed.connect(self.failure.tell)
+        self.session.offered.connect(self.failure.offer)
+        self.failure.chosen.connect(self.session.accept)
         self.failure.resized.connect(self._place_failure)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
@@ -117,29 +124,41 @@ class MainWindow(QMainWindow):
             for field in ("head", "query", "key")
             for word, by in (("after", 1), ("before", -1))
         }
-        return moves | {
-            "run": self.bar.start,
-            "focus_prompt": self.focus_prompt,
-            "open": self.choose_checkpoint,
-            "dismiss": self.dismiss,
-            "step": session.step,
-            "step_back": session.step_back,
-            "to_start": session.to_start,
-            "to_end": session.to_end,
-            "toggle_play": session.toggle_play,
-            "layer_down": move("layer", 1),
-            "layer_up": move("layer", -1),
-            "back": selection.back,
-            "forward": selection.forward,
-            "lesson_on": self.lesson.forward,
-            "lesson_back": self.lesson.back,
-            "theme": self.toggle_theme,
-            "projector": self.toggle_projector,
-            "layout": self.reset_layout,
-            "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
-            "keys": self.show_keys,
-            "quit": self.close,
-        }
+        switches = {name: switch.toggle for name, switch in self.stage.switches().items()}
+        shows = {f"show_{name}": partial(self.reveal, name, True) for name in self.docks}
+        return (
+            moves
+            | switches
+            | shows
+            | self.classroom.verbs()
+            | {
+                "run": self.bar.start,
+                "focus_prompt": self.focus_prompt,
+                "open": self.choose_checkpoint,
+                "dismiss": self.dismiss,
+                "step": session.step,
+                "step_back": session.step_back,
+                "to_start": session.to_start,
+                "to_end": session.to_end,
+                "toggle_play": session.toggle_play,
+                "layer_down": move("layer", 1),
+                "layer_up": move("layer", -1),
+                "back": selection.back,
+                "forward": selection.forward,
+                "theme": self.toggle_theme,
+                "projector": self.toggle_projector,
+                "layout": self.reset_layout,
+                "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
+                "keys": self.show_keys,
+                "palette": self.show_palette,
+                "present": self.present,
+                "motion": self.toggle_motion,
+                "rotation": cast("RopePanel", self.docks["rope"].panel).toggle,
+                "pin": session.pin,
+                "unpin": session.unpin,
+                "quit": self.close,
+            }
+        )
 
     # What a person can ask of the window --------------------------------------------------------------------------
 
@@ -148,12 +167,14 @@ class MainWindow(QMainWindow):
         """The panels by name."""
         return {name: dock.panel for name, dock in self.docks.items()}
 
-    def reveal(self, name: str) -> None:
-        """Bring a panel to the front."""
+    def reveal(self, name: str, focus: bool = False) -> None:
+        """Bring a panel to the front, and the focus into it where that is wanted."""
         dock = self.docks.get(name)
         if dock is not None:
             dock.show()
             dock.raise_()
+            if focus:
+                self.classroom.walk.enter(name)
 
     def focus_prompt(self) -> None:
         """Put the cursor into the prompt."""
@@ -161,7 +182,9 @@ class MainWindow(QMainWindow):
         self.bar.prompt.selectAll()
 
     def dismiss(self) -> None:
-        """Close the message, and give the keys back to the window."""
+        """Take away what covers the panels, else close the message and give the keys back to the window."""
+        if self.classroom.dismiss():
+            return
         self.failure.dismiss()
         focused = QApplication.focusWidget()
         if focused is not None:
@@ -175,6 +198,27 @@ class MainWindow(QMainWindow):
     def show_keys(self) -> None:
         """List the keys."""
         KeySheet(self).open()
+
+    def show_palette(self) -> Palette:
+        """Offer everything that can be done, to be found by its words."""
+        palette = Palette(commands(self, self._verbs()), self)
+        palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
+        palette.open()
+        return palette
+
+    def present(self) -> None:
+        """Projector mode on the whole screen with the notes beside it, or back."""
+        on = not self.isFullScreen() or not theme.current().projector
+        self.classroom.full.leave()
+        self.set_look(projector=on)
+        full = Qt.WindowState.WindowFullScreen
+        self.setWindowState(self.windowState() | full if on else self.windowState() & ~full)
+        if on == (self.classroom.presenter is None):
+            self.classroom.toggle_notes()
+
+    def toggle_motion(self) -> None:
+        """Let things move, or show where they end."""
+        self.session.settings.update(motion=motion.choose("full" if motion.reduced() else "reduced"))
 
     def choose_checkpoint(self, path: str = "", at_once: bool = False) -> OpenDialog:
         """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
@@ -206,27 +250,30 @@ class MainWindow(QMainWindow):
 
     def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
         """Put on a theme, projector mode, or both, and remember it."""
-        before = theme.current()
+        before, alone = theme.current(), self.classroom.full.name
+        self.classroom.full.leave()
         enters = bool(projector) and not before.projector
         leaves = projector is False and before.projector
         if enters:
-            self._layout_before = self.saveState(_VERSION)
-            layouts.project(self.docks)  # first: all panels in double type would make the window grow
+            self.layouts.enter_projector()  # first: all panels in double type would make the window grow
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
-        for part in (self.bar, self.status, self.failure):
+        for part in (self.bar, self.status, self.failure, self.classroom):
             part.theme_changed()
         for panel in self.panels.values():
             panel.theme_changed()
         layouts.keep_rows(self.docks)
-        if leaves and not self.restoreState(self._layout_before, _VERSION):
-            self.reset_layout()
+        if leaves:
+            self.layouts.leave_projector()
         if self.stage.scene is not None:
             self.stage.arrange()
+        if alone:
+            self.classroom.full.enter(alone)
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
     def reset_layout(self) -> None:
         """Put every panel back in its first place."""
+        self.classroom.full.leave()
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)
@@ -236,14 +283,12 @@ class MainWindow(QMainWindow):
     def _on_lesson(self, is_open: bool) -> None:
         """Take the lesson's keys and keep the layout; give both back when it is closed."""
         self.shortcuts.walk(is_open)
+        self.classroom.full.leave()
         if is_open:
-            if self._lesson_layout.isEmpty():
-                self._lesson_layout = self.saveState(_VERSION)
+            self.layouts.enter_lesson(theme.current().projector)
             return
         self.stage.leave()
-        before, self._lesson_layout = self._lesson_layout, QByteArray()
-        if not self.restoreState(before, _VERSION):
-            self.reset_layout()
+        self.layouts.leave_lesson(theme.current().projector)
 
     def _on_proof(self, proof: Proof | None) -> None:
         """Raise the alarm when a proof broke."""
@@ -256,7 +301,7 @@ class MainWindow(QMainWindow):
         """Bring back the last window; says whether there was a layout that still fits."""
         if not geometry or not self.restoreGeometry(QByteArray(geometry)):
             self.resize(1600, 960)
-        return bool(layout) and self.restoreState(QByteArray(layout), _VERSION)
+        return bool(layout) and self.layouts.put(QByteArray(layout))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Arrange the panels at the first show, when the size is known."""
@@ -280,9 +325,8 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the window, stop what moves, and wait for the session."""
-        layout = self._layout_before if theme.current().projector else self.saveState(_VERSION)
-        if not self._lesson_layout.isEmpty():
-            layout = self._lesson_layout
+        self.classroom.close_down()
+        layout = self.layouts.to_remember(theme.current().projector)
         self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout.data())
         for panel in self.panels.values():
             panel.close_down()

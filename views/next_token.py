@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from app.questions import AskNextToken, Question
 from app.selection import Selection
 from model.readings import Candidate, NextTokenReading, Run, Sampling
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class CandidatesView(QWidget):
         super().__init__(parent)
         self.rows: tuple[Candidate, ...] = ()
         self.actual: int | None = None
+        self.lit: frozenset[int] = frozenset()
         self.setAccessibleName("Candidates for the next token")
 
     def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
@@ -46,6 +47,11 @@ class CandidatesView(QWidget):
         self.rows, self.actual = rows, actual
         told = (f"{c.token.text} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
         self.setAccessibleDescription("; ".join(told))
+        self.update()
+
+    def light(self, ranks: frozenset[int]) -> None:
+        """Ring the candidates of these ranks; the likeliest has rank 0."""
+        self.lit = ranks
         self.update()
 
     def pitch(self) -> float:
@@ -103,6 +109,9 @@ class CandidatesView(QWidget):
                 painter.setPen(QPen(look.text, 1))
                 painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
             ink.draw_text(painter, line, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
+        for i, candidate in enumerate(self.shown()):
+            if self.rows.index(candidate) in self.lit:
+                lit.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
 
     def told(self, row: int) -> str:
@@ -296,6 +305,10 @@ class NextTokenPanel(Panel):
             self.length_box.setValue(min(run.length + 10, limit))
         self.back_button.setEnabled(run.length > run.prefill)
         self.step_button.setEnabled(run.length < max(limit, run.newest))
+
+    def show_lit(self) -> None:
+        """Ring the ranks that are named."""
+        self.candidates.light(lit.numbers(self.lit, "ranks"))
 
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""

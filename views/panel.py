@@ -18,9 +18,13 @@ from app.questions import Question
 from app.selection import Hover, Selection
 from model.readings import Run
 from views import wording
+from views.lit import Lit
 
 if TYPE_CHECKING:
     from app.session import Session
+
+NOTHING_YET = "Nothing has been run yet: type a prompt and press Run."
+"""What a panel says before the first run."""
 
 
 class Panel(QWidget):
@@ -55,6 +59,7 @@ class Panel(QWidget):
         self._stale = True
         self._behind = False
         self._awaited: set[str] = set()
+        self.lit: Lit = {}
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
         self.subtitle = ElidedLabel()
@@ -71,7 +76,7 @@ class Panel(QWidget):
         outer.addLayout(self.head_row)
         outer.addWidget(self.body, 1)
         outer.addWidget(self.notice, 1)
-        self.explain("Nothing has been run yet: type a prompt and press Run.")
+        self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
         session.selection.changed.connect(self._on_selection)
         session.selection.hovered.connect(self._on_hover)
@@ -94,6 +99,9 @@ class Panel(QWidget):
     def show_hover(self, hover: Hover) -> None:
         """Move the hover mark."""
 
+    def show_lit(self) -> None:
+        """Mark the places in ``self.lit``, which a lesson names; they stay until others are named."""
+
     def theme_changed(self) -> None:
         """Take new colours and font sizes from ``views.theme.current()`` and repaint."""
 
@@ -107,6 +115,12 @@ class Panel(QWidget):
         self.notice.setText(why)
         self.notice.setVisible(bool(why))
         self.body.setVisible(not why)
+
+    def light(self, lit: Lit) -> None:
+        """Mark places, and no others."""
+        if lit != self.lit:
+            self.lit = lit
+            self.show_lit()
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""

@@ -49,6 +49,14 @@ class PanelDock(QDockWidget):
         bar.setToolTip("Drag to move, double-click to float")
         return bar
 
+    def show_focus(self, has_focus: bool) -> None:
+        """Show in the heading whether the focus is in this panel."""
+        heading = self.panel.heading
+        if heading.property("focused") != has_focus:
+            heading.setProperty("focused", has_focus)
+            heading.style().unpolish(heading)
+            heading.style().polish(heading)
+
     def keep(self, height: int) -> None:
         """Never make the panel lower than that, even where the others want its room."""
         self._least = height

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
 from model.readings import Doubles
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 from views.signed import signed_colour
 from views.turning import Turned
 
@@ -41,6 +41,7 @@ class PlanesView(QWidget):
         self.turned: Turned | None = None
         self.selected = 0
         self.pointed = -1
+        self.lit: frozenset[int] = frozenset()
         self.columns = 1
         self.cell = QSize(1, 1)
         self.room = QSize(1, 1)
@@ -69,6 +70,11 @@ class PlanesView(QWidget):
         """Mark the selected plane."""
         self.selected = plane
         self.setAccessibleDescription(self.told(plane))
+        self.update()
+
+    def light(self, planes: frozenset[int]) -> None:
+        """Ring these planes."""
+        self.lit = planes
         self.update()
 
     def fit(self, room: QSize) -> None:
@@ -166,6 +172,8 @@ class PlanesView(QWidget):
                 self._paint_vector(painter, plane, k_after[plane] / k_longest, look.key, True)
                 self._paint_vector(painter, plane, q_after[plane] / q_longest, look.query, True)
                 self._paint_angles(painter, plane)
+                if plane in self.lit:
+                    lit.ring(painter, self.circle_of(plane).adjusted(2, 2, -2, -2))
         painter.end()
 
     def _still_picture(self) -> QPixmap:

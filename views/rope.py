@@ -25,9 +25,10 @@ from PySide6.QtWidgets import (
 from app.questions import AskPlanes, AskRules, Question
 from app.selection import Hover, Selection
 from model.readings import Doubles, PlaneReading, RopeRule, Run
-from views import wording
+from views import motion, wording
 from views.curves import CurvesPage, SpectrumView
 from views.flow import flowing
+from views.lit import numbers
 from views.pairing import PairingView
 from views.panel import Panel, plain_label
 from views.planes import PlanesScroll, PlanesView, SharesView
@@ -208,6 +209,10 @@ class RopePanel(Panel):
         self.view.pointed = -1 if hover.plane is None else hover.plane
         self.view.update()
 
+    def show_lit(self) -> None:
+        """Ring the planes that are named."""
+        self.view.light(numbers(self.lit, "planes"))
+
     def theme_changed(self) -> None:
         """Arrange and paint anew."""
         self.shares.updateGeometry()
@@ -238,12 +243,15 @@ class RopePanel(Panel):
         return self.slider.value() / PARTS
 
     def toggle(self) -> None:
-        """Play or pause."""
+        """Play or pause; where things shall not move, go to where the movement ends."""
         if self.timer.isActive():
             self.pause()
         elif self.reading is not None:
             if self.slider.value() == self.slider.maximum():
                 self.slider.setValue(self.slider.minimum())
+            if motion.reduced():
+                self.slider.setValue(self.slider.maximum())
+                return
             self.timer.start()
             self.play_button.setText("Pause")
 

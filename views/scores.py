@@ -168,6 +168,11 @@ class ScoresPanel(Panel):
         self.row.set_hover(key)
         self.row.set_readout(self._readout(query, key))
 
+    def show_lit(self) -> None:
+        """Ring the cells that are named."""
+        for heatmap in self.maps:
+            heatmap.set_lit(frozenset(self.lit.get("cells", frozenset())))
+
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
         for heatmap in self.maps:

@@ -304,6 +304,7 @@ def _stylesheet(theme: Theme) -> str:
     )
     for name, colour in {"query": t.query, "key": t.key, "value": t.value, "good": t.good, "bad": t.bad}.items():
         roles += f'QLabel[tone="{name}"], QToolButton[tone="{name}"] {{ color: {colour.name()}; }}\n'
+    roles += f'QLabel[role="heading"][focused="true"] {{ color: {t.accent.name()}; }}\n'
     pad = t.grid(0.5)
     return (
         roles

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 from app.questions import AskRow, Question
 from app.selection import Hover, Selection
 from model.readings import Bools, Doubles, RowReading, Run, TokenText
-from views import ink, theme, wording
+from views import ink, lit, theme, wording
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class TokenStrip(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
+        self._lit: frozenset[int] = frozenset()
         self._looks: list[Look] = []
         self.setMouseTracking(True)
         self.setAccessibleName("tokens of the run")
@@ -91,6 +92,12 @@ class TokenStrip(QWidget):
         """Mark what is pointed at; -1 for none."""
         if (query, key) != self._hover:
             self._hover = (query, key)
+            self.update()
+
+    def set_lit(self, positions: frozenset[int]) -> None:
+        """Ring these tokens."""
+        if positions != self._lit:
+            self._lit = positions
             self.update()
 
     def describe(self, position: int, role: str) -> str:
@@ -210,6 +217,8 @@ class TokenStrip(QWidget):
         text = QFontMetricsF(font).elidedText(look.text, Qt.TextElideMode.ElideMiddle, look.box.width() - 4)
         painter.drawText(look.box, Qt.AlignmentFlag.AlignCenter, text)
         self._paint_position(painter, position, look)
+        if position in self._lit:
+            lit.ring(painter, look.box.adjusted(1, 1, -1, -1))
 
     def _outline(self, position: int, token: TokenText) -> QPen | None:
         now = theme.current()
@@ -361,6 +370,10 @@ class TokensPanel(Panel):
             -1 if hover.query is None else hover.query,
             -1 if hover.key is None else hover.key,
         )
+
+    def show_lit(self) -> None:
+        """Ring the tokens that are named."""
+        self.strip.set_lit(lit.numbers(self.lit, "tokens"))
 
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""

@@ -1,0 +1,68 @@
+"""What the command palette offers: the table of actions, the lessons, and every control that can be pressed.
+
+It owns that list. It must not know what any of it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QWidget
+
+from views import keys
+from views.palette import Command
+
+if TYPE_CHECKING:
+    from app.lesson_plan import Lesson
+    from views.main_window import MainWindow
+
+WAY = "Tab"
+"""How a control without a key of its own is reached by keyboard."""
+
+
+def commands(window: MainWindow, verbs: Mapping[str, Callable[[], object]]) -> tuple[Command, ...]:
+    """Everything that can be done in a window now: the actions first, as the list of keys has them."""
+    actions = [
+        Command(entry.text, entry.group, keys.written(entry.keys), verbs[entry.name])
+        for entry in keys.ACTIONS
+        if not entry.reserved and (entry.group != "Lesson" or window.lesson.lesson is not None)
+    ]
+    lessons = [
+        Command(f"Lesson {lesson.number}: {lesson.title}", "Lesson", "", partial(_open_lesson, window, lesson))
+        for lesson in window.lesson.offered()
+    ]
+    controls = [
+        Command(_sentence(widget), dock.panel.title, WAY, partial(_press, widget))
+        for dock in window.docks.values()
+        if dock.panel.on_screen
+        for widget in dock.findChildren(QWidget)
+        if _can_be_pressed(widget)
+    ]
+    return (*actions, *lessons, *controls)
+
+
+def _open_lesson(window: MainWindow, lesson: Lesson) -> None:
+    window.reveal("lesson")
+    window.lesson.open(lesson)
+
+
+def _can_be_pressed(widget: QWidget) -> bool:
+    pressed = isinstance(widget, (QAbstractButton, QComboBox)) and widget.isVisible() and widget.isEnabled()
+    return pressed and bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value)
+
+
+def _sentence(widget: QWidget) -> str:
+    said = widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
+    return said.rstrip(".")
+
+
+def _press(widget: QWidget) -> None:
+    """Press a button; open a choice."""
+    widget.setFocus(Qt.FocusReason.ShortcutFocusReason)
+    if isinstance(widget, QAbstractButton):
+        widget.click()
+    elif isinstance(widget, QComboBox):
+        widget.showPopup()

@@ -1,0 +1,78 @@
+"""Which layout comes back: that of before a lesson, of before projector mode, and the one to remember at the end.
+
+It owns the saved layouts. It must not know what a lesson shows, nor how projector mode looks.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QByteArray
+from PySide6.QtWidgets import QMainWindow
+
+from views import layouts
+
+VERSION = 1
+"""Of a saved layout: raise it when docks are renamed."""
+
+
+class LayoutMemory:
+    """The layouts behind a lesson and behind projector mode, of which one may lie behind the other."""
+
+    def __init__(self, window: QMainWindow, docks: layouts.Docks) -> None:
+        self._window, self._docks = window, docks
+        self._ordinary = QByteArray()
+        self._before_lesson: tuple[QByteArray, bool] | None = None
+        """What was on screen before the lesson, and whether that was projector mode's."""
+
+    @property
+    def in_lesson(self) -> bool:
+        """Whether a lesson arranges the panels."""
+        return self._before_lesson is not None
+
+    def now(self) -> QByteArray:
+        """The layout on screen."""
+        return self._window.saveState(VERSION)
+
+    def put(self, layout: QByteArray) -> bool:
+        """Bring a layout on screen; says whether it could be."""
+        return bool(self._window.restoreState(layout, VERSION))
+
+    def enter_projector(self) -> None:
+        """Keep the ordinary layout, and show what a projector shows."""
+        if self._before_lesson is None:
+            self._ordinary = self.now()
+        elif not self._before_lesson[1]:
+            self._ordinary = self._before_lesson[0]
+        layouts.project(self._docks)
+
+    def leave_projector(self) -> None:
+        """Bring the ordinary layout back, unless a lesson arranges the panels."""
+        if not self.in_lesson:
+            self._restore(self._ordinary)
+
+    def enter_lesson(self, projector: bool) -> None:
+        """Keep what is on screen; the first of several lessons counts."""
+        if self._before_lesson is None:
+            self._before_lesson = self.now(), projector
+
+    def leave_lesson(self, projector: bool) -> None:
+        """Bring back what was on screen before, as the mode of now shows it."""
+        if self._before_lesson is None:
+            return
+        (before, was), self._before_lesson = self._before_lesson, None
+        if projector == was:
+            self._restore(before)
+        elif projector:
+            self._restore(before)
+            layouts.project(self._docks)
+        else:
+            self._restore(self._ordinary)
+
+    def to_remember(self, projector: bool) -> QByteArray:
+        """The ordinary layout, which comes back at the next start."""
+        if self._before_lesson is not None and not self._before_lesson[1]:
+            return self._before_lesson[0]
+        return self._ordinary if projector or self.in_lesson else self.now()
+
+    def _restore(self, layout: QByteArray) -> None:
+        if not self.put(layout):
+            layouts.arrange(self._window, self._docks, self._window.size())
