@@ -10,9 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFont, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QWidget
 
+from views.lettering import face
 from views.theme import Theme
 
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -32,22 +33,38 @@ FINER = 4
 
 def text_width(font: QFont, text: str) -> float:
     """Return how wide a text is in a font, in pixels, rounded up."""
-    return float(np.ceil(QFontMetricsF(font).horizontalAdvance(text)))
+    return float(math.ceil(face(font).line(text).width))
 
 
 def line_height(font: QFont) -> float:
     """Return the height of one line of a font, in pixels, rounded up."""
-    return float(np.ceil(QFontMetricsF(font).height()))
+    return float(math.ceil(face(font).height))
 
 
 def draw_text(
-    painter: QPainter, box: QRectF, text: str, font: QFont, colour: QColor, align: Qt.AlignmentFlag = LEFT
+    painter: QPainter,
+    box: QRectF,
+    text: str,
+    font: QFont,
+    colour: QColor,
+    align: Qt.AlignmentFlag = LEFT,
+    elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
 ) -> None:
-    """Write one line inside a box; what does not fit ends in an ellipsis."""
+    """Write one line inside a box, in the middle of its height; what does not fit ends in an ellipsis.
+
+    Parameters
+    ----------
+    align
+        ``LEFT``, ``RIGHT`` or ``CENTRE``.
+    elide
+        Where the ellipsis stands.
+    """
+    letters, width = face(font), box.width()
+    line = letters.fitted(text, width, elide)
+    spare = 0.0 if align == LEFT else width - line.width if align == RIGHT else (width - line.width) / 2
     painter.setFont(font)
     painter.setPen(colour)
-    fitting = QFontMetricsF(font).elidedText(text, Qt.TextElideMode.ElideRight, box.width() + 0.5)
-    painter.drawText(box, int(align | Qt.TextFlag.TextSingleLine), fitting)
+    painter.drawStaticText(QPointF(box.x() + spare, box.y() + (box.height() - letters.height) / 2), line.text)
 
 
 def draw_bar(painter: QPainter, box: QRectF, colour: QColor) -> None:

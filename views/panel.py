@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QShowEvent
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.questions import Question
 from app.selection import Hover, Selection
 from model.readings import Run
-from views import wording
+from views import ink, wording
 from views.lit import Lit
 
 if TYPE_CHECKING:
@@ -226,22 +226,41 @@ class Panel(QWidget):
 
 
 class ElidedLabel(QLabel):
-    """A subtitle that ends in an ellipsis where it does not fit; its tooltip holds all of it."""
+    """A subtitle that ends in an ellipsis where it does not fit.
+
+    Its size does not depend on its text, so another text never makes the window arrange itself anew.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", "subtitle")
+        self._said = ""
+
+    def text(self) -> str:
+        """All of it, whether it fits or not."""
+        return self._said
+
+    def setText(self, text: str) -> None:
+        """Say something else."""
+        if text != self._said:
+            self._said = text
+            self.setAccessibleName(text)
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        """As wide as the row lets it be."""
+        return QSize(0, self.fontMetrics().height())
 
     def minimumSizeHint(self) -> QSize:
         """Let the row be as narrow as it must."""
-        return QSize(0, super().minimumSizeHint().height())
+        return self.sizeHint()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw as much as fits."""
         painter = QPainter(self)
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(self.rect(), int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter), text)
+        colour = self.palette().color(QPalette.ColorRole.WindowText)
+        ink.draw_text(painter, QRectF(self.rect()), self._said, self.font(), colour)
         painter.end()
 
 

@@ -18,6 +18,8 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
 from PySide6.QtWidgets import QApplication
 
+from views import lettering
+
 ThemeName = Literal["dark", "light"]
 Role = Literal["title", "heading", "subtitle", "body", "label", "number", "formula", "notice"]
 Table = NDArray[np.uint8]
@@ -225,6 +227,7 @@ def register_fonts() -> tuple[str, ...]:
             number = QFontDatabase.addApplicationFontFromData(QByteArray(entry.read_bytes()))
             families.extend(QFontDatabase.applicationFontFamilies(number))
     _font.cache_clear()
+    lettering.forget()
     return tuple(dict.fromkeys(families))
 
 

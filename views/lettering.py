@@ -1,0 +1,83 @@
+"""Lines of text laid out once: finding the shapes and the width of letters takes longer than drawing them.
+
+It owns what is kept of each font. It must not know themes, nor where anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QStaticText
+
+MOST = 4096
+"""Lines that are kept of one font; then it begins anew."""
+
+
+Key = TypeVar("Key")
+
+
+class Line(NamedTuple):
+    """One line, ready to be drawn, and its width in pixels."""
+
+    text: QStaticText
+    width: float
+
+
+class Face:
+    """What has been written in one font."""
+
+    def __init__(self, font: QFont) -> None:
+        self.metrics = QFontMetricsF(font)
+        self.height = self.metrics.height()
+        self._lines: dict[str, Line] = {}
+        self._cut: dict[tuple[str, int, Qt.TextElideMode], Line] = {}
+
+    def line(self, text: str) -> Line:
+        """A text on one line."""
+        made = self._lines.get(text)
+        if made is None:
+            made = _keep(self._lines, text, self._made(text))
+        return made
+
+    def fitted(self, text: str, width: float, elide: Qt.TextElideMode) -> Line:
+        """A text in no more than ``width`` pixels, with an ellipsis where there is not room for all of it."""
+        whole = self.line(text)
+        if whole.width <= width + 0.5:
+            return whole
+        key = text, math.floor(width), elide
+        made = self._cut.get(key)
+        if made is None:
+            made = _keep(self._cut, key, self._made(self.metrics.elidedText(text, elide, key[1])))
+        return made
+
+    def _made(self, text: str) -> Line:
+        static = QStaticText(text.replace("\n", " "))
+        static.setTextFormat(Qt.TextFormat.PlainText)
+        static.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+        return Line(static, self.metrics.horizontalAdvance(text))
+
+
+def _keep(kept: dict[Key, Line], key: Key, line: Line) -> Line:
+    if len(kept) >= MOST:
+        kept.clear()
+    kept[key] = line
+    return line
+
+
+_faces: dict[str, Face] = {}
+
+
+def face(font: QFont) -> Face:
+    """What is kept of a font."""
+    name = font.key()
+    made = _faces.get(name)
+    if made is None:
+        made = _faces[name] = Face(font)
+    return made
+
+
+def forget() -> None:
+    """Begin anew: a name stands for another font now."""
+    _faces.clear()
