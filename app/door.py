@@ -41,13 +41,15 @@ class Typed:
 class Opened:
     """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine.
 
-    ``shapes_only`` says that there are no weights, so that nothing can be run.
+    ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
+    checkpoint left open.
     """
 
     card: ModelCard
     devices: tuple[str, ...]
     checkpoint: Any
     shapes_only: bool = False
+    options: tuple[tuple[str, int], ...] = ()
 
 
 def without_weights(card: ModelCard) -> str:

@@ -59,6 +59,7 @@ from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
 from model.measure import measure
 from model.memory import within_memory
+from model.numbers import numbers_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.proof import branch_proof_steps, cached_proof_steps
@@ -67,6 +68,7 @@ from model.readings import (
     DirectAttribution,
     Doubles,
     HeadDifference,
+    HeadNumbers,
     HeadPicture,
     Line,
     ModelCard,
@@ -129,7 +131,8 @@ def open_model(
         bos=_bos(checkpoint),
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
     )
-    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only)
+    answered = tuple(sorted((options or {}).items()))
+    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only, answered)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
@@ -634,6 +637,18 @@ def save(held: Held, path: str | Path, pattern: bool = False) -> None:
     """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
     strings = [token.text for token in held.run.tokens[: held.run.length]]
     save_trace(_in_view(held), path, strings=strings, model=held.opened.checkpoint.model, pattern=pattern)
+
+
+def save_steps(held: Held, path: str | Path, pattern: bool = False) -> Steps[Path]:
+    """The same as a job."""
+    yield Progress(0, 1, "Writing the trace")
+    save(held, path, pattern)
+    return Path(path)
+
+
+def numbers(held: Held, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
+    """Scores and weights of a rectangle of the rows in view, in full precision."""
+    return numbers_steps(_in_view(held), layer, head, queries, keys)
 
 
 def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:

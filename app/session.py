@@ -123,6 +123,8 @@ class Session(QObject):
         The :class:`Proof` of the two branches, or None when there is none for this run.
     settled()
         No job is left, so everything asked for has been answered.
+    cancelled()
+        The person asked for an end of whatever takes long.
     """
 
     run_changed = Signal(object, object)
@@ -137,6 +139,7 @@ class Session(QObject):
     check_changed = Signal(object)
     branches_changed = Signal(object)
     settled = Signal()
+    cancelled = Signal()
 
     def __init__(
         self,
@@ -156,9 +159,13 @@ class Session(QObject):
         self._downloads = Jobs(self)
         """A thread of its own: the network is slow, and panels must not wait for it."""
         self._downloads.progress_changed.connect(self.progress_changed)
+        self._exports = Jobs(self)
+        """Another: a file may take long to encode, and panels must not wait for it either."""
+        self._exports.progress_changed.connect(self.progress_changed)
         self._opened: Opened | None = None
         self._held: Held | None = None
         self._pinned: Held | None = None
+        self._pinned_kept: Kept | None = None
         self._experiments: tuple[Experiment, ...] = ()
         self._runs = 0
         self._drawn: tuple[Sampling, ...] = ()
@@ -486,6 +493,26 @@ class Session(QObject):
                 what=what,
             )
 
+    def export(
+        self,
+        slot: str,
+        work: Generator[Progress, None, Any],
+        on_done: Callable[[Any], None],
+        on_failed: Callable[[str], None],
+        *,
+        what: str,
+    ) -> None:
+        """Make a file on the thread of exports, beside the one that computes; it needs no engine."""
+        if not self._closed:
+            self._exports.submit(
+                slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what
+            )
+
+    @property
+    def export_pulse(self) -> Callable[[Progress], None]:
+        """What work that cannot pause tells its progress to, on the thread of exports; raises when it is to end."""
+        return self._exports.pulse
+
     def stage(
         self,
         opened: Opened,
@@ -617,6 +644,17 @@ class Session(QObject):
     def pin(self) -> None:
         """Keep the run on screen as A, to compare later runs with."""
         self._set_pinned(self._held)
+        self._pinned_kept = self.keep()
+
+    @property
+    def pinned_kept(self) -> Kept | None:
+        """The pinned run as a handle, with what was changed in it."""
+        return self._pinned_kept if self._pinned is not None else None
+
+    def pin_back(self, kept: Kept | None) -> None:
+        """Pin a run that is not on screen, such as one that a session file brought back."""
+        self._set_pinned(None if kept is None else kept.held)
+        self._pinned_kept = kept
 
     def unpin(self) -> None:
         """Compare no longer."""
@@ -855,6 +893,8 @@ class Session(QObject):
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
         self._jobs.cancel_shown()
         self._downloads.cancel_all()
+        self._exports.cancel_all()
+        self.cancelled.emit()
         self._leave_play()
         self._start_pending = False
         for slot in ("open", "run"):
@@ -870,6 +910,7 @@ class Session(QObject):
         self._queued_steps = 0
         self._jobs.close()
         self._downloads.close()
+        self._exports.close()
 
     @property
     def proves_itself(self) -> bool:

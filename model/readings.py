@@ -585,3 +585,26 @@ class Routing:
     layer: int
     probabilities: Doubles
     chosen: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadNumbers:
+    """Scores and weights of a rectangle of one head.
+
+    Attributes
+    ----------
+    queries, keys
+        The half-open ranges of rows that the rectangle covers.
+    scores, weights
+        [h, w] scaled and soft-capped scores as before the mask, and the weights after softmax; 0 where masked.
+    visible
+        [h, w] whether the key is visible to the query.
+    """
+
+    layer: int
+    head: int
+    queries: tuple[int, int]
+    keys: tuple[int, int]
+    scores: Doubles
+    weights: Doubles
+    visible: Bools

@@ -46,6 +46,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         readable = part.stat().st_mode  # as any new file is; some libraries write a private one in its place
         yield part
         part.chmod(readable)
+        with part.open("rb") as written:
+            os.fsync(written.fileno())  # else a crash could leave the new name on bytes that never reached the disk
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)

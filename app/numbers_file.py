@@ -1,0 +1,71 @@
+"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head.
+
+It owns what stands in such a file. It must not know how the numbers were computed, nor where the file goes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from app.provenance import Provenance
+from model.readings import HeadNumbers, TokenText
+
+COLUMNS: Final = ("query", "query_token", "key", "key_token", "score", "weight", "visible")
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """One kind of file: its suffix, what a person reads in the list of formats, and what makes its bytes."""
+
+    name: str
+    title: str
+    write: Callable[[HeadNumbers, Sequence[TokenText], Provenance], bytes]
+
+
+def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:
+    """One line for each cell, in UTF-8; lines that begin with ``#`` say where the numbers came from.
+
+    A float is written with as many digits as give the same float back.
+    """
+    text = io.StringIO()
+    for name, said in (("Title", about.title), *about.lines):
+        text.write(f"# {name}: {' ⏎ '.join(said.splitlines())}\n")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for row, query in enumerate(range(*numbers.queries)):
+        for column, key in enumerate(range(*numbers.keys)):
+            score, weight = float(numbers.scores[row, column]), float(numbers.weights[row, column])
+            seen = int(numbers.visible[row, column])
+            lines.writerow((query, tokens[query].text, key, tokens[key].text, repr(score), repr(weight), seen))
+    return text.getvalue().encode()
+
+
+def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:
+    """Arrays by name; ``about`` is the provenance as JSON. Nothing in it needs pickle."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        scores=numbers.scores,
+        weights=numbers.weights,
+        visible=numbers.visible,
+        queries=np.arange(*numbers.queries),
+        keys=np.arange(*numbers.keys),
+        tokens=np.array([token.text for token in tokens]),
+        ids=np.array([token.id for token in tokens]),
+        layer=np.array(numbers.layer),
+        head=np.array(numbers.head),
+        about=np.array(about.json),
+    )
+    return buffer.getvalue()
+
+
+FORMATS: Final = (
+    NumberFormat("csv", "CSV table, a line for each cell", as_csv),
+    NumberFormat("npz", "NPZ arrays for numpy", as_npz),
+)

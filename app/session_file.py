@@ -1,0 +1,172 @@
+"""A ``.ropewalk`` file: a session as plain data in JSON, written whole or not at all, refused by a sentence.
+
+It owns the format and its version. It must not know how a session is run again, nor widgets: a layout is bytes that
+only the window understands.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn
+
+from app.door import Typed
+from app.plain_data import PlainDataError, from_plain, to_plain
+from app.provenance import software
+from app.selection import Selection
+from model.errors import RopewalkError
+from model.experiments import Experiment
+from model.readings import Sampling
+from model.whole_file import whole_file
+
+SUFFIX: Final = ".ropewalk"
+FORMAT: Final = "ropewalk-session"
+VERSION: Final = 1
+"""Raised when an older Ropewalk would misread a file."""
+LARGEST: Final = 64 << 20
+"""Bytes that a session file may have: a million decoded tokens have room."""
+
+
+class SessionFileError(RopewalkError):
+    """A session file that cannot be read, written or brought back."""
+
+
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """Which checkpoint was open.
+
+    Attributes
+    ----------
+    path
+        Where it was; None is the bundled model.
+    beside
+        The same, from the folder of the session file; empty where there is no such way.
+    fingerprint
+        A hash over its files.
+    options
+        Answers to what it leaves open.
+    """
+
+    name: str
+    path: str | None
+    fingerprint: str
+    device: str
+    dtype: str
+    beside: str = ""
+    options: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run: its prompt, and what was decoded after it.
+
+    Attributes
+    ----------
+    ids
+        The prompt's tokens, to be sure that the prompt is still the same.
+    decoded, drawn
+        Every decoded token, and how each was drawn.
+    length
+        Rows in view.
+    """
+
+    prompt: str
+    typed: Typed
+    ids: tuple[int, ...]
+    decoded: tuple[int, ...]
+    drawn: tuple[Sampling, ...]
+    length: int
+    experiments: tuple[Experiment, ...]
+
+
+@dataclass(frozen=True)
+class SavedView:
+    """How the window looked; ``layout`` is the window's own bytes."""
+
+    layout: bytes = b""
+    theme: Literal["dark", "light"] = "dark"
+    projector: bool = False
+
+
+@dataclass(frozen=True)
+class SavedSession:
+    """Everything that is brought back."""
+
+    checkpoint: SavedCheckpoint
+    run: SavedRun
+    pinned: SavedRun | None
+    sampling: Sampling
+    selection: Selection
+    view: SavedView
+
+
+def write_session(saved: SavedSession, path: Path) -> None:
+    """Write a session.
+
+    Raises
+    ------
+    SessionFileError
+        When the file cannot be written; the one that was there stays.
+    """
+    data = {"format": FORMAT, "version": VERSION, "software": software(), **to_plain(saved)}
+    text = json.dumps(data, indent=1)  # in ASCII: a prompt may hold what UTF-8 cannot say
+    try:
+        with whole_file(path) as part:
+            part.write_text(text, encoding="ascii")
+    except OSError as error:
+        raise SessionFileError(f"The session could not be written to {path}: {error.strerror or error}.") from error
+
+
+def read_session(path: Path) -> SavedSession:
+    """Read a session.
+
+    Raises
+    ------
+    SessionFileError
+        When it is not there, is no session, is broken, or was written by a newer Ropewalk.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            raise SessionFileError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a session.")
+        data = json.loads(path.read_bytes(), parse_constant=_refuse)
+    except OSError as error:
+        raise SessionFileError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SessionFileError(f"{path.name} is not a session that Ropewalk can read: {error}.") from error
+    if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+        raise SessionFileError(f"{path.name} is not a session of Ropewalk; open one that File ▸ Save session wrote.")
+    version, by = data.pop("version", None), data.pop("software", "another program")
+    if type(version) is not int or version < 1:
+        raise SessionFileError(f"{path.name} does not say its version as a whole number, so it cannot be read.")
+    if version > VERSION:
+        raise SessionFileError(
+            f"{path.name} was written by {by} in format {version}, but this one reads up to {VERSION}; update Ropewalk."
+        )
+    return _checked(data, path)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
+def _checked(data: dict[str, Any], path: Path) -> SavedSession:
+    try:
+        saved = from_plain(SavedSession, data)
+        for where, run in (("run", saved.run), ("pinned", saved.pinned)):
+            if run is not None:
+                _check_run(run, where)
+    except PlainDataError as error:
+        raise SessionFileError(f"{path.name} is a broken session: {error}.") from error
+    return saved
+
+
+def _check_run(run: SavedRun, where: str) -> None:
+    """Numbers that contradict one another."""
+    rows = len(run.ids) + len(run.decoded)
+    if not run.ids:
+        raise PlainDataError(f"{where}.ids is empty")
+    if len(run.drawn) != len(run.decoded):
+        raise PlainDataError(f"{where}.drawn has {len(run.drawn)} entries for {len(run.decoded)} decoded tokens")
+    if not len(run.ids) <= run.length <= rows:
+        raise PlainDataError(f"{where}.length is {run.length}, but must be from {len(run.ids)} to {rows}")

@@ -1,0 +1,213 @@
+"""Keeps a session in a ``.ropewalk`` file and brings one back: as jobs, and on screen only when all of it is there.
+
+It owns what of a session is kept and in which order it is made again. It must not know the file's format, nor widgets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.door import Held, Opened
+from app.selection import Selection
+from app.session import Kept, Session
+from app.session_file import (
+    SavedCheckpoint,
+    SavedRun,
+    SavedSession,
+    SavedView,
+    SessionFileError,
+    read_session,
+    write_session,
+)
+from model.fingerprint import fingerprint_steps
+from model.progress import Progress, Steps
+from model.readings import Run, Sampling
+
+BUNDLED = Path(__file__).resolve().parents[1] / "resources" / "bundled"
+FIRST_ID = 1 << 32
+"""Run ids of what is brought back count from here, out of the way of those of the session."""
+
+
+@dataclass(frozen=True, eq=False)
+class Back:
+    """A session made again, before it is on screen."""
+
+    saved: SavedSession
+    kept: Kept
+    pinned: Kept | None
+
+
+def save_session(
+    session: Session,
+    path: Path,
+    view: SavedView,
+    done: Callable[[SavedSession], None],
+    failed: Callable[[str], None],
+) -> None:
+    """Write what is on screen to a file, as a job; ``failed`` hears a sentence."""
+    state = session.keep()
+    if state is None:
+        failed("There is nothing to save yet; run a prompt first.")
+        return
+    if not state.opened.card.path:
+        failed(f"{state.opened.card.name} exists only in its lesson; leave the lesson, then save what you had open.")
+        return
+    pinned, sampling = session.pinned_kept, session.sampling
+
+    def work() -> Steps[SavedSession]:
+        saved = yield from saved_steps(state, pinned, sampling, view, path)
+        write_session(saved, path)
+        return saved
+
+    session.export("session", work(), done, failed, what=f"Saving {path.name}")
+
+
+def open_session(
+    session: Session, path: Path, done: Callable[[SavedSession], None], failed: Callable[[str], None]
+) -> None:
+    """Bring a session back from a file, as a job; ``failed`` hears a sentence.
+
+    What was open stays until all of it is there, and for good where something of it is missing.
+    """
+
+    def arrived(back: Back) -> None:
+        session.set_typed(back.saved.run.typed)
+        session.set_sampling(back.saved.sampling)
+        session.bring_back(back.kept)
+        session.pin_back(back.pinned)
+        done(back.saved)
+
+    now = session.opened
+    session.work("session", lambda engine: back_steps(engine, path, now), arrived, failed, what=f"Opening {path.name}")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Saving
+
+
+def saved_steps(
+    state: Kept, pinned: Kept | None, sampling: Sampling, view: SavedView, path: Path
+) -> Steps[SavedSession]:
+    """What is on screen as plain data, to lie at ``path``."""
+    checkpoint = yield from _checkpoint_steps(state.opened, path.parent)
+    kept = pinned is not None and pinned.opened is state.opened  # a run of another model would need that one too
+    return SavedSession(
+        checkpoint=checkpoint,
+        run=_run_of(state),
+        pinned=_run_of(pinned) if kept and pinned is not None else None,
+        sampling=sampling,
+        selection=state.selection,
+        view=view,
+    )
+
+
+def _checkpoint_steps(opened: Opened, folder: Path) -> Steps[SavedCheckpoint]:
+    card = opened.card
+    fingerprint = yield from fingerprint_steps(Path(card.path))
+    bundled, beside = Path(card.path) == BUNDLED, ""
+    if not bundled:
+        with suppress(ValueError):  # on another drive there is no way from here
+            beside = os.path.relpath(card.path, folder.absolute())
+    return SavedCheckpoint(
+        name=card.name,
+        path=None if bundled else str(Path(card.path).absolute()),
+        fingerprint=fingerprint,
+        device=card.device,
+        dtype=card.dtype,
+        beside=beside,
+        options=opened.options,
+    )
+
+
+def _run_of(kept: Kept) -> SavedRun:
+    run: Run = kept.held.run
+    ids = tuple(token.id for token in run.tokens[: run.newest])
+    decoded = ids[run.prefill :]
+    return SavedRun(
+        prompt=run.prompt,
+        typed=kept.held.typed,
+        ids=ids[: run.prefill],
+        decoded=decoded,
+        drawn=kept.drawn,
+        length=run.length,
+        experiments=kept.experiments,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Bringing back
+
+
+def back_steps(engine: Any, path: Path, now: Opened | None) -> Steps[Back]:
+    """Read a session and run it again; ``now`` is the open model, taken where it is the same."""
+    yield Progress(0, 1, "Reading the session")
+    saved = read_session(path)
+    opened = yield from _opened_steps(engine, saved.checkpoint, path, now)
+    at = saved.selection
+    kept = yield from _run_steps(engine, opened, saved.run, FIRST_ID, at, path)
+    pinned = None
+    if saved.pinned is not None:
+        pinned = yield from _run_steps(engine, opened, saved.pinned, FIRST_ID + 1, at, path)
+    return Back(saved, kept, pinned)
+
+
+def _opened_steps(engine: Any, wanted: SavedCheckpoint, path: Path, now: Opened | None) -> Steps[Opened]:
+    place = _found(wanted, path)
+    fingerprint = yield from fingerprint_steps(place)
+    if fingerprint != wanted.fingerprint:
+        raise SessionFileError(
+            f"{path.name} needs {wanted.name} as it was, but the files at {place} have changed since; put the old ones "
+            "back, or open the checkpoint and run the prompt anew."
+        )
+    if now is not None and _is_same(now, wanted, place):
+        return now
+    opened: Opened = yield from engine.open_model(
+        None if wanted.path is None else str(place), wanted.device, wanted.dtype, options=dict(wanted.options)
+    )
+    return opened
+
+
+def _found(wanted: SavedCheckpoint, path: Path) -> Path:
+    """Where the checkpoint is now: where it was, or as far from the session file as it was."""
+    if wanted.path is None:
+        return BUNDLED
+    places = [Path(wanted.path)]
+    if wanted.beside:
+        places.append(path.absolute().parent / wanted.beside)
+    for place in places:
+        if place.exists():
+            return place
+    raise SessionFileError(
+        f"{path.name} needs {wanted.name}, but there is nothing at {wanted.path}; put it back there."
+    )
+
+
+def _is_same(opened: Opened, wanted: SavedCheckpoint, place: Path) -> bool:
+    card = opened.card
+    same_place = bool(card.path) and Path(card.path).absolute() == place.absolute()
+    return same_place and (card.device, card.dtype, opened.options) == (wanted.device, wanted.dtype, wanted.options)
+
+
+def _run_steps(engine: Any, opened: Opened, saved: SavedRun, run_id: int, at: Selection, path: Path) -> Steps[Kept]:
+    held: Held = yield from engine.run(
+        opened,
+        saved.prompt,
+        run_id,
+        (at.layer, at.head),
+        experiments=saved.experiments,
+        decoded=saved.decoded,
+        typed=saved.typed,
+    )
+    ids = tuple(token.id for token in held.run.tokens[: held.run.prefill])
+    if ids != saved.ids:
+        raise SessionFileError(
+            f"{path.name} ran its prompt as {len(saved.ids)} tokens, but it now gives {len(ids)} others; the tokenizer "
+            "has changed, so run the prompt anew."
+        )
+    held = replace(held, run=replace(held.run, length=saved.length))
+    return Kept(opened, held, saved.prompt, saved.drawn, saved.experiments, at)
