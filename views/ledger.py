@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from model.ledger import LedgerEntry, ShapeLedger
 
 Index = QModelIndex | QPersistentModelIndex
-ENTRY_ROLE = Qt.ItemDataRole.UserRole
-"""Asks the model for the :class:`LedgerRow` of an index."""
-
-
-HOVER_ROLE = Qt.ItemDataRole.UserRole + 2
-"""Asks the model whether the row of an index is pointed at from elsewhere."""
-LIT_ROLE = Qt.ItemDataRole.UserRole + 1
-"""Asks the model whether a lesson names the row of an index."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +142,27 @@ class LedgerModel(QAbstractTableModel):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.rows: tuple[LedgerRow, ...] = ()
+        self.texts: tuple[tuple[str, ...], ...] = ()
+        """What each cell of each row says; asking for it again and again would take longer than writing it."""
         self.lit: frozenset[str] = frozenset()
         self.pointed: str | None = None
 
     def show(self, rows: tuple[LedgerRow, ...]) -> None:
-        """Replace all rows."""
-        self.beginResetModel()
-        self.rows = rows
-        self.endResetModel()
+        """Take other rows; where they are the same operations, only cells that say something else are announced."""
+        texts = tuple(tuple(column.text(row) for column in COLUMNS) for row in rows)
+        if [row.entry.key for row in rows] != [row.entry.key for row in self.rows]:
+            self.beginResetModel()
+            self.rows, self.texts = rows, texts
+            self.endResetModel()
+            return
+        before, marks = self.texts, [_marks(row) for row in self.rows]
+        self.rows, self.texts = rows, texts
+        for place, row in enumerate(rows):
+            whole = _marks(row) != marks[place]
+            for number, (old, new) in enumerate(zip(before[place], texts[place], strict=True)):
+                if whole or old != new:
+                    index = self.index(place, number)
+                    self.dataChanged.emit(index, index)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
         """Return how many operations there are."""
@@ -181,21 +186,20 @@ class LedgerModel(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Return the text of a cell, its tooltip, what a screen reader says, or its row."""
+        """Return the text of a cell, its tooltip, or what a screen reader says."""
         row = self.rows[index.row()]
-        if role == ENTRY_ROLE:
-            return row
-        if role == HOVER_ROLE:
-            return row.entry.key == self.pointed
-        if role == LIT_ROLE:
-            return row.entry.key in self.lit
         if role == Qt.ItemDataRole.DisplayRole:
-            return COLUMNS[index.column()].text(row)
+            return self.texts[index.row()][index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
             return wording.tooltip(told(row))
         if role == Qt.ItemDataRole.AccessibleTextRole and COLUMNS[index.column()].key == "check":
             return check_text(row.entry)
         return None
+
+
+def _marks(row: LedgerRow) -> tuple[str, str, bool]:
+    """What a row's cells show beside their texts."""
+    return row.entry.kind, row.entry.stored, row.failed
 
 
 def told(row: LedgerRow) -> str:
@@ -220,6 +224,11 @@ class LedgerDelegate(QStyledItemDelegate):
     PAD = 10
     """Air in a cell, left and right together."""
 
+    def __init__(self, model: LedgerModel, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.model = model
+        """Read directly: hundreds of cells are painted at a time."""
+
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of one line and some air."""
         look = theme.current()
@@ -227,29 +236,27 @@ class LedgerDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one cell with the theme's fonts and colours."""
-        look = theme.current()
-        row: LedgerRow = index.data(ENTRY_ROLE)
-        box = QRectF(option.rect)
+        look, place, number = theme.current(), index.row(), index.column()
+        row, column, text = self.model.rows[place], COLUMNS[number], self.model.texts[place][number]
+        box, key = QRectF(option.rect), row.entry.key
         state: QStyle.StateFlag = option.state
-        painter.save()
         if state & QStyle.StateFlag.State_Selected:
             painter.fillRect(box, look.chosen)
-        if index.data(LIT_ROLE):
+        if key in self.model.lit:
             lit.draw_band(painter, box)
-        if index.data(HOVER_ROLE):
+        if key == self.model.pointed:
             self._paint_hover(painter, box)
-        column = COLUMNS[index.column()]
         inner = box.adjusted(self.PAD / 2, 0, -self.PAD / 2, 0)
-        if column.key == "check":
-            if row.failed or row.passed:
-                ink.draw_tick(painter, box, row.passed, look)
-        elif column.key == "operation":
+        if column.key == "operation":
             self._paint_name(painter, inner, row)
-        else:
-            text = str(index.data())
+        elif column.key == "check":
+            if text:
+                painter.save()
+                ink.draw_tick(painter, box, not row.failed, look)
+                painter.restore()
+        elif text:
             align = ink.RIGHT if column.right else ink.LEFT
             ink.draw_text(painter, inner, text, look.font(column.role), self._colour(column, row), align)
-        painter.restore()
 
     def _paint_hover(self, painter: QPainter, box: QRectF) -> None:
         """A ground, and a line in the accent under it, so that it differs from the chosen row."""
@@ -454,17 +461,17 @@ class LedgerPanel(Panel):
 
     def fit_columns(self) -> None:
         """Show the columns that fit, the more important first, or all of them when asked."""
-        widths = {column.key: self._width(column) for column in COLUMNS}
+        widths = {column.key: self._width(number) for number, column in enumerate(COLUMNS)}
         wanted = set(widths) - {"memory"} if self.all_columns.isChecked() else self._fitting(widths)
+        spare = self.table.viewport().width() - sum(widths[key] for key in wanted)
+        if spare > 0:
+            widths["operation"] += spare
+        elif not self.all_columns.isChecked():
+            widths["operation"] = max(widths["operation"] + spare, 40)
         header = self.table.horizontalHeader()
         for i, column in enumerate(COLUMNS):
             self.table.setColumnHidden(i, column.key not in wanted)
-            header.resizeSection(i, widths[column.key])
-        spare = self.table.viewport().width() - sum(widths[key] for key in wanted)
-        if spare > 0:
-            header.resizeSection(0, widths["operation"] + spare)
-        elif not self.all_columns.isChecked():
-            header.resizeSection(0, max(widths["operation"] + spare, 40))
+            header.resizeSection(i, widths[column.key])  # once: each other width paints the table again
 
     def _fitting(self, widths: dict[str, int]) -> set[str]:
         has_decode = any(row.decode is not None for row in self.model.rows)
@@ -486,12 +493,12 @@ class LedgerPanel(Panel):
             wanted = wanted - {"memory"} | {"spared"}
         return wanted
 
-    def _width(self, column: Column) -> int:
-        look = theme.current()
+    def _width(self, number: int) -> int:
+        look, column = theme.current(), COLUMNS[number]
         if column.key == "check":
             return round(ink.line_height(look.font("body"))) + LedgerDelegate.PAD
         font = look.font(column.role)
-        texts = [column.text(row) for row in self.model.rows]
+        texts = {texts[number] for texts in self.model.texts}
         widest = max((ink.text_width(font, text) for text in texts), default=0)
         chip = 12 if column.key == "operation" else 0
         heading = ink.text_width(look.font("label"), column.heading) + 8
@@ -500,7 +507,7 @@ class LedgerPanel(Panel):
     def _make_table(self) -> LedgerTable:
         table = LedgerTable(self)
         table.setModel(self.model)
-        table.setItemDelegate(LedgerDelegate(table))
+        table.setItemDelegate(LedgerDelegate(self.model, table))
         table.setShowGrid(False)
         table.setFrameShape(LedgerTable.Shape.NoFrame)
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

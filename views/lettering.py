@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, TypeVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, qAddPostRoutine
 from PySide6.QtGui import QFont, QFontMetricsF, QStaticText
 
 MOST = 4096
@@ -74,6 +74,8 @@ def face(font: QFont) -> Face:
     name = font.key()
     made = _faces.get(name)
     if made is None:
+        if not _faces:
+            qAddPostRoutine(forget)  # letters must be gone before the application and its fonts are
         made = _faces[name] = Face(font)
     return made
 

@@ -205,3 +205,67 @@ def test_sums_are_brief_where_there_is_little_room(running: FakeSession, shown: 
     panel.resize(330, 600)
     assert "not stored" not in panel.totals.text().replace("\u00a0", " ")
     assert "not stored" in panel.totals.toolTip().replace("\u00a0", " ")
+
+
+def changed_cells(panel: LedgerPanel, act: Callable[[], object]) -> tuple[set[tuple[int, str]], int]:
+    """The cells that were announced as changed, and how often all of them were, while ``act`` was done."""
+    cells: set[tuple[int, str]] = set()
+    resets: list[bool] = []
+    panel.model.dataChanged.connect(lambda first, last: cells.add((first.row(), COLUMNS[first.column()].key)))
+    panel.model.modelReset.connect(lambda: resets.append(True))
+    act()
+    return cells, len(resets)
+
+
+def test_another_step_changes_only_the_cells_that_say_something_else(
+    running: FakeSession, shown: Shown, qtbot: QtBot
+) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    before = panel.model.texts
+
+    def step() -> None:
+        running.step()
+        qtbot.waitUntil(lambda: panel.settled)
+
+    cells, resets = changed_cells(panel, step)
+    said = {
+        (row, COLUMNS[number].key)
+        for row, texts in enumerate(panel.model.texts)
+        for number, text in enumerate(texts)
+        if text != before[row][number]
+    }
+    assert resets == 0
+    assert (row_named(panel, "Scores"), "decode") in said
+    assert cells == said
+    assert {key for _, key in cells} <= {"decode", "decode_flops", "decode_memory"}
+
+
+def test_a_layer_of_the_same_kind_changes_no_cell(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    shown_before = panel.model.texts
+
+    def switch() -> None:
+        running.selection.update(layer=2)
+        qtbot.waitUntil(lambda: panel.settled)
+
+    assert changed_cells(panel, switch) == (set(), 0)
+    assert panel.model.texts == shown_before
+    assert panel.subtitle.text().startswith("layer 2")
+
+
+def test_a_check_that_fails_repaints_its_row(running: FakeSession, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    row = row_named(panel, "Scores")
+    rows = list(panel.model.rows)
+    rows[row] = LedgerRow(replace(rows[row].entry, check=Check("holds", False)))
+    cells, resets = changed_cells(panel, lambda: panel.model.show(tuple(rows)))
+    assert (cells, resets) == ({(row, column.key) for column in COLUMNS}, 0)
+
+
+def test_other_operations_replace_the_table(running: FakeSession, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    fewer = panel.model.rows[:-1]
+    assert changed_cells(panel, lambda: panel.model.show(fewer)) == (set(), 1)
+    assert len(panel.model.texts) == len(fewer)
