@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from model.attention import Call
+from model.attention import Call, last_points
 from model.cache import KvCache
 from model.config import Branch
 from model.decoder import Decoder
@@ -27,8 +27,11 @@ from model.readings import LayerGap, Proof
 from model.rotations import as_run
 from model.trace import Trace, capture_steps, replay
 
-TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.5, "float16": 0.05}
-"""How far logits may be apart. Half precision rounds every layer's sums in another order."""
+TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+"""How far logits may be apart, in units of the largest one (of 1, where all are smaller).
+
+Half precision rounds every layer's sums in another order; so does float32, and large logits are rounded more coarsely.
+"""
 LAYER_TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far what a layer made may be apart, in units of its largest magnitude."""
 
@@ -65,13 +68,19 @@ def cached_proof_steps(
         cached, _ = row_logits(model, trace, last)
         whole = yield from _whole_steps(model, trace, chunk)
         full, _ = row_logits(model, whole, last)
-    difference = float((cached.double() - full.double()).abs().max())
+    difference, allowed = _apart(cached, full, dtype)
     explained = grown_past(trace)
     layers: tuple[LayerGap, ...] = ()
-    if by_layer or not (difference <= TOLERANCE[dtype] or explained):
+    if by_layer or not (difference <= allowed or explained):
         whole = whole or (yield from _whole_steps(model, trace, chunk))
         layers = yield from _trace_gaps(model, trace, whole, LAYER_TOLERANCE[dtype])
-    return Proof("cached", trace.length, difference, TOLERANCE[dtype], explained, layers, LAYER_TOLERANCE[dtype])
+    return Proof("cached", trace.length, difference, allowed, explained, layers, LAYER_TOLERANCE[dtype])
+
+
+def _apart(found: Tensor, expected: Tensor, dtype: str) -> tuple[float, float]:
+    """How far logits are apart, and how far they may be."""
+    a, b = found.double(), expected.double()
+    return float((a - b).abs().max()), TOLERANCE[dtype] * max(1.0, float(b.abs().max()))
 
 
 def _whole_steps(model: Decoder, trace: Trace, chunk: int) -> Steps[Trace]:
@@ -113,17 +122,29 @@ def grown_past(trace: Trace) -> str:
 
 def _trace_gaps(model: Decoder, cached: Trace, full: Trace, limit: float) -> Steps[tuple[LayerGap, ...]]:
     """What each layer of two runs of the same tokens made, compared."""
-    last = cached.length - 1
-    names = [f"blocks.{layer}.hook_resid_post" for layer in range(cached.config.layers)]
-    streams = [replay(model, trace, last, names).points for trace in (cached, full)]
+    last, layers = cached.length - 1, range(cached.config.layers)
+    names = {layer: _step_points(cached, layer) for layer in layers}
+    wanted = [name for points in names.values() for name in points]
+    step, row = (replay(model, trace, last, wanted).points for trace in (cached, full))
     gaps = []
-    for layer, name in enumerate(names):
+    for layer in layers:
+        query, lse, stream = names[layer]
         kept = [_kept(trace, layer) for trace in (cached, full)]
         parts = [_gap(a, b, what) for (what, a), (_, b) in zip(*kept, strict=True)]
-        parts.append(_gap(streams[0][name], streams[1][name], "the stream after row", start=last))
+        parts += [
+            _gap(step[query], full.queries[layer].tensor[:, :, last:], "the step's Q′ of row", last),
+            _gap(step[lse], full.lse[layer].tensor[:, :, last:], "the step's log-sum-exp of row", last),
+            _gap(step[stream], row[stream], "the stream after row", last),
+        ]
         gaps.append(_worst(layer, parts, limit))
-        yield Progress(layer + 1, len(names), "Looking where the difference begins")
+        yield Progress(layer + 1, len(layers), "Looking where the difference begins")
     return tuple(gaps)
+
+
+def _step_points(trace: Trace, layer: int) -> tuple[str, str, str]:
+    """Where a step's Q', log-sum-exp and stream of a layer are met."""
+    query, _ = last_points(trace.config, layer)
+    return f"blocks.{layer}.attn.{query}", f"blocks.{layer}.attn.hook_lse", f"blocks.{layer}.hook_resid_post"
 
 
 def _kept(trace: Trace, layer: int) -> list[tuple[str, Tensor]]:
@@ -194,8 +215,8 @@ def branch_proof_steps(model: Decoder, trace: Trace, dtype: str) -> Steps[Proof]
         _worst(layer, [_gap(fused, explicit, "the stream after row", past)], limit)
         for layer, (fused, explicit) in enumerate(zip(*streams, strict=True))
     )
-    difference = float((logits[0].double() - logits[1].double()).abs().max())
-    return Proof("branches", ids.shape[1], difference, TOLERANCE[dtype], "", gaps, limit, past, ids.shape[1] // 4 or 1)
+    difference, allowed = _apart(logits[0], logits[1], dtype)
+    return Proof("branches", ids.shape[1], difference, allowed, "", gaps, limit, past, ids.shape[1] // 4 or 1)
 
 
 def _branch_steps(model: Decoder, trace: Trace, ids: Tensor, branch: Branch) -> Steps[tuple[list[Tensor], Tensor]]:

@@ -7,16 +7,15 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from app.questions import AskCell, AskNextToken, AskPlanes, AskRow
-from app.session import Session
-from app.settings import SettingsStore
 from model.costs import kv_bytes, kv_bytes_at_bits
 from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
-from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Run, Sampling
+from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Sampling
+from tests.views.driving import answer, click, front, opened, run_of
 from views import snapshot
 from views.cache import CachePanel
 from views.compare import ComparePanel
@@ -34,21 +33,8 @@ PROMPT = " hark, who goes there? hark, who goes there?"
 @pytest.fixture(scope="module")
 def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     """One window for every test here: opening the model takes longer than they do."""
-    session = Session(SettingsStore(tmp_path_factory.mktemp("settings") / "settings.json"))
-    window = MainWindow(session, restore=False)
-    window.resize(1600, 1000)
-    window.show()
-    kept: list[QWidget] = []
-    try:
-        session.begin(prompt=PROMPT)
-        snapshot.wait_until_drawn(window)
-        kept += qapp.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
+    with opened(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
         yield window
-    finally:
-        kept.clear()
-        window.close()
-        window.deleteLater()
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 @pytest.fixture
@@ -64,36 +50,6 @@ def window(whole: MainWindow) -> MainWindow:
     session.selection.update(layer=2, head=1, query=15, key=8)
     snapshot.wait_until_drawn(whole)
     return whole
-
-
-def front(window: MainWindow, name: str) -> Any:
-    """A panel, brought to the front and drawn."""
-    window.reveal(name)
-    snapshot.wait_until_drawn(window)
-    return window.panels[name]
-
-
-def click(window: MainWindow, widget: QWidget, at: QPoint | None = None) -> None:
-    """Click, and wait until everything is drawn."""
-    if at is None:
-        QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
-    else:
-        QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=at)
-    snapshot.wait_until_drawn(window)
-
-
-def run_of(window: MainWindow) -> Run:
-    run = window.session.run
-    assert run is not None
-    return run
-
-
-def answer(window: MainWindow, question: Any) -> Any:
-    """What the engine says to a question."""
-    answers: list[Any] = []
-    window.session.ask("test", question, answers.append)
-    snapshot.wait_until_drawn(window)
-    return answers[0]
 
 
 def cell_of(window: MainWindow) -> CellReading:

@@ -1,0 +1,78 @@
+"""Driving the real window in a test: bring a panel to the front, click, ask, and wait until everything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.session import Session
+from app.settings import SettingsStore
+from model.readings import Run
+from views import snapshot
+from views.main_window import MainWindow
+
+
+@contextmanager
+def opened(folder: Path, path: str | None, prompt: str) -> Iterator[MainWindow]:
+    """A real window over a real session that has run a prompt; closed afterwards."""
+    session = Session(SettingsStore(folder / "settings.json"))
+    window = MainWindow(session, restore=False)
+    window.resize(1600, 1000)
+    window.show()
+    kept: list[QWidget] = []
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    try:
+        session.begin(path, prompt)
+        snapshot.wait_until_drawn(window)
+        kept += app.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
+        yield window
+    finally:
+        kept.clear()
+        window.close()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+def front(window: MainWindow, name: str) -> Any:
+    """A panel, brought to the front and drawn."""
+    window.reveal(name)
+    snapshot.wait_until_drawn(window)
+    return window.panels[name]
+
+
+def click(window: MainWindow, widget: QWidget, at: QPoint | None = None) -> None:
+    """Click, and wait until everything is drawn."""
+    if at is None:
+        QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
+    else:
+        QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=at)
+    snapshot.wait_until_drawn(window)
+
+
+def press(window: MainWindow, widget: QWidget, key: Qt.Key, times: int = 1) -> None:
+    """Press a key, and wait until everything is drawn."""
+    for _ in range(times):
+        QTest.keyClick(widget, key)
+    snapshot.wait_until_drawn(window)
+
+
+def run_of(window: MainWindow) -> Run:
+    """The run on screen."""
+    run = window.session.run
+    assert run is not None
+    return run
+
+
+def answer(window: MainWindow, question: Any) -> Any:
+    """What the engine says to a question."""
+    answers: list[Any] = []
+    window.session.ask("test", question, answers.append)
+    snapshot.wait_until_drawn(window)
+    return answers[0]
