@@ -117,7 +117,7 @@ def open_model(
         Answers to what the checkpoint leaves open.
     """
     _leave_a_core_to_the_window()
-    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options)
+    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,

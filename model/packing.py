@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-CPU = torch.device("cpu")
 PAGE = 1 << 21
 """Bytes of a large page; buffers that are smaller would gain nothing."""
 
@@ -31,16 +29,26 @@ def pack(model: nn.Module, parts: Sequence[nn.Module]) -> None:
         moved.update(map(id, weights))
         for dtype in {one.dtype for one in weights}:
             alike = _in_order([one for one in weights if one.dtype == dtype])
-            for one, place in zip(alike, _places(alike, dtype), strict=True):
+            for one, place in zip(alike, _places(alike, _buffer(_count(alike), dtype)), strict=True):
                 place.copy_(one.detach())
                 one.data = place
 
 
-def allocate(part: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
-    """Give the weights of a part that are on the meta device empty memory, laid out as :func:`pack` does."""
+def allocate(part: nn.Module, dtype: torch.dtype, device: torch.device, large_pages: bool) -> None:
+    """Give the weights of a part that are on the meta device empty memory, laid out as :func:`pack` does.
+
+    Parameters
+    ----------
+    large_pages
+        Whether to ask for large pages, on the CPU: decode steps are quicker, but a system that has to make room for
+        such pages first takes longer to fill them.
+    """
     names = {id(weight): name for name, weight in part.named_parameters() if weight.is_meta}
     weights = _in_order([weight for weight in part.parameters() if weight.is_meta])
-    for weight, place in zip(weights, _places(weights, dtype, device), strict=True):
+    count = _count(weights)
+    large = large_pages and device.type == "cpu"
+    buffer = _buffer(count, dtype) if large else torch.empty(count, dtype=dtype, device=device)
+    for weight, place in zip(weights, _places(weights, buffer), strict=True):
         owner, _, leaf = names[id(weight)].rpartition(".")
         setattr(part.get_submodule(owner), leaf, nn.Parameter(place, requires_grad=False))
 
@@ -50,10 +58,12 @@ def _in_order(weights: Sequence[nn.Parameter]) -> list[nn.Parameter]:
     return sorted(weights, key=lambda one: -one.ndim)
 
 
-def _places(weights: Sequence[Tensor], dtype: torch.dtype, device: torch.device = CPU) -> Iterator[Tensor]:
+def _count(weights: Sequence[Tensor]) -> int:
+    return sum(one.numel() for one in weights)
+
+
+def _places(weights: Sequence[Tensor], buffer: Tensor) -> Iterator[Tensor]:
     """Memory for each weight, one after the other in one buffer."""
-    count = sum(one.numel() for one in weights)
-    buffer = _buffer(count, dtype) if device.type == "cpu" else torch.empty(count, dtype=dtype, device=device)
     start = 0
     for one in weights:
         yield buffer[start : start + one.numel()].view(one.shape)

@@ -129,6 +129,7 @@ def open_steps(
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
+    large_pages: bool = False,
 ) -> Steps[Checkpoint]:
     """Open a checkpoint, pausing after every slice of time; when it is given up, its files are closed.
 
@@ -140,6 +141,8 @@ def open_steps(
         Where the weights go and as what.
     options
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists.
+    large_pages
+        Whether the weights lie in large pages where the system has them, for many decode steps (``model.packing``).
 
     Raises
     ------
@@ -161,7 +164,7 @@ def open_steps(
         yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
-            yield from load_steps(model, placements, files, device=place, dtype=kind)
+            yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
         tokenizer, notes = _tokenizer(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())

@@ -22,7 +22,7 @@ from model.config import ModelConfig
 from model.decoder import Decoder
 from model.errors import CheckpointError, ShapeError
 from model.packing import allocate
-from model.progress import Pace, Progress, Steps, Watch
+from model.progress import SLICE_SECONDS, Pace, Progress, Steps, Watch
 from model.rope import Rotary
 
 ReadRows = Callable[[int, int], Tensor]
@@ -216,6 +216,7 @@ def load_steps(
     *,
     device: torch.device,
     dtype: torch.dtype,
+    large_pages: bool = False,
 ) -> Steps[None]:
     """Read every tensor once, layer by layer, straight into the dtype and device asked for.
 
@@ -229,7 +230,7 @@ def load_steps(
         point = Progress(done, len(layers), "Loading the weights")
         yield point
         watch.restart()
-        allocate(model if layer == REST else model.blocks[layer], dtype, device)
+        allocate(model if layer == REST else model.blocks[layer], dtype, device, large_pages)
         for placement in layers[layer]:
             for _ in _filling(model, placement, files, dtype, pace):
                 if watch.over:
@@ -293,7 +294,7 @@ def _held(whole: Tensor) -> ReadRows:
 
 
 def _pace() -> Pace:
-    return Pace(1 << 20, 1 << 23)
+    return Pace(1 << 18, 1 << 23, SLICE_SECONDS / 4)
 
 
 def _pieces(shape: Shape, pace: Pace) -> Iterator[tuple[int, int]]:

@@ -11,10 +11,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+
+from model.checkpoints import open_steps
 
 D, F, LAYERS, HEADS, KV_HEADS, HEAD_WIDTH, VOCABULARY = 1536, 4096, 10, 12, 4, 128, 32_000
 CONFIG = {
@@ -79,6 +82,14 @@ def measure(reader: str, folder: Path, dtype: str) -> tuple[float, int, int]:
     return seconds, added, held
 
 
+def longest_slice(folder: Path, dtype: str) -> float:
+    """Seconds of the longest slice of an opening, which is what a decode step of another model may have to wait."""
+    longest, began = 0.0, time.perf_counter()
+    for _ in open_steps(folder, dtype=dtype):
+        longest, began = max(longest, time.perf_counter() - began), time.perf_counter()
+    return longest
+
+
 def main(repeats: int = 3) -> None:
     """Print the comparison."""
     with tempfile.TemporaryDirectory() as name:
@@ -91,6 +102,7 @@ def main(repeats: int = 3) -> None:
                 print(
                     f"{dtype:9} {reader:12} {seconds:6.2f} s   private memory {share:.3f} × {runs[0][2] / 1e9:.2f} GB"
                 )
+            print(f"{dtype:9} longest slice {1000 * longest_slice(folder, dtype):.0f} ms")
 
 
 if __name__ == "__main__":
