@@ -6,17 +6,17 @@ It owns where each thumbnail lies and what is written under it. It computes no s
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QScrollArea, QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskAtlas, Question
 from app.selection import Hover, Selection
-from model.readings import AtlasPart, HeadAtlas, Run
+from model.readings import AtlasPart, Floats, HeadAtlas, Run
 from views import ink, lit, theme, wording
 from views.panel import Panel, plain_label
 
@@ -216,6 +216,11 @@ class AtlasView(QWidget):
     head_clicked = Signal(int, int)
     head_pointed = Signal(int, int)
     """Layer and head under the pointer, −1 and −1 where there is none."""
+    painted = Signal()
+    """All that there is has been painted into the picture."""
+
+    HEADS_AT_ONCE = 32
+    """Thumbnails that are painted in one turn of the event loop."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -229,6 +234,16 @@ class AtlasView(QWidget):
         self.lit: frozenset[tuple[int, int]] = frozenset()
         self.room = QSize(1, 1)
         self._picture = QPixmap()
+        self._plan_made_for: tuple[object, ...] = ()
+        self._picture_made_for: tuple[object, ...] = ()
+        self._painted: Floats = np.zeros((0, 0, 0, 0), np.float32)
+        """The thumbnails that the picture shows."""
+        self._waiting: list[int] = []
+        """Layers that are still to be painted into it."""
+        self._next = QTimer(self)
+        self._next.setSingleShot(True)
+        self._next.setInterval(0)
+        self._next.timeout.connect(self._paint_some)
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Thumbnails of all heads; arrow keys select")
@@ -240,27 +255,23 @@ class AtlasView(QWidget):
         self.atlas, self.group = atlas, group
         self.lay_out()
 
-    def begin(self, layers: int, heads: int, side: int, group: int) -> None:
-        """Take thumbnails that are still to come, [layers, heads, side, side]; until then they are empty."""
-        empty = np.full((layers, heads, side, side), np.nan, np.float32)
-        self.show_atlas(HeadAtlas(empty, "exact", {}, {}), group)
+    def begin(self, layers: int, heads: int, side: int, group: int, *, keep: bool = False) -> None:
+        """Take thumbnails that are still to come, [layers, heads, side, side].
+
+        Until then they are empty, or with ``keep`` those of the same run one step earlier.
+        """
+        shape = (layers, heads, side, side)
+        if keep and self.atlas is not None and self.atlas.thumbnails.shape == shape:
+            self.atlas = replace(self.atlas, thumbnails=self.atlas.thumbnails.copy())
+        else:
+            self.show_atlas(HeadAtlas(np.full(shape, np.nan, np.float32), "exact", {}, {}), group)
 
     def show_part(self, part: AtlasPart) -> None:
         """Paint one layer that is ready, and nothing else."""
         if self.atlas is None or self._picture.isNull():
             return
         self.atlas.thumbnails[part.layer] = part.thumbnails
-        painter = QPainter(self._picture)
-        ratio, look = self._picture.devicePixelRatio(), theme.current()
-        side = max(round(self.plan.side * ratio), 1)
-        pixels = ink.coloured(ink.resampled(part.thumbnails, side, side), look.sequential, look.masked_ground)
-        for place in self.plan.places:
-            if place.layer == part.layer:
-                image = ink.to_image(pixels[place.head])
-                image.setDevicePixelRatio(ratio)
-                painter.drawImage(place.square.topLeft(), image)
-                self.update(self._with_label(place))
-        painter.end()
+        self._paint_layer(part.layer)
 
     def layers_in(self, area: QRect) -> tuple[int, ...]:
         """The layers of which a thumbnail lies in a part of the atlas."""
@@ -316,18 +327,29 @@ class AtlasView(QWidget):
         """Decide where each thumbnail goes, and paint them all into one picture."""
         if self.atlas is None:
             return
-        layers, heads = self.atlas.thumbnails.shape[:2]
-        planner = Planner(layers, heads, self.group, self.room, self._metrics(layers, heads))
-        values = self.atlas.scores.get(self.sorted_by)
-        if values is None or bool(np.isnan(values).all()):
+        self._make_plan(self.atlas)
+        self._make_picture(self.atlas)
+        self._paint_what_differs(self.atlas)
+        self.update()
+
+    def _make_plan(self, atlas: HeadAtlas) -> None:
+        """Find a new plan where anything that it depends on has changed."""
+        layers, heads = atlas.thumbnails.shape[:2]
+        values, metrics = atlas.scores.get(self.sorted_by), self._metrics(layers, heads)
+        unordered = values is None or bool(np.isnan(values).all())
+        order = [] if values is None or unordered else sorted_heads(values, self.sorted_by in ASCENDING)
+        made_for = (layers, heads, self.group, self.room.width(), self.room.height(), metrics, tuple(order))
+        if made_for == self._plan_made_for:
+            return
+        self._plan_made_for = made_for
+        planner = Planner(layers, heads, self.group, self.room, metrics)
+        if unordered:
             self.plan = planner.in_layers()
         else:
             font, name = theme.current().font("label"), wording.head_name(layers - 1, heads - 1)
             beside, under = (round(ink.text_width(font, text)) + 6 for text in (f"{name}0.00", name))
-            self.plan = planner.in_order(sorted_heads(values, self.sorted_by in ASCENDING), beside, under)
+            self.plan = planner.in_order(order, beside, under)
         self.setFixedSize(self.plan.size.expandedTo(self.room))
-        self._compose()
-        self.update()
 
     def _metrics(self, layers: int, heads: int) -> Metrics:
         look = theme.current()
@@ -343,24 +365,63 @@ class AtlasView(QWidget):
             header=2 * line + 4,
         )
 
-    def _compose(self) -> None:
-        """Paint all thumbnails into the one picture that later repaints copy from."""
+    def _make_picture(self, atlas: HeadAtlas) -> None:
+        """Begin a new picture, with every thumbnail empty, where the old one has another plan, theme or size."""
+        look, ratio = theme.current(), self.devicePixelRatioF()
+        made_for = (self._plan_made_for, id(look), ratio, self.width(), self.height(), atlas.thumbnails.shape)
+        if made_for == self._picture_made_for:
+            return
+        self._picture_made_for = made_for
+        self._picture = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
+        self._picture.setDevicePixelRatio(ratio)
+        self._picture.fill(look.panel)
+        painter = QPainter(self._picture)
+        for place in self.plan.places:
+            painter.fillRect(place.square, look.masked_ground)
+        painter.end()
+        self._painted = np.full_like(atlas.thumbnails, np.nan)
+
+    def _paint_what_differs(self, atlas: HeadAtlas) -> None:
+        """Paint the layers whose thumbnails are not those of the picture; those in sight first, and not all at once."""
+        new, old = (np.ascontiguousarray(a, np.float32).view(np.uint32) for a in (atlas.thumbnails, self._painted))
+        seen = self.layers_in(self.visibleRegion().boundingRect())
+        layers = dict.fromkeys((*seen, *range(len(new))))
+        self._waiting = [layer for layer in layers if not np.array_equal(new[layer], old[layer])]
+        self._paint_some()
+
+    def _paint_some(self) -> None:
+        """Paint as many layers as one turn of the event loop has time for."""
         if self.atlas is None:
             return
-        look = theme.current()
-        ratio = self.devicePixelRatioF()
+        count = max(self.HEADS_AT_ONCE // self.atlas.thumbnails.shape[1], 1)
+        now, self._waiting = self._waiting[:count], self._waiting[count:]
+        for layer in now:
+            self._paint_layer(layer)
+        if self._waiting:
+            self._next.start()
+        else:
+            self.painted.emit()
+
+    def _paint_layer(self, layer: int) -> None:
+        """Paint the thumbnails of one layer into the picture that later repaints copy from."""
+        assert self.atlas is not None
+        painter = QPainter(self._picture)
+        ratio, look = self._picture.devicePixelRatio(), theme.current()
         side = max(round(self.plan.side * ratio), 1)
-        pixels = ink.coloured(
-            ink.resampled(self.atlas.thumbnails, side, side), look.sequential, look.masked_ground
-        )  # [L, H, side, side, 4]
-        canvas = np.empty((round(self.height() * ratio), round(self.width() * ratio), 4), dtype=np.uint8)
-        canvas[:] = (look.panel.red(), look.panel.green(), look.panel.blue(), 255)
+        cells = self._painted[layer] = self.atlas.thumbnails[layer]
+        pixels = ink.coloured(ink.resampled(cells, side, side), look.sequential, look.masked_ground)
         for place in self.plan.places:
-            x, y = round(place.square.x() * ratio), round(place.square.y() * ratio)
-            target = canvas[y : y + side, x : x + side]
-            target[:] = pixels[place.layer, place.head, : target.shape[0], : target.shape[1]]
-        self._picture = QPixmap.fromImage(ink.to_image(canvas))
-        self._picture.setDevicePixelRatio(ratio)
+            if place.layer == layer:
+                image = ink.to_image(pixels[place.head])
+                image.setDevicePixelRatio(ratio)
+                painter.drawImage(place.square.topLeft(), image)
+                self.update(self._with_label(place))
+        painter.end()
+
+    @property
+    def is_painted(self) -> bool:
+        """Whether all thumbnails there are have been painted."""
+        return not self._waiting
 
     # Painting -----------------------------------------------------------------------------------------------------
 
@@ -596,6 +657,8 @@ class HeadsPanel(Panel):
         self.exact.hide()
         self._asked_at = 0.0
         self._begun = False
+        self._run_shown = 0
+        self.view.painted.connect(self.drawn)
         self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.exact)
         self.head_row.addWidget(self.sort_box)
@@ -622,7 +685,8 @@ class HeadsPanel(Panel):
         if not self._begun:
             self._begun = True
             config = run.config
-            self.view.begin(config.layers, config.heads, part.thumbnails.shape[-1], config.group)
+            keep = run.run_id == self._run_shown
+            self.view.begin(config.layers, config.heads, part.thumbnails.shape[-1], config.group, keep=keep)
             self.view.mark(*self.view.selected)
             self.describe(f"{config.layers} layers × {config.heads} heads · drawing · pixels: {part.reduction}")
         self.view.show_part(part)
@@ -631,9 +695,15 @@ class HeadsPanel(Panel):
         """Paint the thumbnails; the score chosen before stays chosen."""
         atlas: HeadAtlas = answer
         self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
+        self._run_shown = run.run_id
         self._offer(atlas)
         self.view.show_atlas(atlas, run.config.group)
         self._sort(self.sort_box.currentText())
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for has been drawn."""
+        return super().settled and self.view.is_painted
 
     def show_selection(self, selection: Selection) -> None:
         """Move the outline, and scroll to it when it is out of sight."""

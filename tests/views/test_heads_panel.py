@@ -15,10 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskAtlas
 from app.selection import Hover
-from model.readings import AtlasPart
+from model.readings import AtlasPart, HeadAtlas
 from tests.views.fake_session import FakeSession
 from views import theme
-from views.heads import LAYER_ORDER, HeadsPanel, Metrics, Planner, sorted_heads
+from views.heads import LAYER_ORDER, AtlasView, HeadsPanel, Metrics, Plan, Planner, sorted_heads
 
 Shown = Callable[..., Any]
 METRICS = Metrics(gap=3, group_gap=8, label=16, label_width=30, gutter=40, header=36)
@@ -200,7 +200,7 @@ def test_layers_that_take_long_are_painted_as_they_come(
 
     monkeypatch.setattr(running, "ask", hear)
     monkeypatch.setattr(panel, "PATIENCE", 0.0)
-    panel.refresh()
+    running.start("another prompt")
     question, answer, part = heard[-1]
     assert set(question.first) == {0, 1, 2, 3}
     ground = theme.current().masked_ground.rgb()
@@ -222,3 +222,85 @@ def test_many_layers_in_a_low_room_scroll_as_little_as_possible() -> None:
     plan = Planner(30, 9, 3, QSize(800, 115), METRICS).in_layers()
     assert plan.size.width() <= 800
     assert plan.size.height() < Planner(30, 9, 3, QSize(800, 115), METRICS)._grid("heads across", False).size.height()
+
+
+def layers_painted(view: AtlasView, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collects which layers are painted into the picture from now on."""
+    painted: list[int] = []
+    paint = view._paint_layer
+
+    def noted(layer: int) -> None:
+        painted.append(layer)
+        paint(layer)
+
+    monkeypatch.setattr(view, "_paint_layer", noted)
+    return painted
+
+
+def test_a_step_paints_each_thumbnail_once_and_an_empty_one_never(
+    running: FakeSession, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    painted = layers_painted(panel.view, monkeypatch)
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert painted == [0, 1, 2, 3]
+    painted.clear()
+    panel.view.choose("previous", "layer order")  # only what is written under them differs
+    running.selection.update(layer=2, head=3)
+    assert painted == []
+
+
+def test_parts_of_a_step_replace_thumbnails_one_by_one(
+    running: FakeSession, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    whole = running.atlas(AskAtlas())
+    heard: list[Any] = []
+    monkeypatch.setattr(running, "ask", lambda slot, question, answer, part=None: heard.append((answer, part)))
+    monkeypatch.setattr(panel, "PATIENCE", 0.0)
+    before = panel.view.grab().toImage()
+    painted = layers_painted(panel.view, monkeypatch)
+    panel.refresh()
+    answer, part = heard[-1]
+    changed = replace(whole, thumbnails=1 - whole.thumbnails)
+    part(AtlasPart(2, changed.thumbnails[2], "exact", {}))
+    image = panel.view.grab().toImage()
+    here, there = panel.view.plan.of(2, 1).square.center(), panel.view.plan.of(0, 1).square.center()
+    assert image.pixelColor(here) != before.pixelColor(here)
+    assert image.pixelColor(there) == before.pixelColor(there)  # still that of the step before, not empty
+    answer(changed)
+    assert painted == [2, 0, 1, 3]
+
+
+def test_many_thumbnails_are_painted_over_several_turns(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = AtlasView()
+    qtbot.addWidget(view)
+    view.fit(QSize(800, 600))
+    painted = layers_painted(view, monkeypatch)
+    rng = np.random.default_rng(0)
+    with qtbot.waitSignal(view.painted):
+        view.show_atlas(HeadAtlas(rng.random((30, 9, 8, 8), np.float32), "exact", {}, {}), 3)
+        assert (len(painted), view.is_painted) == (AtlasView.HEADS_AT_ONCE // 9, False)
+    assert sorted(painted) == list(range(30))
+    assert view.is_painted
+
+
+def test_a_plan_is_made_once_for_a_room(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = AtlasView()
+    qtbot.addWidget(view)
+    view.fit(QSize(800, 600))
+    made: list[Planner] = []
+    in_layers = Planner.in_layers
+
+    def noted(planner: Planner) -> Plan:
+        made.append(planner)
+        return in_layers(planner)
+
+    monkeypatch.setattr(Planner, "in_layers", noted)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        view.show_atlas(HeadAtlas(rng.random((4, 8, 8, 8), np.float32), "exact", {}, {}), 4)
+    assert len(made) == 1
+    view.fit(QSize(500, 600))
+    assert len(made) == 2
