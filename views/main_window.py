@@ -18,6 +18,7 @@ from views import keys, layouts, motion, theme
 from views.cache import CachePanel
 from views.classroom import Classroom
 from views.commands import commands
+from views.experiments import ExperimentsPanel
 from views.key_sheet import KeySheet
 from views.layout_memory import LayoutMemory
 from views.lesson import LessonPanel
@@ -31,6 +32,7 @@ from views.proof import alarm
 from views.registry import PANELS
 from views.rope import RopePanel
 from views.status import FailureStrip, StatusLine
+from views.why import WhyPanel
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -156,6 +158,10 @@ class MainWindow(QMainWindow):
                 "rotation": cast("RopePanel", self.docks["rope"].panel).toggle,
                 "pin": session.pin,
                 "unpin": session.unpin,
+                "every_step": cast("WhyPanel", self.docks["why"].panel).fold_levels.toggle,
+                "undo_experiment": cast("ExperimentsPanel", self.docks["experiments"].panel).undo,
+                "no_experiment": lambda: session.set_experiments(()),
+                "proofs": self.show_proofs,
                 "quit": self.close,
             }
         )
