@@ -54,7 +54,7 @@ from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
 from model.intervention import mean_heads, mean_mlp
 from model.ledger import ShapeLedger, build_ledger, checked
-from model.lens import read_cache, read_cell, read_planes, read_row
+from model.lens import cache_steps, read_cell, read_planes, read_row
 from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
 from model.measure import measure
@@ -610,7 +610,7 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskRow: _at_once(lambda trace, a: read_row(trace, a.layer, a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
     AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
-    AskCache: _at_once(lambda trace, a: read_cache(trace, a.positions)),
+    AskCache: lambda held, trace, asked: cache_steps(trace, asked.positions),
     AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,
     AskLedger: _ledgers,

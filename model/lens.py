@@ -20,7 +20,9 @@ from torch import Tensor
 
 from model.attention import visible_keys
 from model.errors import TraceError
+from model.progress import Progress, Steps, Watch, finished
 from model.readings import (
+    Bytes,
     CacheReading,
     CellReading,
     Doubles,
@@ -29,6 +31,7 @@ from model.readings import (
     RowReading,
 )
 from model.rope import plane_features, unrotate
+from model.shades import shades
 from model.spec import AttentionSpec, RotationSegment
 from model.trace import Trace
 
@@ -278,14 +281,29 @@ def read_cache(trace: Trace, positions: int = 512, *, batch: int = 0) -> CacheRe
 
     Bytes are those of the whole batch.
     """
-    c = trace.config
+    return finished(cache_steps(trace, positions, batch=batch))
+
+
+def cache_steps(trace: Trace, positions: int = 512, *, batch: int = 0) -> Steps[CacheReading]:
+    """Do what :func:`read_cache` does, pausing when a slice of time is over."""
+    c, watch = trace.config, Watch()
     stride = max(1, -(-trace.length // positions))
     rows = [*trace.keys, *trace.values]
     size = trace.keys[0].tensor.element_size()
     per_head = 2 * trace.batch * c.layers * c.head_width * size  # bytes a token, for one kv head
+    read: list[Floats] = []
+    shaded: list[Bytes] = []
+    for done, kept in enumerate(rows):
+        read.append(frozen(kept.tensor[batch, :, ::stride].float()))
+        shaded.append(shades(read[-1]))
+        if watch.over:
+            yield Progress(done, len(rows), "Reading the cache")
+            watch.restart()
     return CacheReading(
-        keys=frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.keys])),
-        values=frozen(torch.stack([kept.tensor[batch, :, ::stride].float() for kept in trace.values])),
+        keys=np.stack(read[: c.layers]),
+        values=np.stack(read[c.layers :]),
+        key_shades=np.stack(shaded[: c.layers]),
+        value_shades=np.stack(shaded[c.layers :]),
         stride=stride,
         length=trace.length,
         prefill=trace.prefill,

@@ -18,6 +18,7 @@ from model.spec import AttentionSpec
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
@@ -319,6 +320,8 @@ class CacheReading:
     ----------
     keys, values
         [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
+    key_shades, value_shades
+        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.shades`` counts.
     bytes_measured
         Bytes of the rows in use, counted from the tensors.
     bytes_reserved
@@ -329,6 +332,8 @@ class CacheReading:
 
     keys: Floats
     values: Floats
+    key_shades: Bytes
+    value_shades: Bytes
     stride: int
     length: int
     prefill: int

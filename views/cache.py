@@ -16,7 +16,8 @@ from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QToolTip, Q
 from app.questions import AskCache, Question
 from app.selection import Hover, Selection
 from model.experiments import NoCausalMask
-from model.readings import Bools, CacheReading, Floats, Run
+from model.readings import Bools, Bytes, CacheReading, Run
+from model.shades import FULL, UNDEFINED
 from views import ink, lit, theme, wording
 from views.cache_costs import CostsView, GrowthView, Planner, costs
 from views.panel import Panel
@@ -37,15 +38,11 @@ SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
 
-def magnitudes(contents: Floats) -> Floats:
-    """Return |contents| [L, Hkv · Dh, S] in units of each layer's 99th percentile, so that layers compare inside."""
-    layers, heads, columns, width = contents.shape
-    size = np.abs(contents).transpose(0, 1, 3, 2).reshape(layers, heads * width, columns)
-    if size.size == 0:
-        return size
-    full = np.nanpercentile(size, 99, axis=(1, 2), keepdims=True)
-    result: Floats = (size / np.where(full > 0, full, 1)).astype(np.float32)
-    return result
+def shade_table(low: QColor, high: QColor, undefined: QColor) -> Bytes:
+    """Return the RGBA [256, 4] of every shade: from one colour straight to another, and one for what is no number."""
+    table = ink.ramp(low, high)[np.minimum(np.arange(256) * 255 // FULL, 255)]
+    table[UNDEFINED] = _rgba(undefined)
+    return table
 
 
 def capacity(columns: int) -> int:
@@ -71,7 +68,6 @@ class SlabsView(QWidget):
         self.pointed = -1
         self.slot: tuple[Side, int, int] | None = None
         self.lit: frozenset[int] = frozenset()
-        self._strength: dict[Side, Floats] = {}
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
         self.setAccessibleName("Contents of the KV cache by layer and position")
@@ -79,7 +75,6 @@ class SlabsView(QWidget):
     def show_cache(self, reading: CacheReading) -> None:
         """Take new contents."""
         self.reading = reading
-        self._strength = {"K": magnitudes(reading.keys), "V": magnitudes(reading.values)}
         self.compose()
 
     def mark(self, layer: int, key: int) -> None:
@@ -214,20 +209,20 @@ class SlabsView(QWidget):
         if 0 < self.first_decoded < self.columns:
             start = self.edges(side)[self.first_decoded]
             inside &= ~((centres >= start) & (centres < start + SPLIT))
-        low = ink.mixed(look.panel, colour, 0.12)
-        tables = ink.ramp(low, colour), ink.ramp(look.masked_ground, look.masked)
+        assert self.reading is not None
+        contents = self.reading.key_shades if side == "K" else self.reading.value_shades
+        seen = shade_table(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
+        unseen = shade_table(look.masked_ground, look.masked, look.undefined)
+        free, under = ~inside & (centres > self.edges(side)[-1]), column[inside]
         for layer in range(self.layers):
             slab = self.slab(side, layer)
             top, bottom = (round((y - block.top()) * ratio) for y in (slab.top(), slab.top() + slab.height()))
-            rows = ink.resampled(self._strength[side][layer], bottom - top, self.columns)
-            shown = self.visible(layer)
-            pixels = np.where(
-                shown[None, :, None],
-                ink.coloured(rows, tables[0], look.undefined),
-                ink.coloured(rows, tables[1], look.undefined),
-            )
-            canvas[top:bottom, inside] = pixels[:, column[inside]]
-            canvas[top:bottom, ~inside & (centres > self.edges(side)[-1])] = _rgba(look.field)
+            rows, hidden = ink.resampled(contents[layer], bottom - top, self.columns), ~self.visible(layer)
+            pixels = seen[rows]
+            if hidden.any():
+                pixels[:, hidden] = unseen[rows[:, hidden]]
+            canvas[top:bottom, inside] = pixels[:, under]
+            canvas[top:bottom, free] = _rgba(look.field)
         image = ink.to_image(canvas)
         image.setDevicePixelRatio(ratio)
         return image

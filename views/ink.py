@@ -6,6 +6,7 @@ It owns painting of single marks with the theme's colours. It must not know runs
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,7 +191,10 @@ def to_image(pixels: Bytes) -> QImage:
     return QImage(contiguous.data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
 
 
-def resampled(values: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
+Cells = TypeVar("Cells", NDArray[np.float32], Bytes)
+
+
+def resampled(values: Cells, height: int, width: int) -> Cells:
     """Fit the last two axes to a number of pixels: cells are repeated, or the largest of those under a pixel is kept.
 
     NaN (masked) cells count only where a pixel covers nothing else.
@@ -198,12 +202,12 @@ def resampled(values: NDArray[np.float32], height: int, width: int) -> NDArray[n
     return _fitted(_fitted(values, height, -2), width, -1)
 
 
-def _fitted(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float32]:
+def _fitted(values: Cells, size: int, axis: int) -> Cells:
     cells = values.shape[axis]
     if size >= cells:
-        repeated: NDArray[np.float32] = np.take(values, np.arange(size) * cells // size, axis=axis)
+        repeated: Cells = np.take(values, np.arange(size) * cells // size, axis=axis)
         return repeated
     starts = np.arange(size) * cells // size
     with np.errstate(invalid="ignore"):
-        fitted: NDArray[np.float32] = np.fmax.reduceat(values, starts, axis=axis)
+        fitted: Cells = np.fmax.reduceat(values, starts, axis=axis)
     return fitted

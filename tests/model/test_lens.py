@@ -9,6 +9,7 @@ import torch
 from model import lens
 from model.errors import TraceError
 from model.probes import capture as recording
+from model.shades import shades
 from model.trace import Trace, append, capture, replay
 from tests.model.small_models import CONFIGS, make, random_ids
 
@@ -146,6 +147,14 @@ def test_the_cache_and_its_bytes() -> None:
     assert (cache.bytes_full_heads, cache.bytes_one_head) == (2 * cache.bytes_formula, cache.bytes_formula // 2)
     assert cache.bytes_reserved >= cache.bytes_measured
     assert lens.read_cache(trace, positions=3).stride == 3
+    assert np.array_equal(cache.key_shades[1], shades(cache.keys[1]))
+    assert np.array_equal(cache.value_shades[2], shades(cache.values[2]))
+
+
+def test_a_cache_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.progress.Watch.over", True)
+    trace = capture(make("plain"), random_ids(6))
+    assert [point.done for point in lens.cache_steps(trace)] == list(range(2 * trace.config.layers))
 
 
 @pytest.fixture

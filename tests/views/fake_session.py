@@ -53,6 +53,7 @@ from model.readings import (
     Tile,
     TokenText,
 )
+from model.shades import shades
 from model.spec import AttentionSpec, RotationSegment
 
 CONFIG = ModelConfig(
@@ -612,9 +613,14 @@ class FakeSession(QObject):
         c, run = self.config, self.shown
         stride = max(math.ceil(run.length / question.positions), 1)
         per_token = 2 * c.layers * c.kv_heads * c.head_width * 4
+        keys, values = (
+            kept[:, :, : run.length : stride].astype(np.float32) for kept in (self.numbers.k, self.numbers.v)
+        )
         return CacheReading(
-            keys=self.numbers.k[:, :, : run.length : stride].astype(np.float32),
-            values=self.numbers.v[:, :, : run.length : stride].astype(np.float32),
+            keys=keys,
+            values=values,
+            key_shades=np.stack([shades(layer) for layer in keys]),
+            value_shades=np.stack([shades(layer) for layer in values]),
             stride=stride,
             length=run.length,
             prefill=run.prefill,

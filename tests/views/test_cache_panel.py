@@ -15,22 +15,13 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskCache
 from app.selection import Hover
+from model.shades import FULL
 from tests.views.fake_session import FakeSession
 from views import ink, theme
-from views.cache import CachePanel, byte_lines, capacity, magnitudes
+from views.cache import CachePanel, byte_lines, capacity, shade_table
 from views.cache_costs import costs
 
 Shown = Callable[..., Any]
-
-
-def test_magnitudes_are_in_units_of_the_layers_99th_percentile() -> None:
-    contents = np.zeros((2, 1, 3, 2), dtype=np.float32)
-    contents[0, 0, :, 0] = (-4, 4, 4)
-    contents[1, 0, 1, 1] = 0
-    seen = magnitudes(contents)
-    assert seen.shape == (2, 2, 3)
-    assert np.allclose(seen[0, 0], 1)
-    assert np.all(seen[1] == 0)
 
 
 def test_a_column_is_as_bright_as_what_it_holds(running: FakeSession, shown: Shown) -> None:
@@ -39,15 +30,15 @@ def test_a_column_is_as_bright_as_what_it_holds(running: FakeSession, shown: Sho
     reading = running.cache(AskCache())
     image = panel.slabs.grab().toImage()
     look = theme.current()
-    low = ink.mixed(look.panel, look.value, 0.12)
-    table = ink.ramp(low, look.value)
+    table = shade_table(ink.mixed(look.panel, look.value, 0.12), look.value, look.undefined)
     slab = panel.slabs.slab("V", 2)
-    strength = magnitudes(reading.values)[2]
+    sizes = np.abs(reading.values[2]).transpose(0, 2, 1).reshape(32, -1)
+    strength = np.rint(np.minimum(sizes / np.percentile(sizes, 99), 1) * FULL).astype(int)
     rows = strength.shape[0]
     for row, column in ((0, 3), (17, 7), (31, 10)):
         y = slab.top() + int(np.flatnonzero(np.arange(slab.height()) * rows // slab.height() == row)[0])
         x = round(panel.slabs.column_box("V", 2, column).center().x())
-        wanted = QColor(*(int(c) for c in table[round(min(float(strength[row, column]), 1) * 255)][:3]))
+        wanted = QColor(*(int(c) for c in table[strength[row, column]][:3]))
         assert image.pixelColor(x, y).rgb() == wanted.rgb()
 
 
