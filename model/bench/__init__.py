@@ -1,0 +1,1 @@
+"""Measurements of Ropewalk beside its peers; every contender runs in a process of its own."""

@@ -1,0 +1,160 @@
+"""Numbers of a measurement as lines of a table, and what each is held to. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.bench.process import Numbers
+from model.bench.report import Figure, bytes_written
+
+PREFILL = "Prefill: capture beside a plain fused forward"
+MEMORY = "Memory of a run, beyond the weights"
+PEERS = "The same attentions from others"
+LOOKING = "Looking at one head"
+HEADS = "All heads"
+DECODING = "Decoding"
+LONG = "Long prompts"
+EAGER = "transformers, eager"
+TIME, PEAK = "time to all attentions", "peak memory"
+COARSE_SECONDS = 0.1
+"""A coarse picture is promised within it."""
+SWITCH_SECONDS = {512: 2 / 60, 2048: 0.05}
+"""A new head is promised within it, by tokens: two frames, and 50 ms."""
+TIMES_FASTER, TIMES_SMALLER = ">= 5", ">= 20"
+"""What is promised at 2,048 tokens beside whoever gives attentions back as matrices."""
+
+
+def prefill(tokens: int, n: Numbers) -> list[Figure]:
+    """Capture at once and in slices, beside the plain forward."""
+    plain = n["plain"]
+    return [
+        Figure(PREFILL, "capture", tokens, n["capture"], plain, "plain forward", "s", n["capture"] / plain, "<= 1.1"),
+        Figure(
+            PREFILL,
+            "capture in slices",
+            tokens,
+            n["streamed"],
+            plain,
+            "plain forward",
+            "s",
+            n["streamed"] / plain,
+            note=_slices(n),
+        ),
+    ]
+
+
+def memory(tokens: int, n: Numbers) -> list[Figure]:
+    """What is kept, and what is needed at most."""
+    allowed, made_of = n["kept"] + n["plain"], "Q', K', V, lse, logits"
+    kept, predicted = n["held"] / n["needed"], n["streamed"] / n["predicted"]
+    peak = n["capture"] / allowed
+    return [
+        Figure(MEMORY, "kept", tokens, n["held"], n["needed"], made_of, "B", kept, "<= 1.02"),
+        Figure(MEMORY, "peak", tokens, n["capture"], allowed, "kept + plain's peak", "B", peak, "<= 1"),
+        Figure(MEMORY, "peak in slices", tokens, n["streamed"], n["predicted"], "predicted", "B", predicted),
+    ]
+
+
+def peer_time(name: str, tokens: int, n: Numbers) -> list[Figure]:
+    """Seconds that somebody else takes for all attentions; ours are put beside them later."""
+    bar = TIMES_FASTER if tokens == 2048 else ""
+    return [Figure(PEERS, TIME, tokens, None, n["seconds"], name, "s", bar=bar)]
+
+
+def peer_memory(name: str, tokens: int, n: Numbers) -> list[Figure]:
+    """Bytes that somebody else needs at most."""
+    bar = TIMES_SMALLER if tokens == 2048 else ""
+    return [Figure(PEERS, PEAK, tokens, None, n["peak"], name, "B", bar=bar)]
+
+
+def peer(name: str, tokens: int, n: Numbers) -> list[Figure]:
+    """Both."""
+    return peer_time(name, tokens, n) + peer_memory(name, tokens, n)
+
+
+def bertviz(tokens: int, n: Numbers) -> list[Figure]:
+    """Seconds and bytes of BertViz's two pages."""
+    return [
+        Figure(
+            PEERS,
+            view.replace("_", " "),
+            tokens,
+            None,
+            n[view],
+            "BertViz",
+            "s",
+            note=f"a page of {bytes_written(n[f'{view}_bytes'])}, peak {bytes_written(n[f'{view}_peak'])}",
+        )
+        for view in ("head_view", "model_view")
+    ]
+
+
+def beside_ours(found: list[Figure]) -> list[Figure]:
+    """Put our own numbers beside the peers', which were measured in other processes."""
+    ours = {
+        TIME: {one.tokens: one.ours for one in found if (one.section, one.what) == (PREFILL, "capture")},
+        PEAK: {one.tokens: one.ours for one in found if (one.section, one.what) == (MEMORY, "peak")},
+    }
+
+    def completed(one: Figure) -> Figure:
+        mine = ours.get(one.what, {}).get(one.tokens)
+        return replace(one, ours=mine, ratio=one.peer / mine) if one.section == PEERS and mine and one.peer else one
+
+    return [completed(one) for one in found]
+
+
+def pictures(tokens: int, n: Numbers) -> list[Figure]:
+    """A coarse picture, and all of it, beside the barest arithmetic."""
+    bare, name = n["bare"], "bare matmul + exp + max"
+    coarse, refined, raw = n["coarse"] / COARSE_SECONDS, n["refined"] / bare, n["with_raw"] / bare
+    return [
+        Figure(LOOKING, "coarse picture", tokens, n["coarse"], COARSE_SECONDS, "promised", "s", coarse, "<= 1"),
+        Figure(LOOKING, "full refinement", tokens, n["refined"], bare, name, "s", refined, "<= 1.3", _slices(n)),
+        Figure(LOOKING, "with scores before the mask", tokens, n["with_raw"], bare, "the same half", "s", raw),
+    ]
+
+
+def heads(tokens: int, n: Numbers) -> list[Figure]:
+    """A switch to another head, and all thumbnails with their scores."""
+    promised = SWITCH_SECONDS[tokens]
+    ratio = n["switch"] / promised
+    return [
+        Figure(HEADS, "a head's tile", tokens, n["switch"], promised, "promised for all", "s", ratio, "<= 1"),
+        Figure(HEADS, "thumbnails and scores", tokens, n["atlas"], unit="s", note=_slices(n)),
+    ]
+
+
+def beside_generate(n: Numbers) -> list[Figure]:
+    """Tokens a second beside transformers."""
+    ratio, name = n["ours"] / n["theirs"], "transformers generate"
+    return [Figure(DECODING, "with capture", 128, n["ours"], n["theirs"], name, "tokens/s", ratio, ">= 1.3")]
+
+
+def decoding(n: Numbers) -> list[Figure]:
+    """Tokens a second beside what memory allows."""
+    read = f"{bytes_written(n['weights'])} of weights a token at {bytes_written(n['bandwidth'])} a second"
+    ours, limit = n["tokens_a_second"], n["limit"]
+    return [Figure(DECODING, "share of memory's limit", 128, ours, limit, "limit", "tokens/s", ours / limit, note=read)]
+
+
+def many_runs(n: Numbers) -> list[Figure]:
+    """Whether memory stays flat."""
+    ratio, name = n["most_later"] / n["after_ten"], f"after the tenth of {n['runs']}"
+    return [Figure(MEMORY, "resident, most", 0, n["most_later"], n["after_ten"], name, "B", ratio, "<= 1.05")]
+
+
+def long(tokens: int, n: Numbers) -> list[Figure]:
+    """One long prompt in slices."""
+    share, coarse = n["peak"] / n["predicted"], n["coarse"] / COARSE_SECONDS
+    return [
+        Figure(LONG, "capture in slices", tokens, n["seconds"], unit="s", note=_slices(n)),
+        Figure(LONG, "peak memory", tokens, n["peak"], n["predicted"], "predicted", "B", share, "<= 1.1"),
+        Figure(LONG, "kept", tokens, n["kept"], unit="B"),
+        Figure(LONG, "a decode step", tokens, n["step"], unit="s"),
+        Figure(LONG, "coarse picture", tokens, n["coarse"], COARSE_SECONDS, "promised", "s", coarse, "<= 1"),
+    ]
+
+
+def _slices(n: Numbers) -> str:
+    median, nearly_all, longest = (1e3 * n[key] for key in ("slice_median", "slice_95", "slice_longest"))
+    return f"slices: median {median:.0f}, 95 % under {nearly_all:.0f}, longest {longest:.0f} ms"

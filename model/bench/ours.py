@@ -1,0 +1,215 @@
+"""What Ropewalk takes: prefill with capture, pictures, thumbnails, decoding, memory. Each function is run alone."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bench.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
+from model.bench.subject import SMOLLM2, one_layer_trace, prompt, subject
+from model.budget import rows_at_once, run_budget
+from model.costs import weight_bytes
+from model.decoder import Decoder
+from model.patterns import atlas_steps
+from model.progress import Steps, finished
+from model.tiles import AT_ONCE, read_head, refine_steps
+from model.trace import Trace, append, capture, capture_steps
+
+Numbers = dict[str, Any]
+PIXELS = 512
+WARM_UP = 8
+PROMPT = 128
+"""Tokens before the decode steps that are measured."""
+
+
+def prefill(path: str | None, tokens: int, times: int) -> Numbers:
+    """Plain fused forward, capture at once, and capture as the window does it, in turn; medians."""
+    model = subject(path, tokens)
+    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    _plain(model, ids[:, :WARM_UP])
+    slices: list[float] = []
+
+    def streamed() -> None:
+        slices[:] = slice_seconds(capture_steps(model, ids, logits="last", chunk=rows))
+
+    plain, whole, pieces = alternating(
+        [lambda: _plain(model, ids), lambda: capture(model, ids, logits="last"), streamed], times
+    )
+    return {"plain": plain, "capture": whole, "streamed": pieces, **_longest(slices)}
+
+
+def prefill_memory(path: str | None, tokens: int) -> Numbers:
+    """Resident memory of a plain forward, of capture at once, and of capture as the window does it."""
+    model = subject(path, tokens)
+    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    _plain(model, ids[:, :WARM_UP])
+    capture(model, ids[:, :WARM_UP])
+    with PeakMemory() as plain:
+        _plain(model, ids)
+    before = resident()
+    with PeakMemory() as whole:
+        trace = capture(model, ids, logits="last")
+    held, kept = resident() - before, trace.kept_bytes
+    del trace
+    with PeakMemory() as pieces:
+        finished(capture_steps(model, ids, logits="last", chunk=rows))
+    budget = run_budget(model.config, tokens, "float32", logits="last", rows=rows)
+    return {
+        "plain": plain.bytes,
+        "capture": whole.bytes,
+        "streamed": pieces.bytes,
+        "held": held,
+        "kept": kept,
+        "needed": kept,
+        "predicted": budget.total,
+    }
+
+
+def long_prefill(path: str | None, tokens: int) -> Numbers:
+    """One long capture as the window does it: seconds, longest slice, memory, and whether its heads can be opened."""
+    model = subject(path, tokens)
+    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    _plain(model, ids[:, :WARM_UP])
+    began = time.perf_counter()
+    with PeakMemory() as peak:
+        slices: list[float] = []
+        trace = finished(_timed(capture_steps(model, ids, logits="last", chunk=rows), slices))
+    seconds = time.perf_counter() - began
+    opened = seconds_of(lambda: read_head(trace, trace.config.layers - 1, 0, pixels=PIXELS))
+    step = statistics.median(seconds_of(lambda: append(model, trace, 1)) for _ in range(3))
+    predicted = run_budget(model.config, tokens, "float32", logits="last", rows=rows).total
+    return {
+        "seconds": seconds,
+        "peak": peak.bytes,
+        "kept": trace.kept_bytes,
+        "predicted": predicted,
+        "coarse": opened,
+        "step": step,
+        **_longest(slices),
+    }
+
+
+def pictures(path: str | None, tokens: int, times: int) -> Numbers:
+    """A coarse picture, a full refinement, and a bare blocked product, exponential and maximum over the same half."""
+    trace = one_layer_trace(SMOLLM2 if path is None else subject(path, 0).config, tokens)
+    coarse = statistics.median(
+        seconds_of(lambda: read_head(trace, 0, 0, pixels=PIXELS, reduction="sampled")) for _ in range(5)
+    )
+    slices: list[float] = []
+
+    def drawn(raw: bool) -> None:
+        if tokens**2 <= AT_ONCE:
+            slices[:] = [seconds_of(lambda: read_head(trace, 0, 0, pixels=PIXELS, raw=raw))]
+        else:
+            slices[:] = slice_seconds(refine_steps(trace, 0, 0, pixels=PIXELS, raw=raw))
+
+    fastest = min((256, 512, 1024), key=lambda columns: seconds_of(lambda: bare(trace, columns)))
+    all_scores, full, held_to = alternating(
+        [lambda: drawn(True), lambda: drawn(False), lambda: bare(trace, fastest)], times
+    )
+    return {"coarse": coarse, "refined": full, "with_raw": all_scores, "bare": held_to, **_longest(slices)}
+
+
+def bare(trace: Trace, columns: int, rows: int = 256) -> Tensor:
+    """Blocked matmul + exp + max over the causal half of one head, as plainly and quickly as it can be written."""
+    q = trace.queries[0].tensor[0, 0] * trace.specs[0].scale
+    k = trace.keys[0].tensor[0, 0].T.contiguous()
+    tokens, cell = len(q), max(1, len(q) // PIXELS)
+    out = torch.zeros(-(-tokens // cell), -(-tokens // cell))
+    storage = torch.empty(rows * columns)
+    for start in range(0, tokens, rows):
+        stop = min(start + rows, tokens)
+        for left in range(0, stop, columns):
+            right = min(left + columns, tokens)
+            block = storage[: (stop - start) * (right - left)].view(stop - start, right - left)
+            torch.mm(q[start:stop], k[:, left:right], out=block).exp_()
+            if (stop - start) % cell or (right - left) % cell:
+                continue
+            pooled = block.view(-1, cell, right - left).amax(1).view(-1, (right - left) // cell, cell).amax(2)
+            out[start // cell : stop // cell, left // cell : right // cell] = pooled
+    return out
+
+
+def heads(path: str | None, tokens: int) -> Numbers:
+    """Switching to a head, and thumbnails with scores of all of them."""
+    model = subject(path, tokens)
+    trace = capture(model, prompt(model.config, tokens), logits="last")
+    layers = range(trace.config.layers)
+    switch = statistics.median(seconds_of(partial(read_head, trace, layer, 0, pixels=PIXELS)) for layer in layers)
+    slices: list[float] = []
+    began = time.perf_counter()
+    finished(_timed(atlas_steps(trace), slices))
+    return {"switch": switch, "atlas": time.perf_counter() - began, **_longest(slices)}
+
+
+def decoding(path: str | None, steps: int, times: int) -> Numbers:
+    """Tokens a second with capture, and the limit that memory sets."""
+    model = subject(path, PROMPT + steps)
+    start = capture(model, prompt(model.config, PROMPT), logits="last")
+    generate(model, start, 2)
+    taken = statistics.median(seconds_of(lambda: generate(model, start, steps)) for _ in range(times))
+    bandwidth, read = copy_bandwidth(), weight_bytes(model.config, "float32")
+    return {"tokens_a_second": steps / taken, "weights": read, "bandwidth": bandwidth, "limit": bandwidth / read}
+
+
+def generate(model: Decoder, trace: Trace, steps: int) -> Trace:
+    """Decode greedily, keeping everything."""
+    for _ in range(steps):
+        logits = trace.logits_of(trace.length - 1)
+        assert logits is not None
+        trace = append(model, trace, int(logits[0].argmax()))
+    return trace
+
+
+def many_runs(path: str | None, runs: int) -> Numbers:
+    """Resident memory after each of many runs of mixed lengths."""
+    model = subject(path, 512)
+    lengths = [16 + 48 * (number * 7 % 10) for number in range(runs)]
+    after = []
+    for tokens in lengths:
+        trace = capture(model, prompt(model.config, tokens), logits="last")
+        read_head(trace, 0, 0)
+        append(model, trace, 1)
+        del trace
+        after.append(resident())
+    return {"after_ten": after[min(9, runs - 1)], "most_later": max(after[min(9, runs - 1) :]), "runs": runs}
+
+
+def _plain(model: Decoder, ids: Tensor) -> Tensor:
+    with torch.no_grad():
+        logits: Tensor = model(ids, last_only=True)
+    return logits
+
+
+def slice_seconds(steps: Steps[Any]) -> list[float]:
+    """How long each slice of a computation took."""
+    slices: list[float] = []
+    finished(_timed(steps, slices))
+    return slices
+
+
+def _timed(steps: Steps[Any], slices: list[float]) -> Steps[Any]:
+    while True:
+        began = time.perf_counter()
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            slices.append(time.perf_counter() - began)
+            return stop.value
+        slices.append(time.perf_counter() - began)
+        yield point
+
+
+def _longest(slices: list[float]) -> Numbers:
+    ordered = sorted(slices)
+    return {
+        "slices": len(ordered),
+        "slice_median": ordered[len(ordered) // 2],
+        "slice_95": ordered[int(len(ordered) * 0.95)],
+        "slice_longest": ordered[-1],
+    }

@@ -1,0 +1,132 @@
+"""How long the window takes to be painted and to show the bundled model's heads: reports, asserts nothing.
+
+    python -m tests.benchmarks.start_up [--times 5]
+
+Held beside what nobody can avoid: a bare PySide6 and pyqtgraph window, and ``import torch``. Every start is a process
+of its own, all four kinds in turn; the clock runs in the process that starts them, so that the interpreter counts too.
+Settings are those of a person who has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PAINTED = """
+from PySide6.QtCore import QEvent, QObject, QTimer
+
+class Painted(QObject):
+    def eventFilter(self, watched, event):
+        if event.type() == QEvent.Type.Paint and not said:
+            said.append(True)
+            QTimer.singleShot(0, lambda: print("painted", flush=True))
+        return False
+
+said = []
+"""
+BARE = (
+    PAINTED
+    + """
+import pyqtgraph
+from PySide6.QtWidgets import QApplication, QMainWindow
+qt = QApplication([])
+window = QMainWindow()
+window.resize(1280, 800)
+window.setCentralWidget(pyqtgraph.PlotWidget())
+painted = Painted()
+window.centralWidget().viewport().installEventFilter(painted)
+window.show()
+qt.exec()
+"""
+)
+TORCH = "import torch; print('imported', flush=True)"
+OURS = (
+    """
+import os, sys
+os.environ["OMP_WAIT_POLICY"] = "passive"
+"""
+    + PAINTED
+    + """
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+from app.session import Session
+from views.main_window import MainWindow
+qt = QApplication([])
+session = Session()
+window = MainWindow(session)
+painted = Painted()
+qt.installEventFilter(painted)
+window.show()
+QTimer.singleShot(0, session.begin)
+window.panels["heads"].drawn.connect(lambda: session.run and print("heads", "torch" in sys.modules, flush=True))
+qt.exec()
+"""
+)
+
+
+def starts(code: str, words: tuple[str, ...]) -> dict[str, float]:
+    """Seconds from the start of a process to each word it prints; then it is ended."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as home:
+        environment = {
+            **os.environ,
+            "HOME": home,
+            "XDG_CONFIG_HOME": home,
+            "XDG_DATA_HOME": home,
+            "PYTHONPATH": str(ROOT),
+        }
+        environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            for line in _lines(process):
+                word = line.split()[0]
+                found.setdefault(word, time.perf_counter() - began)
+                if all(one in found for one in words):
+                    break
+        finally:
+            process.kill()
+            process.wait()
+    return found
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    with process.stdout as out:
+        for line in out:
+            if line.strip():
+                yield line
+
+
+def main() -> None:
+    """Print medians and the two ratios that are promised to be 1.3 at most."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--times", type=int, default=5)
+    times = options.parse_args().times
+    bare, torch, painted, heads = [], [], [], []
+    for _ in range(times):
+        bare.append(starts(BARE, ("painted",))["painted"])
+        torch.append(starts(TORCH, ("imported",))["imported"])
+        ours = starts(OURS, ("painted", "heads"))
+        painted.append(ours["painted"])
+        heads.append(ours["heads"])
+    empty, library = median(bare), median(torch)
+    print(f"bare PySide6 and pyqtgraph window: {empty:.2f} s; import torch: {library:.2f} s")
+    print(f"window painted: {median(painted):.2f} s, {median(painted) / empty:.2f} of the bare window (1.3)")
+    both = empty + library
+    print(f"heads on screen: {median(heads):.2f} s, {median(heads) / both:.2f} of import torch plus that window (1.3)")
+
+
+if __name__ == "__main__":
+    main()
