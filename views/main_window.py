@@ -101,6 +101,8 @@ class MainWindow(QMainWindow):
         self.session.failed.connect(self.failure.tell)
         self.session.offered.connect(self.failure.offer)
         self.failure.chosen.connect(self.session.accept)
+        self.session.offered.connect(self.failure.offer)
+        self.failure.chosen.connect(self.session.accept)
         self.failure.resized.connect(self._place_failure)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)

@@ -299,7 +299,7 @@ class NextTokenPanel(Panel):
             rows = (*rows, follows)
         self.candidates.show_rows(rows, None if follows is None else follows.token.id)
         self.describe(_subtitle(run, reading))
-        limit = run.config.max_position
+        limit = run.limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
             self.length_box.setValue(min(run.length + 10, limit))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup, QFontMetrics
+from PySide6.QtGui import QAction, QActionGroup, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from app.door import Typed
 from model.readings import ModelCard, Run, Sampling
 from views import icons, keys, theme, wording
+from views.chat_button import ChatButton
 from views.panel import plain_label
 from views.step_bar import StepBar, tool_button
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from app.session import Session
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+READABLE = 8
+"""How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
 _LOOKS = ("theme", "projector", "panels", "keys")
 
 
@@ -59,6 +62,7 @@ class PromptBar(QWidget):
         self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")
         self.special = _toggle("", "")
         self.special.setChecked(True)
+        self.chat = ChatButton()
         self.run = QPushButton("Run")
         self.run.setProperty("kind", "main")
         self.run.setToolTip(keys.tip("run"))
@@ -81,7 +85,7 @@ class PromptBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(theme.GRID, 0, 0, 0)
         layout.setSpacing(theme.GRID)
-        first = (self.brand, self.checkpoint, self.device, self.special, self.prompt, self.ids)
+        first = (self.brand, self.checkpoint, self.device, self.special, self.prompt, self.ids, self.chat)
         for widget in (*first, self.run, self.steps, self.sampling):
             layout.addWidget(widget, 1 if widget is self.prompt else 0)
         looks = QHBoxLayout()
@@ -95,6 +99,7 @@ class PromptBar(QWidget):
         self.prompt.returnPressed.connect(self.start)
         self.run.clicked.connect(self.start)
         self.ids.toggled.connect(self._fit_prompt)
+        self.chat.toggled.connect(self._fit_prompt)
         self.sampling.clicked.connect(self.sampling_wanted)
         self.looks["theme"].clicked.connect(self.theme_wanted)
         self.looks["projector"].clicked.connect(self.projector_wanted)
@@ -108,8 +113,15 @@ class PromptBar(QWidget):
     # Intent -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Run what is typed, as text or as ids."""
-        self.session.set_typed(Typed(as_ids=self.ids.isChecked(), special=self.special.isChecked()))
+        """Run what is typed, as text, in the chat template, or as ids."""
+        self.session.set_typed(
+            Typed(
+                as_ids=self.ids.isChecked(),
+                special=self.special.isChecked(),
+                chat=self.chat.template,
+                system=self.chat.system_line,
+            )
+        )
         self.session.start(self.prompt.text())
 
     def _fit_prompt(self) -> None:
@@ -120,10 +132,18 @@ class PromptBar(QWidget):
         self.ids.setEnabled(not wordless)
         self.ids.setVisible(not theme.current().projector)
         self.prompt.setPlaceholderText("Type ids, such as 1, 2, 3" if as_ids else "Type a sentence and press Enter")
+        self.chat.show_model(card, as_ids)
+        self.chat.setVisible(not theme.current().projector or bool(self.chat.template))
         bos = "" if card is None else card.bos
         self.special.setVisible(bool(bos) and not as_ids)
-        self.special.setText(theme.drawable(bos, "body"))
+        self.special.setEnabled(not self.chat.template)
+        metrics = QFontMetrics(theme.current().font("body"))
+        shown = theme.drawable(bos, "body")
+        room = metrics.averageCharWidth() * 9
+        self.special.setText(metrics.elidedText(shown, Qt.TextElideMode.ElideMiddle, room).replace("&", "&&"))
         tip = f"Begin with {bos}, as the tokenizer of this model does"
+        if self.chat.template:
+            tip = "The chat template writes the special tokens itself"
         self.special.setToolTip(wording.tooltip(tip))
         self.special.setAccessibleName(tip)
 
@@ -178,16 +198,46 @@ class PromptBar(QWidget):
             button.setIconSize(QSize(icons.side(), icons.side()))
         for button in (self.checkpoint, self.device):
             button.setIcon(icons.icon("down"))
-        for widget in (self.brand, self.device, self.sampling):
+        for widget in (self.device, self.sampling):
             widget.setVisible(not now.projector)
         self.steps.theme_changed()
         self._name_checkpoint()
         self._fit_prompt()
+        self._fit_width()
+
+    def minimumSizeHint(self) -> QSize:
+        """The width in which all that cannot be left out has room."""
+        hint = super().minimumSizeHint()
+        spare = self.brand.sizeHint().width() + theme.GRID if self.brand.isVisibleTo(self) else 0
+        if self.sampling.isVisibleTo(self):
+            metrics = self.sampling.fontMetrics()
+            text, short = self.sampling.text(), sampling_text(self.session.sampling, short=True)
+            spare += metrics.horizontalAdvance(text) - metrics.horizontalAdvance(short)
+        return QSize(hint.width() - spare, hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out what there is no room for."""
+        super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """In a narrow bar the name gives way first, then the details of sampling; its panel says them too."""
+        layout = self.layout()
+        if layout is None:
+            return
+        self.brand.setVisible(not theme.current().projector)
+        self.sampling.setText(sampling_text(self.session.sampling))
+        comfortable = self.width() - READABLE * theme.current().size("body")
+        if layout.minimumSize().width() > comfortable:
+            self.brand.hide()
+        if layout.minimumSize().width() > comfortable:
+            self.sampling.setText(sampling_text(self.session.sampling, short=True))
 
     def _on_model(self, card: ModelCard) -> None:
         self._name_checkpoint()
         self._fit_prompt()
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
+        self._fit_width()
 
     def _name_checkpoint(self) -> None:
         card = self.session.model
@@ -200,20 +250,23 @@ class PromptBar(QWidget):
         self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self.chat.show_run(after)
         new = after is not None and (before is None or before.run_id != after.run_id)
         if after is not None and new and not self.prompt.hasFocus():
             self.prompt.setText(after.prompt)
             self.prompt.setCursorPosition(0)
 
     def _on_sampling(self, sampling: Sampling) -> None:
-        self.sampling.setText(sampling_text(sampling))
+        self._fit_width()
 
 
-def sampling_text(sampling: Sampling) -> str:
-    """Sampling in few words: ``T 0.8 · top-k 40 · seed 7``, or ``greedy``."""
+def sampling_text(sampling: Sampling, short: bool = False) -> str:
+    """Sampling in few words: ``T 0.8 · top-k 40 · seed 7``, in fewer ``T 0.8``, or ``greedy``."""
     if sampling.temperature == 0:
         return "greedy"
     parts = [f"T {sampling.temperature:g}"]
+    if short:
+        return parts[0]
     if sampling.top_k:
         parts.append(f"top-k {sampling.top_k}")
     if sampling.top_p < 1:

@@ -188,7 +188,7 @@ class RopePanel(Panel):
         self.reading = answer
         r = self.reading
         assert r is not None
-        reach = min(max(run.newest - 1, self.LEAST_REACH), run.config.max_position - 1)
+        reach = min(max(run.newest - 1, self.LEAST_REACH), run.limit - 1)
         self._positions = np.linspace(0, reach, min(reach + 1, self.CURVE_POINTS))
         self._curve = scores_by_position(r, self._positions)
         self.describe(_subtitle(run, r))
@@ -313,7 +313,7 @@ class RopePanel(Panel):
         run, r = self.session.run, self.reading
         if run is None or r is None:
             return
-        limit = run.config.max_position
+        limit = run.limit
         if self.PAGES[self.pages.currentIndex()] == "spectrum":
             self.spectrum.show_planes(r, limit, run.length)
             self.sum_label.setText(self.spectrum.sentence())

@@ -88,7 +88,7 @@ def _decode(session: Session, window: MainWindow, steps: int) -> None:
     run = session.run
     if run is None:
         return
-    limit = run.model.config.max_position
+    limit = run.limit
     if run.length + steps > limit:
         raise PromptError(
             f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."

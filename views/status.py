@@ -20,8 +20,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.jobs import JobProgress
+from model.experiments import Experiment, RopeScaling
 from model.readings import ModelCard, Proof, Run
 from views import icons, theme, wording
+from views.flow import FlowLayout
 from views.panel import ElidedLabel, plain_label
 from views.proof import conditions, origin, verdict
 
@@ -49,6 +51,12 @@ class StatusLine(QWidget):
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.check.clicked.connect(self.proofs_wanted)
         self.what = plain_label("idle", "subtitle")
+        self.stretch = QPushButton()
+        self.stretch.setProperty("kind", "small")
+        self.stretch.setCheckable(True)
+        self.stretch.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.stretch.clicked.connect(self._on_unstretch)
+        self.stretch.hide()
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("progress")
@@ -60,12 +68,13 @@ class StatusLine(QWidget):
         layout.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
         layout.setSpacing(2 * theme.GRID)
         layout.addWidget(self.facts, 1)
-        for widget in (self.check, self.what, self.bar, self.cancel):
+        for widget in (self.stretch, self.check, self.what, self.bar, self.cancel):
             layout.addWidget(widget)
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
         session.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
+        session.experiments_changed.connect(self._on_experiments)
         self._on_progress(None)
         self._on_check(session.check)
         self._tell()
@@ -117,6 +126,22 @@ class StatusLine(QWidget):
         self.check.style().unpolish(self.check)
         self.check.style().polish(self.check)
 
+    def _on_experiments(self, experiments: tuple[Experiment, ...]) -> None:
+        """Say all the time that the model is not as it was trained, where RoPE is stretched."""
+        stretched = [one.label for one in experiments if isinstance(one, RopeScaling)]
+        self.stretch.setVisible(bool(stretched))
+        self.stretch.setChecked(True)
+        for label in stretched:
+            self.stretch.setText(f"{label}  ×")
+            self.stretch.setToolTip(f"{label} gives this run more positions than the model was trained on; take it out")
+            self.stretch.setAccessibleName(f"Take out: {label}")
+
+    def _on_unstretch(self) -> None:
+        self.stretch.setChecked(True)  # until the run without it is there
+        self._session.set_experiments(
+            tuple(one for one in self._session.experiments if not isinstance(one, RopeScaling))
+        )
+
     def _on_progress(self, progress: JobProgress | None) -> None:
         busy = progress is not None
         self.bar.setVisible(busy)
@@ -136,9 +161,12 @@ class FailureStrip(QFrame):
     -------
     resized()
         It needs another height.
+    chosen(experiment)
+        One of the offers under the sentence was taken.
     """
 
     resized = Signal()
+    chosen = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -165,13 +193,18 @@ class FailureStrip(QFrame):
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(2 * theme.GRID, theme.GRID, theme.GRID, theme.GRID)
+        self.offers = QWidget()
+        self.offers.setAccessibleName("What would work instead")
+        self._offer_row = FlowLayout(self.offers, theme.GRID)
         layout.addLayout(row)
+        layout.addWidget(self.offers)
         layout.addWidget(self.details)
         self.theme_changed()
         self.hide()
 
     def tell(self, sentence: str, details: str) -> None:
         """Show a failure; a newer one takes the place of an older one."""
+        self._clear_offers()
         self.sentence.setText(sentence)
         self.details.setText(details)
         self.unfold.setVisible(bool(details))
@@ -182,8 +215,37 @@ class FailureStrip(QFrame):
         self.raise_()
         self.resized.emit()
 
+    def offer(self, experiments: tuple[Experiment, ...]) -> None:
+        """Offer what the refused run could be done with, under the sentence."""
+        for experiment in experiments:
+            button = QPushButton(experiment.label)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setToolTip(wording.tooltip(f"Run it with {experiment.label}, until that is taken out again."))
+            button.clicked.connect(lambda _=False, experiment=experiment: self._choose(experiment))
+            self._offer_row.addWidget(button)
+        self.offers.setVisible(bool(experiments))
+        self.resized.emit()
+
+    @property
+    def offered(self) -> tuple[QPushButton, ...]:
+        """The offers on screen."""
+        return tuple(button for button in self.offers.findChildren(QPushButton) if not button.isHidden())
+
+    def _choose(self, experiment: Experiment) -> None:
+        self.dismiss()
+        self.chosen.emit(experiment)
+
+    def _clear_offers(self) -> None:
+        while (item := self._offer_row.takeAt(0)) is not None:
+            button = item.widget()
+            if button is not None:
+                button.hide()
+                button.deleteLater()
+        self.offers.hide()
+
     def dismiss(self) -> None:
         """Close the message."""
+        self._clear_offers()
         self.hide()
 
     def wanted_height(self, width: int) -> int:

@@ -346,6 +346,8 @@ QPushButton[kind="main"]:disabled {{ background: {t.hover.name()}; color: {t.fai
 QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
 QPushButton[kind="small"] {{ padding: 0 {GRID}px; }}
 QToolButton::menu-indicator {{ image: none; }}
+QToolButton[popupMode="1"] {{ padding-right: {t.grid(2.5)}px; }}
+QToolButton::menu-button {{ background: transparent; border: none; width: {t.grid(2.5)}px; }}
 QMenu {{ background: {t.panel.name()}; border: 1px solid {t.line.name()}; padding: {pad}px; }}
 QMenu::item {{ padding: {pad}px {2 * GRID}px; border-radius: {pad}px; }}
 QMenu::item:selected {{ background: {t.chosen.name()}; color: {t.text.name()}; }}

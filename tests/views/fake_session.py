@@ -83,6 +83,7 @@ def card(
     *,
     has_tokenizer: bool = True,
     bos: str = "",
+    chats: tuple[str, ...] = (),
 ) -> ModelCard:
     """What is open."""
     return ModelCard(
@@ -96,6 +97,7 @@ def card(
         family="bundled",
         has_tokenizer=has_tokenizer,
         bos=bos,
+        chats=chats,
     )
 
 
@@ -140,6 +142,7 @@ class FakeSession(QObject):
     model_changed = Signal(object)
     progress_changed = Signal(object)
     failed = Signal(str, str)
+    offered = Signal(object)
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
     check_changed = Signal(object)
@@ -340,6 +343,10 @@ class FakeSession(QObject):
             self._show(replace(self.run, run_id=self._runs))
             self.experiments = tuple(experiments)
             self.experiments_changed.emit(self.experiments)
+
+    def accept(self, scaling: Experiment) -> None:
+        """Remember which offer was taken."""
+        self.calls.append(("accept", scaling))
 
     def prove(self, kind: str) -> None:
         """Remember that a proof was wanted."""
