@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import (
+    QColor,
+    QHelpEvent,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskCache, Question
@@ -18,7 +28,7 @@ from app.selection import Hover, Selection
 from model.experiments import NoCausalMask
 from model.readings import Bools, Bytes, CacheReading, Run
 from model.shades import FULL, UNDEFINED
-from views import ink, lit, theme, wording
+from views import arrows, ink, lit, theme, wording
 from views.cache_costs import CostsView, GrowthView, Planner, costs
 from views.panel import Panel
 from views.proof import ProofPage
@@ -70,7 +80,8 @@ class SlabsView(QWidget):
         self.lit: frozenset[int] = frozenset()
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
-        self.setAccessibleName("Contents of the KV cache by layer and position")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Contents of the KV cache by layer and position; arrow keys select")
 
     def show_cache(self, reading: CacheReading) -> None:
         """Take new contents."""
@@ -342,8 +353,20 @@ class SlabsView(QWidget):
             text += f"; outside the window of {self.reading.windows[layer]} for the newest query"
         return text
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pick the layer or the position beside the selected one."""
+        step = arrows.step_of(event)
+        if step is None or self.reading is None:
+            super().keyPressEvent(event)
+            return
+        layer, position = self.layer + step[1], self.key + step[0]
+        if 0 <= layer < self.layers and 0 <= position < self.reading.length:
+            self.column_clicked.emit(layer, position)
+
     def event(self, event: QEvent) -> bool:
-        """Answer for tooltips."""
+        """Keep the arrows while focused, and answer for tooltips."""
+        if arrows.kept(event):
+            return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             here = QPointF(event.pos())
             text = self.told(*self.at(here), self.feature_at(here))

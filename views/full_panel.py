@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from views.layout_memory import VERSION
@@ -21,6 +21,13 @@ class FullPanel(QObject):
     -------
     changed(name)
         Another panel is alone on the screen; an empty name when none is any more.
+
+    Attributes
+    ----------
+    name
+        The panel that is alone on the screen; empty where none is.
+    layout_behind
+        The layout that comes back.
 
     Parameters
     ----------
@@ -36,9 +43,9 @@ class FullPanel(QObject):
         super().__init__(window)
         self.name = ""
         self._window, self._docks, self._chrome = window, docks, chrome
-        self._layout = QByteArray()
+        self.layout_behind = QByteArray()
         self._state = Qt.WindowState.WindowNoState
-        self._size = QSize()
+        self._place = QRect()
         self._shown: tuple[QWidget, ...] = ()
         self._restoring = False
         window.installEventFilter(self)
@@ -55,7 +62,10 @@ class FullPanel(QObject):
         if self.name or name not in self._docks:
             return
         self._restoring = False
-        self._layout, self._size = self._window.saveState(VERSION), self._window.size()
+        arranged = self._window.layout()
+        if arranged is not None:
+            arranged.activate()  # what was just restored has its sizes only then
+        self.layout_behind, self._place = self._window.saveState(VERSION), self._window.geometry()
         self._state = self._window.windowState()
         self._shown = tuple(part for part in self._chrome if part.isVisible())
         self.name = name
@@ -63,6 +73,8 @@ class FullPanel(QObject):
             part.hide()
         dock = self._docks[name]
         dock.setFloating(False)
+        self._window.removeDockWidget(dock)
+        self._window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)  # there it takes the whole height
         dock.show()
         for other in self._docks.values():
             if other is not dock:
@@ -78,15 +90,17 @@ class FullPanel(QObject):
         for part in self._shown:
             part.show()
         self._window.setWindowState(self._state)
-        self._window.restoreState(self._layout, VERSION)
+        if self._state == Qt.WindowState.WindowNoState:
+            self._window.setGeometry(self._place)
+        self._window.restoreState(self.layout_behind, VERSION)
         # a window system may give the old size later, and panels squeezed or stretched meanwhile would keep that
-        self._restoring = self._window.size() != self._size
+        self._restoring = self._window.size() != self._place.size()
         self.changed.emit("")
         return True
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Put the layout right once the window has its old size again."""
-        if self._restoring and event.type() == QEvent.Type.Resize and self._window.size() == self._size:
+        if self._restoring and event.type() == QEvent.Type.Resize and self._window.size() == self._place.size():
             self._restoring = False
-            self._window.restoreState(self._layout, VERSION)
+            self._window.restoreState(self.layout_behind, VERSION)
         return super().eventFilter(watched, event)

@@ -36,13 +36,20 @@ class LayoutMemory:
         """Bring a layout on screen; says whether it could be."""
         return bool(self._window.restoreState(layout, VERSION))
 
-    def enter_projector(self) -> None:
-        """Keep the ordinary layout, and show what a projector shows."""
+    def enter_projector(self, behind: QByteArray | None = None) -> None:
+        """Keep the ordinary layout, and show what a projector shows.
+
+        Parameters
+        ----------
+        behind
+            The layout behind a panel that is alone on the screen, and stays alone.
+        """
         if self._before_lesson is None:
-            self._ordinary = self.now()
+            self._ordinary = self.now() if behind is None else behind
         elif not self._before_lesson[1]:
             self._ordinary = self._before_lesson[0]
-        layouts.project(self._docks)
+        if behind is None:
+            layouts.project(self._docks)
 
     def leave_projector(self) -> None:
         """Bring the ordinary layout back, unless a lesson arranges the panels."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
 
 from app.lesson_plan import Scene
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 HEIGHTS: Final[Mapping[str, int]] = {"tokens": 2, "why": 3, "cache": 4, "rope": 7}
 """Shares of the height; a panel that is not named takes 5."""
 
-FIRST: Final = 3
-"""What the panel that a step names first takes more."""
+LINES: Final = frozenset({"tokens", "why"})
+"""Panels that are a few lines of text, and gain nothing by more room."""
+
+FIRST: Final = 2
+"""What the first panel that a step names takes more, unless it is a few lines."""
 
 SHARE: Final = 38
 """Per cent of the width that the lesson takes."""
@@ -133,15 +136,26 @@ class LessonStage(QObject):
             window.splitDockWidget(above, below, Qt.Orientation.Vertical)
         for dock in (self._lesson, *beside):
             dock.show()
-        if beside:
-            left = window.width() * SHARE // 100
-            window.resizeDocks([self._lesson, beside[0]], [left, window.width() - left], Qt.Orientation.Horizontal)
-            window.resizeDocks(beside, self._heights(beside), Qt.Orientation.Vertical)
+        layout = window.layout()
+        if layout is not None:
+            layout.activate()
+        self._share_out()
+        QTimer.singleShot(0, self._share_out)  # a panel that got less may then have hidden what took the room
+
+    def _share_out(self) -> None:
+        """Share out the width and the height."""
+        window, beside = self._window, [dock for name, dock in self._docks.items() if name in self._shown]
+        if self.scene is None or not beside or not all(dock.isVisible() for dock in beside):
+            return
+        left = window.width() * SHARE // 100
+        window.resizeDocks([self._lesson, beside[0]], [left, window.width() - left], Qt.Orientation.Horizontal)
+        window.resizeDocks(beside, self._heights(beside), Qt.Orientation.Vertical)
 
     def _heights(self, docks: list[PanelDock]) -> list[int]:
         """Shares of the height; the panel named first is what the step is about."""
         names = [dock.panel.name for dock in docks]
-        return [100 * (HEIGHTS.get(name, 5) + (FIRST if name == self._shown[0] else 0)) for name in names]
+        tall = next((name for name in self._shown if name not in LINES), "")
+        return [100 * (HEIGHTS.get(name, 5) + (FIRST if name == tall else 0)) for name in names]
 
     def _show_bars(self, on_projector: bool) -> None:
         """On a projector the large line of the step stands where the bars are otherwise."""

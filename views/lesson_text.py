@@ -46,6 +46,8 @@ class LessonText(QTextEdit):
         super().__init__()
         self.told: Told = ()
         self._scale = scale
+        self._squeezed = False
+        """Whether a formula had to be drawn smaller than the text."""
         self._role, self._strong = role, strong
         self.setAccessibleName(name)
         self.setReadOnly(True)
@@ -81,7 +83,10 @@ class LessonText(QTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the lines anew, and take the height that they need."""
         super().resizeEvent(event)
-        self._fit()
+        if self._squeezed and event.size().width() != event.oldSize().width():
+            self._write()  # a wide formula takes what width there is
+        else:
+            self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Leave the arrows up and down to the area that scrolls."""
@@ -109,6 +114,7 @@ class LessonText(QTextEdit):
             self.setFixedHeight(height)
 
     def _write(self) -> None:
+        self._squeezed = False
         self.clear()
         cursor = QTextCursor(self.document())
         first = True
@@ -176,6 +182,7 @@ class LessonText(QTextEdit):
         form = QTextImageFormat()
         form.setName(name)
         share = min(1.0, max(self.viewport().width(), 120) * FINE / picture.width())
+        self._squeezed = self._squeezed or share < 1
         form.setWidth(picture.width() * share / FINE)
         form.setHeight(picture.height() * share / FINE)
         form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)

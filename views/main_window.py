@@ -53,6 +53,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._arranged = False
+        self._was_projector = False
         saved = session.settings.now
         motion.choose(saved.motion)
         theme.apply(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
@@ -101,9 +102,8 @@ class MainWindow(QMainWindow):
         self.session.failed.connect(self.failure.tell)
         self.session.offered.connect(self.failure.offer)
         self.failure.chosen.connect(self.session.accept)
-        self.session.offered.connect(self.failure.offer)
-        self.failure.chosen.connect(self.session.accept)
         self.failure.resized.connect(self._place_failure)
+        self.classroom.full.changed.connect(self._on_full)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
@@ -258,24 +258,22 @@ class MainWindow(QMainWindow):
 
     def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
         """Put on a theme, projector mode, or both, and remember it."""
-        before, alone = theme.current(), self.classroom.full.name
-        self.classroom.full.leave()
+        before, alone = theme.current(), bool(self.classroom.full.name)
         enters = bool(projector) and not before.projector
         leaves = projector is False and before.projector
         if enters:
-            self.layouts.enter_projector()  # first: all panels in double type would make the window grow
+            behind = self.classroom.full.layout_behind if alone else None
+            self.layouts.enter_projector(behind)  # first: all panels in double type would make the window grow
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
         for part in (self.bar, self.status, self.failure, self.classroom):
             part.theme_changed()
         for panel in self.panels.values():
             panel.theme_changed()
         layouts.keep_rows(self.docks)
-        if leaves:
+        if leaves and not alone:
             self.layouts.leave_projector()
-        if self.stage.scene is not None:
+        if self.stage.scene is not None and not alone:
             self.stage.arrange()
-        if alone:
-            self.classroom.full.enter(alone)
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
@@ -287,6 +285,19 @@ class MainWindow(QMainWindow):
             layouts.project(self.docks)
         if self.stage.scene is not None:
             self.stage.arrange()
+
+    def _on_full(self, name: str) -> None:
+        """Arrange anew after a panel was alone, where projector mode came or went meanwhile."""
+        projector = theme.current().projector
+        if name:
+            self._was_projector = projector
+        elif projector != self._was_projector:
+            if projector:
+                layouts.project(self.docks)
+            else:
+                self.layouts.leave_projector()
+            if self.stage.scene is not None:
+                self.stage.arrange()
 
     def _on_lesson(self, is_open: bool) -> None:
         """Take the lesson's keys and keep the layout; give both back when it is closed."""

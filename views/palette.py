@@ -36,15 +36,16 @@ def score(text: str, typed: str) -> int:
     words = low.replace("/", " ").replace(":", " ").split()
     total = 0
     for part in typed.lower().split():
-        if any(word.startswith(part) for word in words):
-            total += 6
-        elif part in low:
-            total += 3
-        elif _in_order(part, low):
-            total += 1
-        else:
+        best = max((_answers(part, word) + (place == 0) for place, word in enumerate(words) if _answers(part, word)),
+                   default=int(_in_order(part, low)))  # fmt: skip
+        if not best:
             return 0
+        total += best
     return total
+
+
+def _answers(part: str, word: str) -> int:
+    return 6 if word.startswith(part) else 4 if part in word else 2 if _in_order(part, word) else 0
 
 
 def _in_order(part: str, text: str) -> bool:
@@ -83,6 +84,7 @@ class Palette(QDialog):
         self.field.setPlaceholderText("Type what you want to do")
         self.field.setAccessibleName("Search for something to do")
         self.field.textChanged.connect(self.search)
+        self.field.returnPressed.connect(self.accept)
         self.field.installEventFilter(self)
         self.list = QTreeWidget()
         self.list.setAccessibleName("What can be done, with its keys")

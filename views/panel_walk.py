@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from PySide6.QtCore import QChildEvent, QEvent, QObject, Qt
+from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from views.panel import Panel
 from views.panel_dock import PanelDock
@@ -28,6 +28,7 @@ class PanelWalk(QObject):
         super().__init__(window)
         self.current = ""
         self._docks = docks
+        window.installEventFilter(self)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._on_focus)
@@ -49,6 +50,14 @@ class PanelWalk(QObject):
         panel = self._docks[name].panel
         target = first_stop(panel)
         target.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Name the tabs, which the window makes by itself where panels stand behind one another."""
+        if event.type() == QEvent.Type.ChildPolished and isinstance(event, QChildEvent):
+            tabs = event.child()
+            if isinstance(tabs, QTabBar):
+                tabs.setAccessibleName("Panels behind one another")
+        return super().eventFilter(watched, event)
 
     def _go(self, by: int) -> None:
         names = self.seen()

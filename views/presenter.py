@@ -7,6 +7,7 @@ lessons or players: it is told what to show, and says by signals what the teache
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,6 +116,7 @@ class Presenter(QWidget):
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setAccessibleName("The notes of this step")
         self.area.setWidget(page)
         bottom = QHBoxLayout()
         for button in self.buttons.values():
@@ -162,6 +164,7 @@ class Presenter(QWidget):
         self._timer.start()
         self.show()
         self.raise_()
+        self.activateWindow()
 
     def theme_changed(self) -> None:
         """Write anew."""
@@ -193,6 +196,6 @@ class Presenter(QWidget):
         super().closeEvent(event)
 
 
-def spare_screen(screens: list[QScreen], used: QScreen | None) -> QScreen | None:
+def spare_screen(screens: Sequence[QScreen], used: QScreen | None) -> QScreen | None:
     """A screen that the window does not use; None where there is no second one."""
     return next((screen for screen in screens if screen is not used), None)

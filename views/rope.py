@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeyEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from app.questions import AskPlanes, AskRules, Question
 from app.selection import Hover, Selection
 from model.readings import Doubles, PlaneReading, RopeRule, Run
-from views import motion, wording
+from views import motion, theme, wording
 from views.curves import CurvesPage, SpectrumView
 from views.flow import flowing
 from views.lit import numbers
@@ -71,6 +71,9 @@ class RopePanel(Panel):
     """A large shift, at which float32's drift is told."""
     LEAST_REACH = 64
     CURVE_POINTS = 400
+    ROOMY = 20
+    LOW = 13
+    """Lines of type below which there is room for few controls, and for no shares of the score."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -98,7 +101,8 @@ class RopePanel(Panel):
         controls.setContentsMargins(0, 0, 0, 0)
         controls.setSpacing(4)
         controls.addLayout(self._controls())
-        controls.addWidget(self._ways())
+        self.ways = self._ways()
+        controls.addWidget(self.ways)
         layout.addWidget(self.moving)
 
     def _planes_view(self) -> None:
@@ -213,8 +217,20 @@ class RopePanel(Panel):
         """Ring the planes that are named."""
         self.view.light(numbers(self.lit, "planes"))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the room to the planes where there is little of it."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Hide what is of less use than the planes, the least useful first."""
+        line = theme.current().size("label")
+        self.ways.setVisible(self.height() >= self.ROOMY * line)
+        self.shares.setVisible(self.height() >= self.LOW * line)
+
     def theme_changed(self) -> None:
         """Arrange and paint anew."""
+        self._make_room()
         self.shares.updateGeometry()
         self.view.lay_out()
         for picture in (self.shares, self.curves, self.spectrum, self.pairing):

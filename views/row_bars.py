@@ -10,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from model.readings import Doubles, RowReading
-from views import theme
+from views import arrows, theme
 from views.heatmap import in_cell
 
 _FLOOR = 1e-4
@@ -44,7 +44,8 @@ class RowBars(QWidget):
         self._hover = -1
         self._readout = ""
         self.setMouseTracking(True)
-        self.setAccessibleName("weights of the selected query")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("weights of the selected query; arrow keys select the key")
 
     def set_row(self, row: RowReading, labels: tuple[str, ...]) -> None:
         """Show a row; ``labels`` are the token texts."""
@@ -241,6 +242,18 @@ class RowBars(QWidget):
         if self._row is None or step <= 0 or not 0 <= point.x() < plot.right() or point.y() < plot.top():
             return -1
         return min(int(point.x() / step), len(self._row.weights) - 1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pick the key beside the selected one."""
+        step = arrows.step_of(event, arrows.SIDEWAYS)
+        if step is None or self._row is None:
+            super().keyPressEvent(event)
+        elif 0 <= self._key + step[0] < len(self._row.weights):
+            self.picked.emit(self._key + step[0])
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the arrows while focused."""
+        return arrows.kept(event, arrows.SIDEWAYS) or super().event(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Pick a key."""

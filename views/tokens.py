@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QFont,
     QFontMetricsF,
     QHelpEvent,
+    QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -28,7 +29,7 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 from app.questions import AskRow, Question
 from app.selection import Hover, Selection
 from model.readings import Bools, Doubles, RowReading, Run, TokenText
-from views import ink, lit, theme, wording
+from views import arrows, ink, lit, theme, wording
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class TokenStrip(QWidget):
         self._lit: frozenset[int] = frozenset()
         self._looks: list[Look] = []
         self.setMouseTracking(True)
-        self.setAccessibleName("tokens of the run")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("tokens of the run; arrow keys select the query")
 
     # What is shown ------------------------------------------------------------------------------------------------
 
@@ -278,8 +280,18 @@ class TokenStrip(QWidget):
         """Point at nothing."""
         self.pointed.emit(-1)
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pick the token beside the query."""
+        step = arrows.step_of(event, arrows.SIDEWAYS)
+        if step is None:
+            super().keyPressEvent(event)
+        elif 0 <= self._query + step[0] < len(self._tokens):
+            self.query_picked.emit(self._query + step[0])
+
     def event(self, event: QEvent) -> bool:
-        """Say the token in a tooltip of plain text."""
+        """Keep the arrows while focused, and say the token in a tooltip of plain text."""
+        if arrows.kept(event, arrows.SIDEWAYS):
+            return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             position = self.token_at(QPointF(event.pos()))
             if position < 0:
@@ -337,6 +349,7 @@ class TokensPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question:
         """Show the text at once, and ask for the weights that tint it."""
         self.strip.set_tokens(run.tokens[: run.length], run.prefill)
+        self.strip.set_selection(selection.query, selection.key)  # at once, so that a held arrow key goes on
         self.explain("")
         return AskRow(selection.layer, selection.head, selection.query)
 

@@ -228,7 +228,9 @@ class WhyPanel(Panel):
             self._ask_steps()
 
     def theme_changed(self) -> None:
-        """Write anew in the new colours."""
+        """Write anew in the new colours; a projector needs no button to copy."""
+        self.copy_button.setVisible(not theme.current().projector)
+        self._name_folds()
         self._write()
         self._make_room()
         self.levels.fit()
@@ -250,7 +252,8 @@ class WhyPanel(Panel):
         self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
 
     def _name_folds(self) -> None:
-        width = "" if self.cell is None else f", {len(self.cell.q)} numbers"
+        brief = theme.current().projector
+        width = "" if self.cell is None or brief else f", {len(self.cell.q)} numbers"
         for button, text in (
             (self.fold_levels, "every step"),
             (self.fold_q, f"q{width}"),

@@ -1,0 +1,490 @@
+"""The teacher's tools in the real window: one panel alone, a pause, a spotlight, notes, the palette, the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QByteArray, QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLineEdit,
+    QScrollBar,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from tests.views.fake_session import FakeSession
+from views import keys, motion, registry, theme
+from views.commands import commands
+from views.key_sheet import KeySheet
+from views.layout_memory import VERSION
+from views.main_window import MainWindow
+from views.palette import Command, Palette, found
+from views.presenter import Cue, Presenter, spare_screen
+from views.rope import RopePanel
+from views.tokens import TokensPanel
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
+    window = MainWindow(cast("Any", running), restore=False)
+    window.resize(1280, 800)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(lambda: drawn(window))
+    settled(window)
+    window.setFocus()
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def settled(window: MainWindow) -> None:
+    """Let layouts take effect."""
+    for _ in range(3):
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        QApplication.processEvents()
+
+
+def drawn(window: MainWindow) -> bool:
+    return all(panel.settled for panel in window.panels.values() if panel.isVisible())
+
+
+def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
+    return {name: (dock.isVisible(), dock.geometry()) for name, dock in window.docks.items() if dock.panel.on_screen}
+
+
+def tabs(window: MainWindow) -> set[frozenset[str]]:
+    return {
+        frozenset({dock.objectName(), *(other.objectName() for other in window.tabifiedDockWidgets(dock))})
+        for dock in window.docks.values()
+    }
+
+
+def shown(window: MainWindow) -> set[str]:
+    return {name for name, dock in window.docks.items() if dock.isVisible()}
+
+
+# One panel alone ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scores", "tokens", "rope"])
+def test_a_panel_is_alone_on_the_screen_and_everything_returns_exactly(
+    qtbot: QtBot, window: MainWindow, name: str
+) -> None:
+    before, size, behind = places(window), window.size(), tabs(window)
+    window.classroom.walk.enter(name)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    assert window.isFullScreen()
+    assert shown(window) == {name}
+    assert not window.bar.isVisible()
+    qtbot.waitUntil(lambda: window.docks[name].width() >= window.width() - 4 * theme.GRID)
+    qtbot.waitUntil(lambda: window.docks[name].height() >= window.height() - 4 * theme.GRID)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.isFullScreen()
+    qtbot.waitUntil(lambda: window.size() == size)
+    qtbot.waitUntil(lambda: places(window) == before)
+    assert window.bar.isVisible()
+    assert window.statusBar().isVisible()
+    assert tabs(window) == behind
+
+
+def test_the_same_key_brings_everything_back(window: MainWindow) -> None:
+    window.docks["heads"].close()
+    before = shown(window)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    assert shown(window) == before
+
+
+def test_projector_mode_does_not_end_it_and_ends_in_the_old_layout(qtbot: QtBot, window: MainWindow) -> None:
+    before = places(window)
+    window.classroom.full.enter("heads")
+    settled(window)
+    QTest.keyClick(window, Qt.Key.Key_P)
+    settled(window)
+    assert theme.current().projector
+    assert shown(window) == {"heads"}
+    QTest.keyClick(window, Qt.Key.Key_P)
+    settled(window)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: places(window) == before)
+
+
+def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot: QtBot, running: FakeSession) -> None:
+    window = MainWindow(cast("Any", running), restore=False)
+    window.resize(1280, 800)
+    window.show()
+    settled(window)
+    state = window.saveState(VERSION)
+    window.classroom.full.enter("scores")
+    window.close()
+    window.deleteLater()
+    assert QByteArray(running.settings.now.layout) == state
+
+
+# A pause, a spotlight -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_B, Qt.Key.Key_Period])
+def test_a_pause_blanks_the_whole_window_and_stops_what_moves(window: MainWindow, key: Qt.Key) -> None:
+    window.session.play()
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    QTest.keyClick(window, key)
+    assert not window.session.playing
+    assert not rope.timer.isActive()
+    image = window.grab().toImage()
+    colours = {image.pixel(x, y) for x in range(0, image.width(), 40) for y in range(0, image.height(), 40)}
+    assert colours == {QColor("black").rgba()}
+    window.resize(1300, 820)
+    assert window.classroom.curtain.geometry() == window.rect()
+    QTest.keyClick(window, key)
+    assert not window.classroom.curtain.is_down
+
+
+def test_a_pause_ends_with_escape_or_a_click(window: MainWindow) -> None:
+    curtain = window.classroom.curtain
+    curtain.drop()
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not curtain.is_down
+    curtain.drop()
+    QTest.mouseClick(curtain, Qt.MouseButton.LeftButton)
+    assert not curtain.is_down
+
+
+def darkness(window: MainWindow, point: QPoint) -> float:
+    return window.grab().toImage().pixelColor(point).lightnessF()
+
+
+def test_a_spotlight_darkens_everything_but_a_circle_that_follows(window: MainWindow) -> None:
+    spot, bright, far = window.classroom.spotlight, QPoint(400, 64), QPoint(1200, 64)
+    theme_now = [darkness(window, point) for point in (bright, far)]
+    QTest.keyClick(window, Qt.Key.Key_S)
+    spot.point_at(bright)
+    assert darkness(window, bright) == theme_now[0]
+    assert darkness(window, far) < theme_now[1]
+    QCursor.setPos(window.mapToGlobal(far))
+    spot.follow()
+    assert darkness(window, far) == theme_now[1]
+    assert darkness(window, bright) < theme_now[0]
+    assert spot.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert spot.isHidden()
+
+
+def test_a_spotlight_on_a_panel_stays_until_another_is_pointed_at(window: MainWindow) -> None:
+    spot, dock = window.classroom.spotlight, window.docks["scores"]
+    QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
+    box = QRect(dock.mapTo(window, QPoint(0, 0)), dock.size())
+    spot.point_at(box.center())
+    assert spot.hole == box
+    spot.point_at(QPoint(2, 2))
+    assert spot.hole == box
+    QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
+    assert spot.isHidden()
+
+
+# Notes ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def presenter(qtbot: QtBot) -> Presenter:
+    presenter = Presenter()
+    qtbot.addWidget(presenter)
+    presenter.open_on(None)
+    presenter.show_cue(Cue("7  Walk one block", 2, 9))
+    return presenter
+
+
+@pytest.mark.parametrize(
+    ("key", "signal"),
+    [
+        (Qt.Key.Key_PageDown, "forward"),
+        (Qt.Key.Key_Right, "forward"),
+        (Qt.Key.Key_Space, "forward"),
+        (Qt.Key.Key_PageUp, "back"),
+        (Qt.Key.Key_Left, "back"),
+        (Qt.Key.Key_B, "blank"),
+        (Qt.Key.Key_Period, "blank"),
+    ],
+)
+def test_the_notes_take_what_clickers_send(qtbot: QtBot, presenter: Presenter, key: Qt.Key, signal: str) -> None:
+    with qtbot.waitSignal(getattr(presenter, signal), timeout=1000):
+        QTest.keyClick(presenter, key)
+
+
+def test_the_notes_say_where_we_are_and_what_time_it_is(presenter: Presenter) -> None:
+    assert presenter.place.text() == "7  Walk one block · step 3 of 9"
+    assert presenter.clock.text().endswith("0:00")
+    assert presenter.notes.toPlainText() == "This step has no notes."
+    presenter.show_cue(Cue())
+    assert "No lesson is open" in presenter.notes.toPlainText()
+
+
+def test_the_key_opens_the_notes_and_closes_them(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_N)
+    notes = window.classroom.presenter
+    assert notes is not None
+    assert notes.isVisible()
+    qtbot.waitUntil(notes.isActiveWindow)
+    window.classroom.curtain.drop()
+    assert notes.buttons["blank"].text() == "Show"
+    QTest.keyClick(notes, Qt.Key.Key_B)
+    assert not window.classroom.curtain.is_down
+    QTest.keyClick(notes, Qt.Key.Key_Escape)
+    assert window.classroom.presenter is None
+
+
+def test_the_second_screen_is_the_one_that_the_window_does_not_use() -> None:
+    one: Any = object()
+    other: Any = object()
+    screens: list[Any] = [one, other]
+    assert spare_screen([one], one) is None
+    assert spare_screen(screens, one) is other
+    assert spare_screen(screens, other) is one
+
+
+def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: MainWindow) -> None:
+    before = shown(window)
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert window.isFullScreen()
+    assert theme.current().projector
+    assert window.classroom.presenter is not None
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert not window.isFullScreen()
+    assert not theme.current().projector
+    assert window.classroom.presenter is None
+    assert shown(window) == before
+
+
+# The palette ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWindow) -> None:
+    offered = {one.text: one.keys for one in commands(window, window._verbs())}
+    for entry in keys.ACTIONS:
+        if entry.group != "Lesson":  # those wait for a lesson
+            assert offered[entry.text] == keys.written(entry.keys)
+    assert any(text.startswith("Lesson 7: ") for text in offered)
+
+
+def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:
+    verbs = window._verbs()
+    assert {entry.name for entry in keys.ACTIONS} == set(verbs)
+    assert all(entry.keys for entry in keys.ACTIONS)
+    titles = {f"show_{entry.name}": f"Show {entry.kind.title}" for entry in registry.PANELS}
+    assert {entry.name: entry.text for entry in keys.ACTIONS if entry.name.startswith("show_")} == titles
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("proj", "Projector mode"),
+        ("mode proj", "Projector mode"),
+        ("next layer", "Next layer"),
+        ("blank", "Blank the screen: a pause"),
+        ("prjctr", "Projector mode"),
+        ("show heads", "Show Heads"),
+    ],
+)
+def test_words_in_any_order_and_letters_find_an_action(window: MainWindow, typed: str, first: str) -> None:
+    assert found(commands(window, window._verbs()), typed)[0].text == first
+
+
+def test_nothing_answers_to_nonsense() -> None:
+    assert found([Command("Run", "Run", "", print)], "xyzzy") == []
+
+
+def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+    palette = window.findChild(Palette)
+    assert isinstance(palette, Palette)
+    QTest.keyClicks(palette.field, "light or dark")
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    assert theme.current().name == "light"
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+    palette = window.show_palette()
+    QTest.keyClick(palette.field, Qt.Key.Key_Down)
+    assert palette.list.currentIndex().row() == 1
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:
+    log = window.stage.switches()["scores.log"]
+    entry = next(one for one in commands(window, window._verbs()) if one.text == log.accessibleName())
+    entry.run()
+    assert log.isChecked()
+
+
+# The keyboard alone ---------------------------------------------------------------------------------------------------
+
+
+def test_f6_walks_the_panels_that_can_be_seen_and_back(window: MainWindow) -> None:
+    walk = window.classroom.walk
+    seen = walk.seen()
+    assert len(seen) >= 5
+    visited = []
+    for _ in seen:
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
+        visited.append(walk.current)
+        assert window.panels[walk.current].heading.property("focused") is True
+    assert visited == seen
+    QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
+    assert walk.current == seen[-2]
+
+
+def test_a_key_shows_each_panel_and_enters_it(window: MainWindow) -> None:
+    for entry in registry.PANELS:
+        window._verbs()[f"show_{entry.name}"]()
+        assert window.panels[entry.name].on_screen
+        assert window.classroom.walk.current == entry.name
+
+
+def test_arrows_move_inside_the_tokens(window: MainWindow) -> None:
+    tokens = window.panels["tokens"]
+    assert isinstance(tokens, TokensPanel)
+    window.classroom.walk.enter("tokens")
+    focused = QApplication.focusWidget()
+    assert focused is tokens.strip
+    query, length = window.session.selection.now.query, window.session.run
+    QTest.keyClick(focused, Qt.Key.Key_Left)
+    assert window.session.selection.now.query == query - 1
+    QTest.keyClick(focused, Qt.Key.Key_Right)
+    assert window.session.selection.now.query == query
+    assert window.session.run is length
+
+
+INTERACTIVE = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+)
+
+
+def named(widget: QWidget) -> str:
+    return widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
+
+
+def wanting(root: QWidget) -> list[str]:
+    """Widgets that take the focus or a click, and that a screen reader could not name."""
+    found = []
+    for widget in root.findChildren(QWidget):
+        inner = widget.objectName().startswith("qt_") or isinstance(widget, QScrollBar)
+        inside = isinstance(widget.parentWidget(), (QComboBox, QAbstractSpinBox, QAbstractItemView))
+        popup = any(isinstance(w, QComboBox) for w in parents(widget))
+        interactive = isinstance(widget, INTERACTIVE) or bool(
+            widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value and type(widget) is not QWidget
+        )
+        if interactive and not (inner or inside or popup) and not named(widget):
+            found.append(f"{type(widget).__name__} in {type(widget.parentWidget()).__name__}")
+    return found
+
+
+def parents(widget: QWidget) -> list[QWidget]:
+    found = []
+    above = widget.parentWidget()
+    while above is not None:
+        found.append(above)
+        above = above.parentWidget()
+    return found
+
+
+def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -> None:
+    assert wanting(window) == []
+
+
+DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
+    "open": lambda window: window.choose_checkpoint(),
+    "keys": KeySheet,
+    "palette": lambda window: window.show_palette(),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_every_interactive_widget_of_a_dialog_has_a_name(window: MainWindow, name: str) -> None:
+    dialog = DIALOGS[name](window)
+    assert wanting(dialog) == []
+    if isinstance(dialog, QDialog):
+        dialog.reject()
+    dialog.deleteLater()
+
+
+def test_every_interactive_widget_of_the_notes_has_a_name(presenter: Presenter) -> None:
+    assert wanting(presenter) == []
+
+
+def test_tab_alone_reaches_every_control_that_can_be_seen(window: MainWindow) -> None:
+    wanted = {
+        widget
+        for widget in window.findChildren(QWidget)
+        if isinstance(widget, (QAbstractButton, QComboBox, QLineEdit, QAbstractSpinBox, QAbstractSlider))
+        and not isinstance(widget, QScrollBar)
+        and not widget.objectName().startswith("qt_")
+        and not isinstance(widget.parentWidget(), (QComboBox, QAbstractSpinBox))
+        and widget.isVisible()
+        and widget.isEnabled()
+        and not widget.visibleRegion().isEmpty()
+    }
+    reached: set[QWidget] = set()
+    window.bar.prompt.setFocus()
+    for _ in range(300):
+        focused = QApplication.focusWidget()
+        if focused is None or (focused in reached and focused is window.bar.prompt and len(reached) > 5):
+            break
+        reached.add(focused)
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+    left = {f"{type(w).__name__} {named(w)}" for w in wanted - reached}
+    assert left == set()
+
+
+# Reduced motion -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def still(window: MainWindow) -> Iterator[None]:
+    motion.choose("reduced")
+    yield
+    motion.choose("system")
+
+
+def test_where_nothing_shall_move_a_rotation_goes_to_its_end(window: MainWindow, still: None) -> None:
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    rope.toggle()
+    assert not rope.timer.isActive()
+    assert rope.slider.value() == rope.slider.maximum()
+
+
+def test_the_key_reduces_motion_and_it_is_remembered(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_M)
+    assert motion.reduced()
+    assert window.session.settings.now.motion == "reduced"
+    QTest.keyClick(window, Qt.Key.Key_M)
+    assert not motion.reduced()
+    assert window.session.settings.now.motion == "full"
+    motion.choose("system")
+
+
+def test_a_system_without_animations_reduces_motion(monkeypatch: pytest.MonkeyPatch) -> None:
+    motion.choose("system")
+    assert not motion.reduced()
+    monkeypatch.setattr(motion, "system_reduces", lambda: True)
+    assert motion.reduced()
+    motion.choose("full")
+    assert not motion.reduced()
+    assert motion.choose("nonsense") == "system"

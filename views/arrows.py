@@ -1,0 +1,36 @@
+"""Arrow keys that a picture keeps while it has the focus.
+
+It owns which keys those are and how they are taken from the window's shortcuts. It must not know what they move.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent
+
+ARROWS: Final = {
+    int(Qt.Key.Key_Left): (-1, 0),
+    int(Qt.Key.Key_Right): (1, 0),
+    int(Qt.Key.Key_Up): (0, -1),
+    int(Qt.Key.Key_Down): (0, 1),
+}
+"""How far right and down each arrow goes."""
+
+SIDEWAYS: Final = {key: step for key, step in ARROWS.items() if step[0]}
+
+
+def step_of(event: QKeyEvent, arrows: dict[int, tuple[int, int]] = ARROWS) -> tuple[int, int] | None:
+    """How far a key without modifiers goes, None for a key that is no arrow."""
+    return None if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else arrows.get(event.key())
+
+
+def kept(event: QEvent, arrows: dict[int, tuple[int, int]] = ARROWS) -> bool:
+    """Take an arrow from the window's shortcuts; says whether the event was one."""
+    if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
+        return False
+    if step_of(event, arrows) is None:
+        return False
+    event.accept()
+    return True
