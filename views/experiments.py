@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
+    QComboBox,
     QDoubleSpinBox,
     QLineEdit,
     QPushButton,
@@ -26,6 +27,7 @@ from app.questions import AskMean, AskRow, Question
 from app.selection import Selection
 from model.errors import ExperimentError
 from model.experiments import (
+    SCALINGS,
     AblateHeads,
     AblateMlp,
     AblatePlane,
@@ -36,6 +38,7 @@ from model.experiments import (
     ReadKvHead,
     RopeBase,
     RopeOff,
+    RopeScaling,
     ScaleScores,
     ablate_kv_group,
 )
@@ -140,6 +143,16 @@ class ExperimentsPanel(Panel):
         self.base.setRange(1.1, 1e9)
         self.base.setValue(500.0)
         self.base.setAccessibleName("RoPE base")
+        self.scaling = QComboBox()
+        self.scaling.setAccessibleName("Rule that stretches RoPE")
+        for rule, spoken in SCALINGS.items():
+            self.scaling.addItem(spoken, rule)
+        self.stretch = QDoubleSpinBox()
+        self.stretch.setRange(1, 1000)
+        self.stretch.setValue(2.0)
+        self.stretch.setSingleStep(0.5)
+        self.stretch.setPrefix("× ")
+        self.stretch.setAccessibleName("Factor that RoPE is stretched by")
         self.heads = QLineEdit()
         self.heads.setPlaceholderText("1, 3-5")
         self.heads.setAccessibleName("Heads of the selected layer to ablate")
@@ -158,6 +171,9 @@ class ExperimentsPanel(Panel):
                 self._button("base", "RoPE base", lambda run, now: RopeBase(self.base.value())),
                 self.base,
                 self._button("no_mask", "no causal mask", lambda run, now: NoCausalMask()),
+                self._button("stretch", "RoPE stretched", self._chosen_scaling),
+                self.scaling,
+                self.stretch,
             ),
             (
                 "The selected head",
@@ -224,7 +240,14 @@ class ExperimentsPanel(Panel):
 
     def _size_fields(self) -> None:
         size = theme.current().size("body")
-        for box, letters in ((self.factor, 6), (self.base, 8), (self.kv_head, 4), (self.heads, 8), (self.order, 12)):
+        for box, letters in (
+            (self.factor, 6),
+            (self.base, 8),
+            (self.stretch, 6),
+            (self.kv_head, 4),
+            (self.heads, 8),
+            (self.order, 12),
+        ):
             box.setFixedWidth(letters * size)
 
     # Panel --------------------------------------------------------------------------------------------------------
@@ -302,6 +325,9 @@ class ExperimentsPanel(Panel):
 
     def _zero_heads(self, run: Run, now: Selection) -> Experiment:
         return AblateHeads(now.layer, numbers_in(self.heads.text()))
+
+    def _chosen_scaling(self, run: Run, now: Selection) -> Experiment:
+        return RopeScaling(self.scaling.currentData(), self.stretch.value())
 
     def _typed_order(self, run: Run, now: Selection) -> Experiment:
         return PermuteTokens(numbers_in(self.order.text()))
