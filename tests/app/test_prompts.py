@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tokenizers
 from pytestqt.qtbot import QtBot
 
 from app import engine
@@ -23,38 +21,16 @@ from model.progress import finished
 from model.readings import Run, Sampling
 
 from .test_session import settle
+from .tiny_checkpoint import write_chatty
 
-TEMPLATE = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|end|>"
 CHAT = Typed(chat="default")
 LONG = "abcdefgh" * 10
 
 
 @pytest.fixture(scope="module")
-def chatty(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def chatty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny checkpoint with a BOS, two special tokens and a chat template."""
-    folder = tmp_path_factory.mktemp("chatty") / "chatty"
-    shutil.copytree(tiny, folder)
-    backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    state = json.loads(backend.to_str())
-    for place, name in enumerate(("<s>", "<|user|>", "<|end|>")):
-        state["added_tokens"].append(
-            {"id": place, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
-             "normalized": False}
-        )  # fmt: skip
-    state["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
-    }
-    vocabulary = state["model"]["vocab"]
-    for name in [name for name, token in vocabulary.items() if token < 3]:
-        del vocabulary[name]
-    vocabulary.update({"<s>": 0, "<|user|>": 1, "<|end|>": 2})
-    (folder / "tokenizer.json").write_text(json.dumps(state), encoding="utf-8")
-    config = {"bos_token": "<s>", "chat_template": TEMPLATE}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
+    return write_chatty(tmp_path_factory.mktemp("chatty") / "chatty")
 
 
 @pytest.fixture(scope="module")

@@ -69,3 +69,30 @@ def _weights(vocabulary: int) -> dict[str, torch.Tensor]:
             f"{prefix}post_attention_layernorm.weight": torch.ones(WIDTH),
         }
     return weights
+
+
+CHAT = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|end|>"
+"""The template of :func:`write_chatty`: a BOS, each turn after its role, and an end."""
+
+
+def write_chatty(folder: Path, template: str = CHAT) -> Path:
+    """Write the folder with a BOS that the tokenizer adds, two more special tokens, and a chat template."""
+    write_checkpoint(folder)
+    file = folder / "tokenizer.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    vocabulary = {name: token for name, token in state["model"]["vocab"].items() if token > 2}
+    for token, name in enumerate(("<s>", "<|user|>", "<|end|>")):
+        vocabulary[name] = token
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        state["added_tokens"].append({"id": token, "content": name, "special": True, **flags})
+    state["model"]["vocab"] = vocabulary
+    state["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+    }
+    file.write_text(json.dumps(state), encoding="utf-8")
+    config = {"bos_token": "<s>", "chat_template": template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
