@@ -34,6 +34,7 @@ from app.questions import (
     AskNextTokenDifference,
     AskPlanes,
     AskProof,
+    AskRandomLayers,
     AskRefined,
     AskRouting,
     AskRow,
@@ -63,6 +64,7 @@ from model.numbers import numbers_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
 from model.proof import branch_proof_steps, cached_proof_steps
+from model.random_layer import random_layers
 from model.readings import (
     Arithmetic,
     DirectAttribution,
@@ -623,6 +625,7 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskAttribution: _attribution,
     AskRules: _rules,
     AskMean: _mean,
+    AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,
     AskHeadDifference: _head_difference,
     AskNextTokenDifference: _next_token_difference,

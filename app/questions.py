@@ -171,6 +171,17 @@ class AskMean:
     heads: tuple[int, ...] | None
 
 
+@dataclass(frozen=True)
+class AskRandomLayers:
+    """A random layer on random input, both ways of drawing, with and without the scale → four ``RandomLayer``."""
+
+    batch: int = 2
+    tokens: int = 16
+    width: int = 128
+    heads: int = 4
+    seed: int = 0
+
+
 Question: TypeAlias = (
     AskHead
     | AskRefined
@@ -191,4 +202,5 @@ Question: TypeAlias = (
     | AskHeadDifference
     | AskNextTokenDifference
     | AskMean
+    | AskRandomLayers
 )

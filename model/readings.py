@@ -583,6 +583,38 @@ class RopeRule:
     factor: float
 
 
+Init = Literal["normal", "library"]
+"""How random weights are drawn: from N(0, 1/D), or as ``torch.nn.Linear`` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomLayer:
+    """A layer of random weights on random input, with the scale or without it.
+
+    Attributes
+    ----------
+    spread
+        Standard deviation of the scores of all visible cells.
+    entropy, even
+        Mean over batch, heads and rows of −Σ w ln w in nats; what it would be if every row were even.
+    largest
+        Mean over batch, heads and rows of a row's largest weight.
+    features
+        Standard deviation of the features of q.
+    weights
+        [T, T] of the first head of the first sequence, 0 where masked.
+    """
+
+    init: Init
+    scaled: bool
+    spread: float
+    entropy: float
+    even: float
+    largest: float
+    features: float
+    weights: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Routing:
     """Where a mixture layer sent each token: router probabilities [S, E] and the experts chosen [S, k]."""

@@ -19,11 +19,12 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSpinBox,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from app.questions import AskMean, AskRow, Question
+from app.questions import AskMean, AskRandomLayers, AskRow, Question
 from app.selection import Selection
 from model.errors import ExperimentError
 from model.experiments import (
@@ -46,6 +47,7 @@ from model.readings import RowReading, Run
 from views import theme, wording
 from views.flow import FlowLayout, flowing
 from views.panel import Panel, plain_label
+from views.random_layer import RandomLayerPage
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -99,6 +101,8 @@ class ExperimentsPanel(Panel):
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
     marks: ClassVar[frozenset[str]] = frozenset({"plane", "key"})
 
+    PAGES = ("this model", "a random layer")
+
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self._history: list[tuple[Experiment, ...]] = []
@@ -120,12 +124,26 @@ class ExperimentsPanel(Panel):
         self.chip_row = FlowLayout(self.chips)
         self.effect = plain_label("", "label")
         self.effect.setWordWrap(True)
+        changes = QWidget()
+        column = QVBoxLayout(changes)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(theme.GRID)
+        column.addWidget(self.chips)
+        column.addWidget(self.effect)
+        column.addWidget(self._controls(), 1)
+        self.random = RandomLayerPage()
+        self.random.wanted.connect(self._ask_random)
+        self.pages = QStackedWidget()
+        for page in (changes, self.random):
+            self.pages.addWidget(page)
+        self.page_box = QComboBox()
+        self.page_box.setAccessibleName("What is experimented on")
+        self.page_box.addItems(list(self.PAGES))
+        self.page_box.currentIndexChanged.connect(self._turn_to)
+        self.head_row.addWidget(self.page_box)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(theme.GRID)
-        layout.addWidget(self.chips)
-        layout.addWidget(self.effect)
-        layout.addWidget(self._controls(), 1)
+        layout.addWidget(self.pages)
         session.experiments_changed.connect(self._on_experiments)
         session.failed.connect(self._on_failed)
         session.model_changed.connect(self._forget)
@@ -294,6 +312,19 @@ class ExperimentsPanel(Panel):
     def theme_changed(self) -> None:
         """Fit the fields to the type."""
         self._size_fields()
+        self.random.theme_changed()
+
+    # A random layer ---------------------------------------------------------------------------------------------------
+
+    def _turn_to(self, page: int) -> None:
+        self.pages.setCurrentIndex(page)
+        for button in (self.undo_button, self.clear_button):
+            button.setVisible(page == 0)
+        if page == 1:
+            self._ask_random(self.random.question)
+
+    def _ask_random(self, question: AskRandomLayers) -> None:
+        self.ask(question, self.random.show_layers, "random")
 
     # Doing and undoing --------------------------------------------------------------------------------------------
 

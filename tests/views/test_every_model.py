@@ -644,8 +644,10 @@ def test_cache(window: MainWindow) -> None:
         assert slabs.at(point) == (LAYER, position)
         found = slabs.feature_at(point)
         assert found is not None
-        assert found[:2] == (side, kv_head)
-        value = float(rows[LAYER].tensor[0, kv_head, position, found[2]])
+        assert found[0] == side
+        if slabs.slab(side, LAYER).height() >= 8 * config.kv_heads:  # else a pixel stands for several rows
+            assert found[1] == kv_head
+        value = float(rows[LAYER].tensor[0, found[1], position, found[2]])
         assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.told(LAYER, position, found)
     click(window, slabs, slabs.column_box("V", 1, 4).center().toPoint())
     assert (session.selection.now.layer, session.selection.now.key) == (1, 4)
