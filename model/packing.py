@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
 PAGE = 1 << 21
 """Bytes of a large page; buffers that are smaller would gain nothing."""
 

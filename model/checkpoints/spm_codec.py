@@ -1,19 +1,17 @@
 """SentencePiece's BPE with scores and byte fallback: the tokenizer of Llama 1 and 2, Mistral and Gemma.
 
 Pieces are merged pair by pair, the best score first; what no piece covers is spelled in bytes. It is read from GGUF
-metadata or from a ``tokenizer.model``. Nothing here knows a model.
+metadata and used as llama.cpp does; ``sentencepiece_file.py`` builds on it. Nothing here knows a model.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
-import struct
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from model.checkpoints.merging import merged
 from model.errors import TokenizerError
-from model.tokenizer import BYTE_PIECE, Piece, Tokenizer
+from model.tokenizer import BYTE_PIECE, Piece
 
 SPACE = "▁"
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -121,34 +119,13 @@ class SpmCodec:
         yield text[start:], None
 
     def _spelled(self, text: str) -> list[int]:
-        """Merge neighbours, best score first and leftmost among equals, until no pair is a piece."""
-        symbols: list[str | None] = list(text)
-        after = [*range(1, len(symbols)), -1]
-        before = [-1, *range(len(symbols) - 1)]
-        queue: list[tuple[float, int, int, str]] = []
+        """Merge neighbours, best score first, until no pair is a piece."""
 
-        def offer(left: int) -> None:
-            right = after[left]
-            if right >= 0:
-                joined = f"{symbols[left]}{symbols[right]}"
-                token = self._merged.get(joined)
-                if token is not None:
-                    heapq.heappush(queue, (-self._scores[token], left, right, joined))
+        def priority(piece: str) -> float | None:
+            token = self._merged.get(piece)
+            return None if token is None else -self._scores[token]
 
-        for left in range(len(symbols) - 1):
-            offer(left)
-        while queue:
-            _, left, right, joined = heapq.heappop(queue)
-            if symbols[left] is None or symbols[right] is None or f"{symbols[left]}{symbols[right]}" != joined:
-                continue
-            symbols[left], symbols[right] = joined, None
-            after[left] = after[right]
-            if after[right] >= 0:
-                before[after[right]] = left
-            offer(left)
-            if before[left] >= 0:
-                offer(before[left])
-        return [token for symbol in symbols if symbol is not None for token in self._tokens(symbol)]
+        return [token for symbol in merged(text, priority) for token in self._tokens(symbol)]
 
     def _tokens(self, symbol: str) -> list[int]:
         token = self._merged.get(symbol)
@@ -160,87 +137,3 @@ class SpmCodec:
         if self._unknown is not None:
             return [self._unknown]
         raise TokenizerError(f"The character {symbol!r} cannot be spelled with this vocabulary; remove it.")
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# tokenizer.model
-
-
-def read_model(path: Path) -> Tokenizer:
-    """Read a SentencePiece model of the BPE kind.
-
-    Raises
-    ------
-    TokenizerError
-        When it is not one, or normalises text by tables that are not read here.
-    """
-    try:
-        return _model(path.read_bytes(), path.name)
-    except (struct.error, IndexError, ValueError, OSError) as error:
-        raise TokenizerError(f"{path.name} is not a SentencePiece model; download it again.", str(error)) from error
-
-
-def _model(data: bytes, name: str) -> Tokenizer:
-    pieces: list[str] = []
-    scores: list[float] = []
-    kinds: list[int] = []
-    trainer: dict[int, int | bytes] = {}
-    normalizer: dict[int, int | bytes] = {}
-    for field, value in _wire(data):
-        if field == 1 and isinstance(value, bytes):
-            entry = dict(_wire(value))
-            pieces.append(_bytes(entry.get(1, b"")).decode("utf-8"))
-            scores.append(struct.unpack("<f", _bytes(entry.get(2, b"\0\0\0\0")))[0])
-            kind = entry.get(3, NORMAL)
-            kinds.append(kind if isinstance(kind, int) else NORMAL)
-        elif field == 2 and isinstance(value, bytes):
-            trainer = dict(_wire(value))
-        elif field == 3 and isinstance(value, bytes):
-            normalizer = dict(_wire(value))
-    if not pieces:
-        raise ValueError("no pieces")
-    if trainer.get(3, 1) != 2:
-        raise TokenizerError(f"{name} is a SentencePiece model of another kind than BPE; use its tokenizer.json.")
-    if normalizer.get(2):
-        raise TokenizerError(f"{name} normalises text by a table that Ropewalk does not read; use its tokenizer.json.")
-    ids = {piece: index for index, piece in enumerate(pieces)}
-    bos, eos = ids.get("<s>", ids.get("<bos>")), ids.get("</s>", ids.get("<eos>"))
-    codec = SpmCodec(pieces, scores, kinds, space_prefix=normalizer.get(3, 1) == 1, before=[] if bos is None else [bos])
-    return Tokenizer(codec, bos, eos)
-
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise ValueError("a number where bytes were expected")
-    return value
-
-
-def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer message: numbers, or bytes for everything else."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value: int | bytes
-            value, at = _varint(data, at)
-        else:
-            size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind] if kind in (1, 5) else -1, at)
-            if size < 0 or at + size > len(data):
-                raise ValueError("a field goes past the end")
-            value = data[at : at + size]
-            at += size
-        yield key >> 3, value
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if not byte & 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.checkpoints.chat_files import templates_beside
-from model.checkpoints.spm_codec import read_model
+from model.checkpoints.sentencepiece_file import read_model
+from model.checkpoints.tiktoken_file import is_tiktoken, read_tiktoken
 from model.tokenizer import Tokenizer
 
 JSON = "tokenizer.json"
-SENTENCEPIECE = "tokenizer.model"
+MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+"""SentencePiece's names; the first may also be tiktoken's format, in Meta's folders."""
 
 
 def tokenizer_beside(*folders: Path) -> Tokenizer | None:
@@ -25,6 +27,8 @@ def tokenizer_beside(*folders: Path) -> Tokenizer | None:
 def _tokenizer_in(folder: Path) -> Tokenizer | None:
     if (folder / JSON).is_file():
         return Tokenizer.from_file(folder / JSON)
-    if (folder / SENTENCEPIECE).is_file():
-        return read_model(folder / SENTENCEPIECE)
-    return None
+    for name in MODELS:
+        if (folder / name).is_file():
+            return read_tiktoken(folder / name) if is_tiktoken(folder / name) else read_model(folder / name)
+    ranks = sorted(folder.glob("*.tiktoken"))
+    return read_tiktoken(ranks[0]) if ranks else None

@@ -1,0 +1,251 @@
+"""Tokenizers in files of their own: SentencePiece models against its processor, tiktoken files against tiktoken."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import tiktoken
+from transformers.convert_slow_tokenizer import TikTokenConverter
+
+from model.checkpoints.sentencepiece_file import read_model
+from model.checkpoints.tiktoken_file import CASED, MAKERS, ONE_DIGIT, THREE_DIGITS, read_tiktoken
+from model.checkpoints.tokenizer_files import tokenizer_beside
+from model.errors import TokenizerError
+from model.tokenizer import JsonCodec, byte_alphabet, train_tokenizer
+
+CORPUS = """
+To be, or not to be, that is the question: whether 'tis nobler in the mind to suffer the slings and arrows of
+outrageous fortune, or to take arms against a sea of troubles, and by opposing end them. To die: to sleep; no more.
+Äpfel und Birnen, häufig gefragt; the whole of the world is a stage, and all the men and women merely players.
+"""
+TEXTS = [
+    "", "the question", "  two  spaces ", "To be, or", "日本 and 👍", "Äpfel\n\tund", "x" * 50, " ", "▁", "end ",
+    "ﬁne ½ ①ｱﾞ  ａｂｃ", "a\u0301 Å \u212b", "<sep>hello<|im|>  to", "to <s> be</s>", "\u200bzero\u00adwidth \u3000wide",
+]  # fmt: skip
+LETTERS = "the question of  \t\nÄpfel日本👍ﬁ½①ｱ Å\u0301é<sep>▁<s>x"
+
+
+def random_texts(count: int) -> Iterator[str]:
+    draw = random.Random(1)
+    for _ in range(count):
+        yield "".join(draw.choice(LETTERS) for _ in range(draw.randint(1, 40)))
+
+
+def train(folder: Path, kind: str, **options: Any) -> Path:
+    (folder / "corpus.txt").write_text(CORPUS * 20, encoding="utf-8")
+    small = 120 if kind == "bpe" else 85
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "corpus.txt"),
+        model_prefix=str(folder / "tokenizer"),
+        model_type=kind,
+        vocab_size=340 if options.get("byte_fallback") else small,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return folder / "tokenizer.model"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "fallback", "collapse", "suffix", "defined"),
+    [
+        ("unigram", "nmt_nfkc", False, True, False, False),  # the trainer's defaults
+        ("unigram", "nmt_nfkc", True, True, False, True),
+        ("unigram", "identity", True, False, False, True),
+        ("unigram", "nmt_nfkc_cf", False, True, True, True),
+        ("bpe", "identity", True, False, False, False),  # Llama 1 and 2
+        ("bpe", "nmt_nfkc", True, True, False, True),
+        ("bpe", "nmt_nfkc_cf", False, True, True, True),
+    ],
+)
+def test_ids_are_those_of_sentencepiece(
+    kind: str, rule: str, fallback: bool, collapse: bool, suffix: bool, defined: bool, tmp_path: Path
+) -> None:
+    named = {"user_defined_symbols": ["<sep>", "<|im|>", "  "], "control_symbols": ["<ctl>"]} if defined else {}
+    model = train(
+        tmp_path,
+        kind,
+        normalization_rule_name=rule,
+        byte_fallback=fallback,
+        remove_extra_whitespaces=collapse,
+        treat_whitespace_as_suffix=suffix,
+        **named,
+    )
+    reference, ours = sentencepiece.SentencePieceProcessor(model_file=str(model)), read_model(model)
+    for text in itertools.chain(TEXTS, random_texts(100)):
+        assert ours.encode(text, add_special=False) == reference.encode(text), text
+    assert (ours.vocabulary, ours.bos_id, ours.eos_id) == (
+        reference.vocab_size(), reference.bos_id(), reference.eos_id()
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_bytes_are_grouped_under_their_character(kind: str, tmp_path: Path) -> None:
+    tokenizer = read_model(train(tmp_path, kind, byte_fallback=True))
+    described = tokenizer.describe(tokenizer.encode("to 👍", add_special=True))
+    assert (described[0].text, described[0].kind) == ("<s>", "special")
+    assert [token.text for token in described[-4:]] == ["<F0>", "<9F>", "<91>", "<8D>"]
+    assert [token.kind for token in described[-4:]] == ["bytes"] * 4
+    assert len({token.group for token in described[-4:]}) == 1
+    assert described[-4].character == "👍"
+    assert described[1].text[0] == "·"
+
+
+def test_what_a_maker_defined_is_special_where_it_stands_for_no_text(tmp_path: Path) -> None:
+    model = train(tmp_path, "unigram", user_defined_symbols=["<|im|>", "<start_of_turn>", "<h1>", "  "])
+    tokenizer = read_model(model)
+    described = tokenizer.describe(tokenizer.encode("<|im|>to<start_of_turn><h1>be", add_special=False))
+    kinds = {token.text: token.kind for token in described}
+    assert (kinds["<|im|>"], kinds["<start_of_turn>"], kinds["<h1>"]) == ("special", "special", "text")
+
+
+def test_what_no_piece_spells_is_the_unknown_token(tmp_path: Path) -> None:
+    tokenizer = read_model(train(tmp_path, "unigram"))
+    (unknown,) = [
+        token for token in tokenizer.describe(tokenizer.encode("to 日本語", False)) if token.kind == "special"
+    ]
+    assert unknown.text == "<unk>"
+
+
+@pytest.mark.parametrize(("fields", "before", "after"), [({}, True, False), ({"add_bos_token": False}, False, False),
+                                                          ({"add_eos_token": True}, True, True)])  # fmt: skip
+def test_the_config_beside_says_what_is_put_around(
+    fields: dict[str, Any], before: bool, after: bool, tmp_path: Path
+) -> None:
+    train(tmp_path, "bpe", byte_fallback=True)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(fields))
+    tokenizer = tokenizer_beside(tmp_path)
+    assert tokenizer is not None
+    ids = tokenizer.encode("to be")
+    assert (ids[0] == tokenizer.bos_id, ids[-1] == tokenizer.eos_id) == (before, after)
+
+
+def test_added_tokens_come_after_the_vocabulary(tmp_path: Path) -> None:
+    model = train(tmp_path, "bpe", byte_fallback=True, remove_extra_whitespaces=False)
+    size = read_model(model).vocabulary
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<|im_start|>": size, "<pad>": 0}))
+    described = {str(size + 1): {"content": "hey", "special": False}, "0": {"content": "<unk>", "special": True}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": described}))
+    tokenizer = read_model(model)
+    assert tokenizer.vocabulary == size + 2
+    ids = tokenizer.encode("to<|im_start|>be hey", add_special=False)
+    assert {size, size + 1} <= set(ids)
+    assert tokenizer.decode(ids) == "to<|im_start|>be hey"
+    assert [token.kind for token in tokenizer.describe([size, size + 1])] == ["special", "text"]
+
+
+def test_a_kind_that_cuts_at_words_is_refused(tmp_path: Path) -> None:
+    model = train(tmp_path, "char")
+    with pytest.raises(TokenizerError, match=r"tokenizer\.model .*words or characters"):
+        read_model(model)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_damaged_model_is_a_tokenizer_or_a_sentence(kind: str, tmp_path: Path) -> None:
+    model = train(tmp_path, kind, byte_fallback=True)
+    data, draw, refused = model.read_bytes(), random.Random(2), 0
+    for _ in range(150):
+        changed = bytearray(data)
+        for _ in range(draw.randint(1, 4)):
+            changed[draw.randrange(len(changed))] = draw.randrange(256)
+        model.write_bytes(bytes(changed[: draw.randint(len(data) // 2, len(data))] if draw.random() < 0.3 else changed))
+        try:
+            read_model(model).encode("to ﬁne 日本  be")
+        except TokenizerError:
+            refused += 1
+    assert refused > 10
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# tiktoken
+
+
+def ranks_of_a_small_vocabulary(size: int = 400) -> dict[bytes, int]:
+    """All bytes, then merges in the order in which they were found."""
+    codec = train_tokenizer(CORPUS * 3, size + 1).codec
+    assert isinstance(codec, JsonCodec)
+    alphabet = byte_alphabet()
+    names = [codec.backend.id_to_token(token) or "" for token in range(1, size + 1)]
+    spelled = [b"".join(alphabet[character] for character in name) for name in names]
+    return {data: rank for rank, data in enumerate(spelled)}
+
+
+def write_tiktoken(path: Path, ranks: dict[bytes, int]) -> Path:
+    path.write_bytes(b"".join(base64.b64encode(data) + f" {rank}\n".encode() for data, rank in ranks.items()))
+    return path
+
+
+WORDS = [
+    *TEXTS, "It's 12345 o'clock, WE'LL go\r\n\r\n  on", "CamelCase and ÄPFEL", "<|endoftext|> in a text", "a" * 3000
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [("tokenizer.model", THREE_DIGITS), ("qwen.tiktoken", ONE_DIGIT), ("cl100k_base.tiktoken", THREE_DIGITS),
+     ("o200k_base.tiktoken", CASED)],
+)  # fmt: skip
+def test_ids_are_those_of_tiktoken(name: str, pattern: str, tmp_path: Path) -> None:
+    ranks = ranks_of_a_small_vocabulary()
+    write_tiktoken(tmp_path / name, ranks)
+    special = MAKERS[name].special(len(ranks))
+    reference = tiktoken.Encoding("small", pat_str=pattern, mergeable_ranks=ranks, special_tokens=dict(special))
+    ours = tokenizer_beside(tmp_path)
+    assert ours is not None
+    assert ours.vocabulary == reference.n_vocab
+    for text in itertools.chain(WORDS, random_texts(200)):
+        assert ours.encode(text, add_special=False) == reference.encode(text, disallowed_special=()), text
+        named = ours.encode(text, add_special=False, names_special=True)
+        assert named == reference.encode(text, allowed_special="all"), text
+        assert ours.decode(named) == text
+
+
+def test_ids_are_those_of_transformers_converter(tmp_path: Path) -> None:
+    path = write_tiktoken(tmp_path / "tokenizer.model", ranks_of_a_small_vocabulary())
+    reference = TikTokenConverter(vocab_file=str(path)).converted()
+    ours = read_tiktoken(path)
+    for text in itertools.chain(WORDS, random_texts(100)):
+        assert ours.encode(text, add_special=False) == reference.encode(text).ids, text
+
+
+def test_llama_begins_a_text_and_names_its_special_tokens(tmp_path: Path) -> None:
+    ours = read_tiktoken(write_tiktoken(tmp_path / "tokenizer.model", ranks_of_a_small_vocabulary()))
+    names = [token.text for token in ours.describe(range(400, 412))]
+    assert ours.encode("to")[0] == ours.bos_id == 400
+    assert names[0] == "<|begin_of_text|>"
+    # the names and places of Llama 3.1's tokenizer.json, less its 128,000 ranks
+    assert (names[4], names[5], names[8], names[9]) == (
+        "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|eom_id|>", "<|eot_id|>"
+    )  # fmt: skip
+    assert ours.vocabulary == 656
+    assert all(token.kind == "special" for token in ours.describe(range(400, 656)))
+
+
+def test_a_tiktoken_file_of_an_unknown_maker_is_refused(tmp_path: Path) -> None:
+    path = write_tiktoken(tmp_path / "mine.tiktoken", ranks_of_a_small_vocabulary())
+    with pytest.raises(TokenizerError, match=r"mine\.tiktoken does not say how its text is split"):
+        read_tiktoken(path)
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut short": lambda data: data[:-9],
+    "a stretch missing": lambda data: data[:2000] + data[2100:],
+    "a line of something else": lambda data: data + b"zzz\n",
+    "a rank twice": lambda data: data.replace(b" 7\n", b" 8\n"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_tiktoken_file_is_a_sentence(damage: str, tmp_path: Path) -> None:
+    path = write_tiktoken(tmp_path / "tokenizer.model", ranks_of_a_small_vocabulary())
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(TokenizerError, match=r"tokenizer\.model .*download it again"):
+        read_tiktoken(path)
