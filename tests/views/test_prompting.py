@@ -1,0 +1,298 @@
+"""The prompt bar over a real session: the chat template, ids, the BOS, and prompts longer than the model, by clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.door import Typed
+from app.session import Session
+from app.settings import SettingsStore
+from model.experiments import RopeScaling
+from model.readings import Sampling
+from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
+from tests.views.fake_session import FakeSession, card
+from views.chat_button import ChatButton
+from views.main_window import MainWindow
+from views.prompt_bar import PromptBar
+from views.rope import RopePanel
+
+LEFT = Qt.MouseButton.LeftButton
+LONG = "abcdefgh" * 10
+Open = Callable[[Path, str], MainWindow]
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
+    """Open a checkpoint in a real window."""
+    windows: list[MainWindow] = []
+
+    def show(path: Path, prompt: str) -> MainWindow:
+        session = Session(SettingsStore(tmp_path / "settings.json"))
+        window = MainWindow(session, restore=False)
+        windows.append(window)
+        window.resize(1280, 800)
+        window.show()
+        session.begin(str(path), prompt)
+        settle(qtbot, window)
+        return window
+
+    yield show
+    for window in windows:
+        window.close()
+        window.deleteLater()
+
+
+@pytest.fixture
+def chatty(tmp_path: Path) -> Path:
+    return write_chatty(tmp_path / "chatty")
+
+
+def settle(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: not window.session.busy and window.session.run is not None, timeout=30_000)
+
+
+def press(widget: Any) -> None:
+    """Click on the word of a button, not on its arrow."""
+    QTest.mouseClick(widget, LEFT, Qt.KeyboardModifier.NoModifier, QPoint(10, widget.height() // 2))
+
+
+def run(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    window.bar.prompt.setText(text)
+    press(window.bar.run)
+    settle(qtbot, window)
+
+
+def tokens(window: MainWindow) -> list[str]:
+    found = window.session.run
+    assert found is not None
+    return [token.text for token in found.tokens]
+
+
+# The chat template ----------------------------------------------------------------------------------------------------
+
+
+def test_the_switch_puts_the_prompt_into_the_template(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    bar = window.bar
+    assert bar.chat.isEnabled()
+    assert not bar.chat.isChecked()
+    assert tokens(window) == ["<s>", "a", "b", "c"]
+    press(bar.chat)
+    assert bar.chat.isChecked()
+    assert not bar.special.isEnabled()
+    run(qtbot, window, "hi")
+    assert tokens(window) == ["<s>", "<|user|>", "h", "i", "<|end|>"]
+    strip = window.panels["tokens"].strip  # type: ignore[attr-defined]
+    assert "special token" in strip.tip(1)
+    assert "special token" not in strip.tip(2)
+    assert "<s><|user|>hi<|end|>" in bar.chat.accessibleDescription()
+    assert bar.prompt.text() == "hi"
+    press(bar.chat)
+    run(qtbot, window, "hi")
+    assert tokens(window) == ["<s>", "h", "i"]
+    assert "hi<|end|>" not in bar.chat.accessibleDescription()
+
+
+def test_a_system_line_is_typed_under_the_arrow(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    press(window.bar.chat)
+    QTest.keyClicks(window.bar.chat.system, "be brief")
+    run(qtbot, window, "hi")
+    found = window.session.run
+    assert found is not None
+    assert found.rendered == "<s><|system|>be brief<|user|>hi<|end|>"
+
+
+def test_a_template_that_fails_says_so_and_changes_nothing(qtbot: QtBot, opened: Open, tmp_path: Path) -> None:
+    window = opened(write_chatty(tmp_path / "stubborn", "{{ raise_exception('Only tools.') }}"), "abc")
+    before = window.session.run
+    press(window.bar.chat)
+    run(qtbot, window, "hi")
+    assert window.session.run is before
+    assert window.failure.isVisible()
+    said = window.failure.sentence.text()
+    assert said.startswith("The chat template refuses this prompt: Only tools;")
+    assert window.failure.offered == ()
+
+
+def test_without_a_template_the_switch_is_off_and_says_why(qtbot: QtBot, opened: Open, tmp_path: Path) -> None:
+    window = opened(write_checkpoint(tmp_path / "tiny"), "abc")
+    assert not window.bar.chat.isEnabled()
+    assert "no chat template" in window.bar.chat.toolTip()
+    assert window.bar.chat.template == ""
+
+
+def test_another_model_without_a_template_takes_the_switch_back(
+    qtbot: QtBot, opened: Open, chatty: Path, tmp_path: Path
+) -> None:
+    window = opened(chatty, "abc")
+    press(window.bar.chat)
+    run(qtbot, window, "hi")
+    window.session.open(str(write_checkpoint(tmp_path / "tiny")))
+    settle(qtbot, window)
+    qtbot.waitUntil(lambda: tokens(window) == ["h", "i"])
+    assert not window.bar.chat.isChecked()
+    assert not window.failure.isVisible()
+
+
+def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: FakeSession) -> None:
+    bar = PromptBar(running)  # type: ignore[arg-type]
+    qtbot.addWidget(bar)
+    bar.resize(1280, 40)
+    bar.show()
+    running.model = card(running.config, chats=("default", "tool_use"))
+    running.model_changed.emit(running.model)
+    press(bar.chat)
+    assert [action.text() for action in bar.chat.templates.actions()] == ["default", "tool_use"]
+    bar.chat.templates.actions()[1].trigger()
+    press(bar.run)
+    assert running.typed == Typed(chat="tool_use")
+    press(bar.ids)
+    assert not bar.chat.isEnabled()
+    press(bar.run)
+    assert running.typed == Typed(as_ids=True)
+    press(bar.ids)
+    assert bar.chat.template == "tool_use"
+
+
+def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: FakeSession) -> None:
+    button = ChatButton()
+    qtbot.addWidget(button)
+    button.show_model(card(running.config, chats=("default",)), as_ids=False)
+    assert running.run is not None
+    button.show_run(replace(running.run, rendered="<s>" + "x" * 5000))
+    assert len(button.toolTip()) < 1000
+    assert "&lt;s&gt;xxx" in button.toolTip()
+
+
+@pytest.mark.parametrize("bos", ["", "<s>", "<|begin_of_text|>"])
+def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
+    qtbot: QtBot, running: FakeSession, bos: str
+) -> None:
+    running.set_sampling(Sampling(temperature=0.8, top_k=40, top_p=0.9, seed=7))
+    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    running.model = card(running.config, bos=bos, chats=("default",))
+    running.model_changed.emit(running.model)
+    qtbot.waitUntil(lambda: window.bar.prompt.width() >= 160)
+    assert window.width() == 1280
+    window.resize(1920, 1080)
+    qtbot.waitUntil(window.bar.brand.isVisible)
+    assert window.bar.sampling.text() == "T 0.8 · top-k 40 · top-p 0.9 · seed 7"
+
+
+# Longer than the model ------------------------------------------------------------------------------------------------
+
+
+def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    status = window.status
+    assert not status.stretch.isVisible()
+    run(qtbot, window, LONG)
+    assert tokens(window) == ["<s>", "a", "b", "c"]
+    said = window.failure.sentence.text()
+    assert "81 tokens" in said
+    assert "pick a RoPE scaling" in said
+    assert [button.text() for button in window.failure.offered] == [
+        "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
+    ]  # fmt: skip
+    assert all(window.failure.rect().contains(button.geometry().center()) for button in window.failure.offered)
+    press(window.failure.offered[0])
+    assert not window.failure.isVisible()
+    settle(qtbot, window)
+    qtbot.waitUntil(lambda: len(tokens(window)) == 81)
+    assert status.stretch.isVisible()
+    assert status.stretch.text() == "RoPE linear × 1.5  ×"
+    run(qtbot, window, "abc")
+    assert status.stretch.isVisible(), "it stays for the next prompts"
+    press(status.stretch)
+    settle(qtbot, window)
+    qtbot.waitUntil(lambda: not status.stretch.isVisible())
+    assert window.session.experiments == ()
+
+
+def test_the_rope_panel_turns_by_the_rule_that_was_picked(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    window.reveal("rope")
+    qtbot.waitUntil(lambda: panel.settled and panel.reading is not None)
+    assert panel.reading is not None
+    plain = panel.reading.query_frequencies.copy()
+    run(qtbot, window, LONG)
+    press(window.failure.offered[0])
+    qtbot.waitUntil(lambda: len(tokens(window)) == 81 and panel.settled)
+    np.testing.assert_allclose(panel.reading.query_frequencies, plain / 1.5, rtol=1e-6)
+    assert panel.reading.query_position == 80
+    assert panel.position == 80
+
+
+def test_the_last_experiment_is_undone_by_going_back_to_a_prompt_that_fits(
+    qtbot: QtBot, opened: Open, chatty: Path
+) -> None:
+    window = opened(chatty, "abc")
+    run(qtbot, window, LONG)
+    press(window.failure.offered[2])
+    qtbot.waitUntil(lambda: len(tokens(window)) == 81)
+    window.reveal("experiments")
+    undo: QPushButton = window.panels["experiments"].undo_button  # type: ignore[attr-defined]
+    press(undo)
+    qtbot.waitUntil(lambda: tokens(window) == ["<s>", "a", "b", "c"])
+    assert window.session.experiments == ()
+    assert "so the last one that fits was run again" in window.failure.sentence.text()
+    qtbot.waitUntil(lambda: window.bar.prompt.text() == "abc")
+
+
+def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "x" * 60)
+    window.reveal("experiments")
+    panel: Any = window.panels["experiments"]
+    panel.scaling.setCurrentText("YaRN")
+    panel.stretch.setValue(4.0)
+    panel.buttons["stretch"].click()
+    settle(qtbot, window)
+    qtbot.waitUntil(lambda: window.session.experiments == (RopeScaling("yarn", 4.0),))
+    window.session.run_to(70)
+    qtbot.waitUntil(lambda: len(tokens(window)) == 70)
+    assert not window.failure.isVisible()
+
+
+# Ids ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_without_a_tokenizer_works_with_ids(qtbot: QtBot, opened: Open, tmp_path: Path) -> None:
+    window = opened(write_checkpoint(tmp_path / "wordless", tokenizer=False), "abc")
+    assert tokens(window)[:3] == ["#1", "#2", "#3"]
+    assert "ids" in window.bar.prompt.placeholderText()
+    assert not window.bar.chat.isEnabled()
+    run(qtbot, window, "7, 9 11")
+    assert tokens(window) == ["#7", "#9", "#11"]
+    run(qtbot, window, "words")
+    assert "has no tokenizer" in window.failure.sentence.text()
+    assert tokens(window) == ["#7", "#9", "#11"]
+
+
+def test_the_bos_is_left_out_and_ids_are_typed_with_clicks(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    bar = window.bar
+    assert bar.special.isVisible()
+    assert bar.special.isChecked()
+    assert bar.special.text() == "<s>"
+    press(bar.special)
+    run(qtbot, window, "abc")
+    assert tokens(window) == ["a", "b", "c"]
+    press(bar.ids)
+    run(qtbot, window, "0 2 70")
+    assert tokens(window)[:2] == ["<s>", "<|end|>"]
