@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QComboBox,
@@ -153,9 +153,18 @@ class LessonPanel(Panel):
     # Panel --------------------------------------------------------------------------------------------------------
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read the shelf when it is first seen."""
+        """Look again once the window stands: until then a panel behind another tab does not know that it is."""
         super().showEvent(event)
-        if self.shelf is None:
+        QTimer.singleShot(0, self, self._read_shelf_when_seen)
+
+    def come_forward(self, forward: bool) -> None:
+        """Read the shelf when this panel is first seen, which the start need not wait for."""
+        super().come_forward(forward)
+        if forward:
+            QTimer.singleShot(0, self, self._read_shelf_when_seen)
+
+    def _read_shelf_when_seen(self) -> None:
+        if self.shelf is None and self.on_screen:
             self.take_shelf(load_shelf())
 
     def show_selection(self, selection: Selection) -> None:
