@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -88,7 +89,8 @@ class Measuring:
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # what was asked of a process that is gone
+                    stream.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

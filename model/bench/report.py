@@ -6,7 +6,7 @@ A *figure* is one line of a table: how long or how much, for us and for what we 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 Unit = Literal["s", "ms", "B", "tokens/s", "x", ""]
@@ -68,6 +68,19 @@ class Report:
         """Plain types, ready for JSON."""
         figures = [{**asdict(figure), "meets": figure.meets} for figure in self.figures]
         return {**asdict(self), "figures": figures}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Report:
+        """What :meth:`to_dict` gave, as a report again.
+
+        Raises
+        ------
+        KeyError, TypeError
+            When the data are of another shape.
+        """
+        known = {one.name for one in fields(Figure)}
+        figures = [Figure(**{key: value for key, value in one.items() if key in known}) for one in data["figures"]]
+        return cls(**{**data, "figures": figures})
 
     def sections(self) -> list[str]:
         """The tables, in the order in which they were measured."""
