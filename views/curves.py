@@ -9,7 +9,18 @@ import math
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import (
+    QColor,
+    QHelpEvent,
+    QIcon,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QPolygonF,
+)
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from model.readings import Doubles, PlaneReading, RopeRule
@@ -116,6 +127,8 @@ class DistanceView(QWidget):
         font, line = look.font("label"), ink.line_height(look.font("label"))
         ends = [(self.point(0, float(values[-1])).y(), name, colour) for name, colour, _, values in self.curves]
         ends.sort(key=lambda end: end[0])
+        if len(ends) * line > box.height():
+            return  # the buttons show whose colour it is
         top = box.top()
         for i, (y, name, colour) in enumerate(ends):
             top = min(max(y - line, top), box.bottom() - (len(ends) - i) * line)
@@ -171,6 +184,17 @@ class CurvesPage(QWidget):
                 curves.append((rule.name, self.colour(i), DASHES[i], scores_by_distance(r, distances, rule)))
         self.view.show_curves(distances, tuple(curves), (float(true), r.scaled))
 
+    def theme_changed(self) -> None:
+        """Draw in the colours of the theme in use."""
+        self._mark()
+        self.draw()
+
+    def _mark(self) -> None:
+        """Give each button the line that its curve is drawn with."""
+        for i, button in enumerate(self.buttons, start=1):
+            button.setIcon(_swatch(self.colour(i), DASHES[i]))
+            button.setIconSize(_swatch_size())
+
     def colour(self, rule: int) -> QColor:
         """The colour of a rule's curve, from the sequential map, away from its dark end."""
         red, green, blue = (int(c) for c in theme.current().sequential[60 + 38 * rule % 196][:3])
@@ -194,11 +218,30 @@ class CurvesPage(QWidget):
             button.toggled.connect(self.draw)
             self._flow.addWidget(button)
             self.buttons.append(button)
+        self._mark()
+
+
+def _swatch_size() -> QSize:
+    look = theme.current()
+    return QSize(look.grid(2), look.size("body"))
+
+
+def _swatch(colour: QColor, dash: Qt.PenStyle) -> QIcon:
+    """A piece of a line."""
+    size = _swatch_size()
+    picture = QPixmap(size)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    painter.setPen(QPen(colour, 2, dash))
+    painter.drawLine(0, size.height() // 2, size.width(), size.height() // 2)
+    painter.end()
+    return QIcon(picture)
 
 
 def _toggle(text: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
     button.setCheckable(True)
     button.setProperty("toggle", "yes")
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)

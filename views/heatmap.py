@@ -383,17 +383,24 @@ class Heatmap(QWidget):
         gutter = self.left_margin()
         top = line + gap if self.title else 0.0
         foot = gap + _BAR + 2 + line
-        names = self.label_width() if self.column_labels else 0
+        names = self._names_room(named=True) if self.column_labels else 0
         step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
         named = step >= _label_room()
         if not named and self.column_labels:
-            names = math.ceil(QFontMetricsF(now.font("number")).horizontalAdvance(self._largest_position())) + 6
+            names = self._names_room(named=False)
             step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
         if step <= 0:
             return _Layout(QRectF(), QRectF(), QRectF(), 0.0, False)
         plot = QRectF(gutter, top, step * self._view.width(), step * self._view.height())
         bar = QRectF(plot.left(), plot.bottom() + names + gap, plot.width(), _BAR)
         return _Layout(QRectF(gutter, 0, self.width() - gutter, line), plot, bar, step, named)
+
+    def _names_room(self, *, named: bool) -> int:
+        """Height of the column labels: they stand upright, tokens or only positions."""
+        if named:
+            return self.label_width()
+        metrics = QFontMetricsF(theme.current().font("number"))
+        return math.ceil(metrics.horizontalAdvance(self._largest_position())) + 6
 
     def _step(self, width: float, height: float) -> float:
         """The largest cell for which all in view fits."""

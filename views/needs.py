@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from app.jobs import JobProgress
 from app.questions import AskAttribution, AskNeeds, AskNextToken, Question
@@ -49,8 +51,8 @@ class NeedsPanel(Panel):
         self.run_button.clicked.connect(self.toggle)
         self.head_row.addWidget(self.token)
         self.head_row.addWidget(self.run_button)
-        self.ablated = HeadMap("without the head: change of the logit")
-        self.direct = HeadMap("by the head itself: share of the logit")
+        self.ablated = HeadMap("logit without the head")
+        self.direct = HeadMap("the head's own share")
         self.maps = (self.ablated, self.direct)
         self.sentence = plain_label("", "label")
         self.sentence.setWordWrap(True)
@@ -60,10 +62,11 @@ class NeedsPanel(Panel):
             heatmap.picked.connect(lambda layer, head: self.session.selection.update(layer=layer, head=head))
             heatmap.pointed.connect(self._point)
             pair.addWidget(heatmap, 1)
-        layout = QVBoxLayout(self.body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(pair, 1)
-        layout.addWidget(self.sentence)
+        self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(theme.GRID)
+        self._layout.addLayout(pair, 3)
+        self._layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
         session.progress_changed.connect(self._on_progress)
 
     # Panel --------------------------------------------------------------------------------------------------------
@@ -96,6 +99,13 @@ class NeedsPanel(Panel):
         head = -1 if hover.head is None else hover.head
         for heatmap in self.maps:
             heatmap.set_hover(layer, head)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the words beside the maps where the panel is low, so that the heads can be seen."""
+        super().resizeEvent(event)
+        low = self.height() < 20 * theme.current().size("label") and self.width() > 2 * self.height()
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom)
+        self._layout.setStretch(1, 2 if low else 0)
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""

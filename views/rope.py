@@ -233,7 +233,8 @@ class RopePanel(Panel):
         self._make_room()
         self.shares.updateGeometry()
         self.view.lay_out()
-        for picture in (self.shares, self.curves, self.spectrum, self.pairing):
+        self.curves.theme_changed()
+        for picture in (self.shares, self.spectrum, self.pairing):
             picture.update()
 
     def come_forward(self, forward: bool) -> None:

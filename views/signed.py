@@ -5,12 +5,14 @@ It must not know sessions or what the numbers mean.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from model.readings import Doubles
-from views import theme, wording
+from views import ink, theme, wording
 from views.heatmap import Heatmap, Levels
 
 
@@ -31,6 +33,22 @@ class HeadMap(Heatmap):
         largest = float(np.abs(values[shown]).max(initial=0.0)) or 1.0
         self.set_data(np.where(shown, values, 0).astype(np.float32), shown, (0, layers), (0, heads))
         self.set_levels(Levels(-largest, largest, "diverging"))
+
+    def _label(self, index: int, stride: int) -> str:
+        return f"L{index}"
+
+    def _names_room(self, *, named: bool) -> int:
+        """Heads have short names, which are written level."""
+        return theme.current().size("number") + 6
+
+    def _paint_column_labels(self, painter: QPainter, place: Any) -> None:
+        look = theme.current()
+        font = look.font("number")
+        room = ink.text_width(font, f"H{self._values.shape[1]}") + 2
+        for head in self._ticks(self._view.left(), self._view.right(), place.step, self._key, room)[0]:
+            cell = self.cell_rect(0, head)
+            box = QRectF(cell.center().x() - room, place.plot.bottom(), 2 * room, self._names_room(named=True))
+            ink.draw_text(painter, box, f"H{head}", font, look.accent if head == self._key else look.faint, ink.CENTRE)
 
     def set_selection(self, query: int, key: int) -> None:
         """Mark a layer (``query``) and head (``key``)."""

@@ -72,7 +72,7 @@ def scale_text(cell: CellReading) -> str:
     width = len(cell.q)
     if width and math.isclose(cell.scale, 1 / math.sqrt(width), rel_tol=1e-6):
         return f"1/√{width}"
-    return wording.number(cell.scale, 5)
+    return f"{cell.scale:.5g}"
 
 
 def _mask_line(cell: CellReading) -> Line:

@@ -69,7 +69,7 @@ def test_a_masked_cell_says_why_and_weighs_nothing() -> None:
 def test_a_soft_cap_and_another_scale_are_written_out() -> None:
     lines = told(a_cell(cap=50.0, score=0.51248, scale=0.0625))
     assert "soft cap 50.00·tanh(0.512 / 50.00) = 0.512" in lines
-    assert scale_text(a_cell(scale=0.0625)) == "0.06250"
+    assert scale_text(a_cell(scale=0.0625)) == "0.0625"
 
 
 def test_a_negative_log_sum_exp_is_bracketed() -> None:
