@@ -661,9 +661,15 @@ def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str,
     return scores, formulas_of(trace), undefined
 
 
-def random_repeat(opened: Opened, count: int, seed: int) -> list[int]:
+def length_of(opened: Opened, prompt: str | Sequence[int], typed: Typed) -> Steps[int]:
+    """How many tokens a prompt is."""
+    ids, _ = yield from _read(opened.checkpoint, prompt, typed)
+    return len(ids)
+
+
+def random_repeat(opened: Opened, count: int, seed: int, experiments: Sequence[Experiment] = ()) -> list[int]:
     """``count`` random token ids, twice, with nothing before them."""
-    _check_length(opened.card.config, 2 * count)  # first: this many may not fit into memory
+    _check_length(opened.card.config, 2 * count, experiments)  # first: this many may not fit into memory
     return repeated_ids(count, opened.card.config.vocabulary, seed)
 
 

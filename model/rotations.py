@@ -95,6 +95,15 @@ def offers(config: ModelConfig, tokens: int) -> tuple[RopeScaling, ...]:
     return tuple(possible)
 
 
+def scaling_for(
+    config: ModelConfig, tokens: int, rule: Scaling, factor: float | None = None
+) -> tuple[RopeScaling, ...]:
+    """A scaling by name; without a factor the one that so many tokens need, and nothing where they need none."""
+    if factor is None:
+        return () if tokens <= config.max_position else (RopeScaling(rule, factor_for(config, tokens)),)
+    return (RopeScaling(rule, factor),)
+
+
 def why_not(config: ModelConfig) -> str:
     """Why no RoPE scaling can carry a run past the limit; empty where one can."""
     kinds = {"learned": "learned one by one", "sinusoidal": "sines added to the embedding", "none": "not given at all"}

@@ -114,15 +114,17 @@ class PromptBar(QWidget):
 
     def start(self) -> None:
         """Run what is typed, as text, in the chat template, or as ids."""
-        self.session.set_typed(
-            Typed(
-                as_ids=self.ids.isChecked(),
-                special=self.special.isChecked(),
-                chat=self.chat.template,
-                system=self.chat.system_line,
-            )
-        )
+        self.session.set_typed(self.typed())
         self.session.start(self.prompt.text())
+
+    def typed(self) -> Typed:
+        """How the prompt is meant, by the switches around it."""
+        return Typed(
+            as_ids=self.ids.isChecked(),
+            special=self.special.isChecked(),
+            chat=self.chat.template,
+            system=self.chat.system_line,
+        )
 
     def _fit_prompt(self) -> None:
         """Say what is expected in the field, and offer special tokens only where they can be had."""

@@ -19,6 +19,7 @@ from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessage
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import PromptError, RopewalkError
+from model.rotations import scaling_for
 from views import theme
 from views.main_window import MainWindow
 from views.snapshot import picture, save, wait_until_drawn
@@ -52,8 +53,11 @@ def take(shot: Shot) -> None:
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
-            session.begin(shot.path, shot.prompt)
-            wait_until_drawn(window)
+            if shot.chat or shot.scaling:
+                _prompt(session, window, shot)
+            else:
+                session.begin(shot.path, shot.prompt)
+                wait_until_drawn(window)
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
@@ -81,6 +85,38 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
+    """Run the prompt as it is meant, by the controls of the bar, once the model is there."""
+    session.begin(shot.path)
+    wait_until_drawn(window)
+    bar, prompt = window.bar, session.prompt if shot.prompt is None else shot.prompt
+    if shot.chat:
+        bar.chat.setChecked(True)
+        bar.chat.system.setText(shot.system)
+        if not bar.chat.template:
+            raise RopewalkError(bar.chat.toolTip())
+    if shot.scaling is not None:
+        rule, factor = shot.scaling
+        tokens: list[int] = []
+        failures: list[str] = []
+        opened, typed = session.opened, bar.typed()
+        session.work(
+            "length",
+            lambda engine: engine.length_of(opened, prompt, typed),
+            tokens.append,
+            failures.append,
+            what="Reading the prompt",
+        )
+        wait_until_drawn(window)
+        if failures or session.run is None:
+            raise RopewalkError("".join(failures))
+        session.set_experiments(scaling_for(session.run.config, tokens[0] + shot.steps, rule, factor))
+        wait_until_drawn(window)
+    bar.prompt.setText(prompt)
+    bar.start()
+    wait_until_drawn(window)
 
 
 def _decode(session: Session, window: MainWindow, steps: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.commands.options import Commands, command, natural, token_ids
 from app.commands.output import check_folder, finished, opened_to_run
+from app.commands.prompting import prompt_options, stretched, typed_of
 from model.costs import format_bytes
 from model.readings import Sampling
 
@@ -17,6 +18,7 @@ def declare(commands: Commands) -> None:
     prompt = capture.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", metavar="TEXT", help="what to run")
     prompt.add_argument("--ids", type=token_ids, metavar="1,2,3", help="token ids to run")
+    prompt_options(capture)
     capture.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode after it, greedily")
     capture.add_argument("--pattern", action="store_true", help="add q and k before RoPE, scores and weights")
     capture.add_argument("--logits", choices=("last", "all"), help="rows whose logits are kept (all up to 1,024)")
@@ -30,7 +32,9 @@ def write_capture(parsed: argparse.Namespace) -> None:
     check_folder(parsed.out)
     opened = opened_to_run(parsed)
     prompt = parsed.prompt if parsed.ids is None else parsed.ids
-    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits))
+    typed = typed_of(parsed, opened)
+    changed = stretched(parsed, opened, prompt, typed, parsed.steps)
+    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed, typed=typed))
     if parsed.steps:
         held = finished(engine.step(held, parsed.steps, Sampling()))
     engine.save(held, parsed.out, parsed.pattern)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from app.commands.options import Commands, command, count, json_option
 from app.commands.output import finished, opened_to_run, print_json
+from app.commands.prompting import prompt_options, stretched, typed_of
 from app.settings import sampling_refusal
 from model.errors import PromptError
 from model.readings import Sampling
@@ -16,6 +17,7 @@ def declare(commands: Commands) -> None:
     """Add the command."""
     generate = command(commands, "generate", "continue a prompt", generate_text)
     generate.add_argument("--prompt", required=True, metavar="TEXT", help="what to continue")
+    prompt_options(generate)
     generate.add_argument("--steps", type=count, required=True, metavar="N", help="tokens to decode")
     generate.add_argument("--temperature", type=float, default=0.0, metavar="X", help="0 is greedy (0)")
     generate.add_argument("--top-k", type=int, default=0, metavar="K", help="keep the K most probable; 0 keeps all (0)")
@@ -33,7 +35,9 @@ def generate_text(parsed: argparse.Namespace) -> None:
     if refusal:
         raise PromptError(refusal)
     opened = opened_to_run(parsed)
-    before = finished(engine.run(opened, parsed.prompt, 1, (0, 0), "last"))
+    typed = typed_of(parsed, opened)
+    changed = stretched(parsed, opened, parsed.prompt, typed, parsed.steps)
+    before = finished(engine.run(opened, parsed.prompt, 1, (0, 0), "last", changed, typed=typed))
     held = finished(engine.step(before, parsed.steps, sampling))
     ids = [token.id for token in held.run.tokens]
     prompt, new = ids[: held.run.prefill], ids[held.run.prefill :]
@@ -41,6 +45,8 @@ def generate_text(parsed: argparse.Namespace) -> None:
         print_json(
             {
                 "prompt": parsed.prompt,
+                "rendered": before.run.rendered,
+                "experiments": [experiment.label for experiment in changed],
                 "prompt_ids": prompt,
                 "ids": new,
                 "tokens": [token.text for token in held.run.tokens[held.run.prefill :]],

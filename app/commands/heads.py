@@ -8,6 +8,7 @@ from typing import Any
 from app.address import head_name
 from app.commands.options import Commands, command, count, json_option, natural
 from app.commands.output import finished, opened_to_run, print_json, print_table
+from app.commands.prompting import prompt_options, stretched, typed_of
 from app.door import Held
 
 
@@ -17,6 +18,7 @@ def declare(commands: Commands) -> None:
     text = heads.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="what to run")
     text.add_argument("--repeat", type=count, metavar="N", help="N random tokens, twice")
+    prompt_options(heads)
     heads.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random tokens (0)")
     json_option(heads)
 
@@ -27,11 +29,14 @@ def score_heads(parsed: argparse.Namespace) -> None:
 
     opened = opened_to_run(parsed)
     config = opened.card.config
+    typed = typed_of(parsed, opened)
     if parsed.repeat is None:
         prompt: str | list[int] = parsed.prompt
+        changed = stretched(parsed, opened, prompt, typed)
     else:
-        prompt = engine.random_repeat(opened, parsed.repeat, parsed.seed)
-    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last"))
+        changed = stretched(parsed, opened, 2 * parsed.repeat, typed)
+        prompt = engine.random_repeat(opened, parsed.repeat, parsed.seed, changed)
+    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed, typed=typed))
     scores, formulas, undefined = engine.scores_of(held)
     if parsed.json:
         print_json(

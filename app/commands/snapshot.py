@@ -9,6 +9,8 @@ from pathlib import Path
 
 from app.commands.options import Commands, head_address, model_options, natural, pixels
 from app.commands.output import check_folder
+from app.commands.prompting import prompt_options
+from model.config import Scaling
 
 PANELS = (
     "tokens",
@@ -44,6 +46,9 @@ class Shot:
     select: tuple[tuple[str, int], ...] = ()
     steps: int = 0
     panel: str = ""
+    chat: bool = False
+    system: str = ""
+    scaling: tuple[Scaling, float | None] | None = None
 
 
 TakeShot = Callable[[Shot], None]
@@ -55,6 +60,7 @@ def declare(commands: Commands) -> None:
     snapshot.add_argument("out", type=Path, metavar="OUT.png", help="where to write")
     model_options(snapshot)
     snapshot.add_argument("--prompt", metavar="TEXT", help="what to run")
+    prompt_options(snapshot)
     snapshot.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
     snapshot.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
     snapshot.add_argument("--projector", action="store_true", help="large type, few panels")
@@ -83,6 +89,9 @@ def shoot(parsed: argparse.Namespace) -> None:
             select=parsed.select,
             steps=parsed.steps,
             panel=parsed.panel,
+            chat=parsed.chat,
+            system=parsed.system,
+            scaling=parsed.rope_scaling,
         )
     )
     print(parsed.out)

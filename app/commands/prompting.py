@@ -1,0 +1,93 @@
+"""How a prompt is meant on the command line: through a chat template, or on stretched positions.
+
+Every command that takes a prompt has these options; what they mean is the engine's business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+
+from app.commands.output import finished
+from app.door import Opened, Typed
+from model.config import Scaling
+from model.errors import ChatError, RopewalkError
+from model.experiments import Experiment
+from model.rotations import rule_named, scaling_for
+
+
+def prompt_options(command: argparse.ArgumentParser) -> None:
+    """Options that say what becomes of a prompt before it runs."""
+    command.add_argument("--chat", action="store_true", help="put the prompt into the checkpoint's chat template")
+    command.add_argument("--system", default="", metavar="TEXT", help="a system line for the template (with --chat)")
+    command.add_argument(
+        "--rope-scaling",
+        type=rope_scaling,
+        metavar="RULE[:FACTOR]",
+        help="linear, ntk, yarn or llama3, for what is longer than the model; the factor that is needed if left out",
+    )
+
+
+def rope_scaling(text: str) -> tuple[Scaling, float | None]:
+    """A rule such as ``yarn``, or one with its factor such as ``yarn:4``."""
+    name, colon, factor = text.partition(":")
+    try:
+        rule = rule_named(name)
+    except RopewalkError as error:
+        raise argparse.ArgumentTypeError(error.sentence.rstrip(".")) from error
+    if not colon:
+        return rule, None
+    try:
+        number = float(factor)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 1):
+        raise argparse.ArgumentTypeError(f"{factor!r} is not a factor of 1 or more")
+    return rule, number
+
+
+def typed_of(parsed: argparse.Namespace, opened: Opened) -> Typed:
+    """How the prompt is meant.
+
+    Raises
+    ------
+    ChatError
+        When a template was asked for and there is none, or a system line without one.
+    """
+    if not parsed.chat:
+        if parsed.system:
+            raise ChatError("A system line was given, but only a chat template can hold it; add --chat.")
+        return Typed()
+    if not opened.card.chats:
+        raise ChatError(f"{opened.card.name} has no chat template; leave --chat out to run the text as it is.")
+    return Typed(chat=opened.card.chats[0], system=parsed.system)
+
+
+def stretched(
+    parsed: argparse.Namespace, opened: Opened, prompt: str | Sequence[int] | int, typed: Typed, steps: int = 0
+) -> tuple[Experiment, ...]:
+    """The RoPE scaling that was asked for.
+
+    Parameters
+    ----------
+    prompt
+        Text, ids, or how many ids there will be.
+    steps
+        Tokens that are to be decoded after it.
+    """
+    if parsed.rope_scaling is None:
+        return ()
+    from app import engine
+
+    rule, factor = parsed.rope_scaling
+    length = prompt if isinstance(prompt, int) else finished(engine.length_of(opened, prompt, typed))
+    config = opened.card.config
+    found = scaling_for(config, length + steps, rule, factor)
+    if not found:
+        print(
+            f"{length + steps} tokens fit the model's {config.max_position} positions, so nothing is stretched.",
+            file=sys.stderr,
+        )
+    return found
