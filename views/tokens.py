@@ -7,15 +7,16 @@ tokens. A click picks the query, a shift-click the key.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
-    QFontMetricsF,
     QHelpEvent,
     QKeyEvent,
     QMouseEvent,
@@ -30,6 +31,7 @@ from app.questions import AskRow, Question
 from app.selection import Hover, Selection
 from model.readings import Bools, Doubles, RowReading, Run, TokenText
 from views import arrows, ink, lit, theme, wording
+from views.lettering import face
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -39,8 +41,34 @@ if TYPE_CHECKING:
 class Look(NamedTuple):
     """Where one token stands and what is written on it; a tuple, for thousands of them are made at a time."""
 
-    box: QRectF
+    left: float
+    top: float
+    width: float
     text: str
+
+
+class Type(NamedTuple):
+    """What every token of a picture is painted with; looked up once for all of them."""
+
+    now: theme.Theme
+    font: QFont
+    slanted: QFont
+    small: QFont
+    small_height: float
+    radius: float
+
+    @classmethod
+    def of(cls, now: theme.Theme) -> Type:
+        """The type of a theme."""
+        slanted, small = _font(), now.font("label")
+        slanted.setItalic(True)
+        return cls(now, _font(), slanted, small, face(small).height, now.grid(0.5))
+
+
+AT_ONCE = 2048
+"""Tokens that are placed in one turn of the event loop; there may be ten thousands."""
+CHANGEABLE = 8
+"""Tokens at the end that one more token may show in another way: bytes that turn out to be a character."""
 
 
 class TokenStrip(QWidget):
@@ -55,6 +83,8 @@ class TokenStrip(QWidget):
     query_picked = Signal(int)
     key_picked = Signal(int)
     pointed = Signal(int)
+    placed = Signal()
+    """Every token has its place."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,6 +97,14 @@ class TokenStrip(QWidget):
         self._hover = (-1, -1)
         self._lit: frozenset[int] = frozenset()
         self._looks: list[Look] = []
+        self._line = 0.0
+        """Height of a token."""
+        self._written: dict[str, tuple[str, float]] = {}
+        """What is written for a token's text, and how wide a token that is; long texts repeat theirs."""
+        self._next = QTimer(self)
+        self._next.setSingleShot(True)
+        self._next.setInterval(0)
+        self._next.timeout.connect(self._place_some)
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("tokens of the run; arrow keys select the query")
@@ -75,9 +113,15 @@ class TokenStrip(QWidget):
 
     def set_tokens(self, tokens: tuple[TokenText, ...], prefill: int) -> None:
         """Show these tokens; those from ``prefill`` on were decoded and stand apart."""
-        if (tokens, prefill) != (self._tokens, self._prefill):
-            self._tokens, self._prefill = tokens, prefill
+        if (tokens, prefill) == (self._tokens, self._prefill):
+            return
+        same = _in_common(tokens, self._tokens) if prefill == self._prefill else 0
+        self._tokens, self._prefill = tokens, prefill
+        if same == 0:
             self.arrange()
+            return
+        del self._looks[same:]
+        self._place_some()
 
     def set_weights(self, weights: Doubles, visible: Bools) -> None:
         """Tint the tokens by the weights [S] of the selected query; hidden keys are not tinted."""
@@ -86,15 +130,20 @@ class TokenStrip(QWidget):
 
     def set_selection(self, query: int, key: int) -> None:
         """Outline the query in amber and the key in blue."""
-        self._query, self._key = query, key
+        before, self._query, self._key = (self._query, self._key), query, key
         self.setAccessibleDescription(f"{self.describe(query, 'query')}; {self.describe(key, 'key')}")
-        self.update()
+        self._repaint(place for pair in zip(before, (query, key), strict=True) if pair[0] != pair[1] for place in pair)
 
     def set_hover(self, query: int, key: int) -> None:
         """Mark what is pointed at; -1 for none."""
-        if (query, key) != self._hover:
-            self._hover = (query, key)
-            self.update()
+        before, self._hover = self._hover, (query, key)
+        self._repaint({*before} ^ {query, key})
+
+    def _repaint(self, positions: Iterable[int]) -> None:
+        """Paint some tokens anew, and nothing else."""
+        for position in positions:
+            if 0 <= position < len(self._looks):
+                self.update(self.box_of(position).adjusted(-12, -6, 12, self._small_height() + 4).toAlignedRect())
 
     def set_lit(self, positions: frozenset[int]) -> None:
         """Ring these tokens."""
@@ -127,21 +176,48 @@ class TokenStrip(QWidget):
 
     def arrange(self) -> None:
         """Place the tokens in the width there is."""
-        now = theme.current()
-        metrics, small = QFontMetricsF(_font()), QFontMetricsF(now.font("label"))
-        pad, gap, line = now.grid(1), now.grid(0.75), metrics.height() + now.grid(0.75)
+        self._looks, self._written = [], {}
+        self._line = face(_font()).height + theme.current().grid(0.75)
+        self._place_some()
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether every token has its place."""
+        return len(self._looks) == len(self._tokens)
+
+    def _place_some(self) -> None:
+        """Place as many of the tokens that follow as one turn of the event loop has time for."""
+        start = len(self._looks)
+        self._place(start, min(start + AT_ONCE, len(self._tokens)))
+        last = self._looks[-1].top if self._looks else 0.0
+        height = math.ceil(last + self._line + self._small_height() + 2) if self._tokens else 0
+        self.setMinimumHeight(height)
+        top = self._looks[start].top if start < len(self._looks) else last
+        self.update(0, math.floor(top) - 6, self.width(), max(height, self.height()))
+        if self.is_placed:
+            self._next.stop()
+            self.placed.emit()
+        else:
+            self._next.start()
+
+    def _place(self, start: int, stop: int) -> None:
+        """Place tokens after the one before ``start``."""
+        now, letters, small = theme.current(), face(_font()), face(theme.current().font("label"))
+        pad, gap = now.grid(1), now.grid(0.75)
+        digit, room = small.metrics.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
+        apart, pitch = now.grid(2), self._line + small.height + now.grid(0.75)
         left, top = 1.0, 1.0
-        self._looks = []
-        drawn: dict[str, tuple[str, float]] = {}  # long texts repeat their tokens, and measuring takes long
-        digit, room = small.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
-        apart, pitch = now.grid(2), line + small.height() + now.grid(0.75)
-        for position, token in enumerate(self._tokens):
-            if token.text not in drawn:
+        if start:
+            left, top = self._looks[start - 1].left + self._looks[start - 1].width + gap, self._looks[start - 1].top
+        for position in range(start, stop):
+            token = self._tokens[position]
+            written = self._written.get(token.text)
+            if written is None:
                 text = theme.drawable(token.text, "formula")
-                drawn[token.text] = text, metrics.horizontalAdvance(text) + 2 * pad
-            text, width = drawn[token.text]
+                written = self._written[token.text] = text, letters.metrics.horizontalAdvance(text) + 2 * pad
+            text, width = written
             below = f"{position} {theme.drawable(token.character, 'label')}" if token.character else ""
-            width = max(width, (small.horizontalAdvance(below) if below else digit * len(str(position))) + 4)
+            width = max(width, (small.metrics.horizontalAdvance(below) if below else digit * len(str(position))) + 4)
             width = min(width, room)
             joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
             if position == self._prefill and position > 0:
@@ -150,29 +226,37 @@ class TokenStrip(QWidget):
                 left -= gap - 1
             if left > 1 and left + width > room + 1:
                 left, top = 1.0, top + pitch
-            self._looks.append(Look(QRectF(left, top, width, line), text))
+            self._looks.append(Look(left, top, width, text))
             left += width + gap
-        height = math.ceil(top + line + small.height() + 2) if self._tokens else 0
-        self.setMinimumHeight(height)
-        self.update()
+
+    def _small_height(self) -> float:
+        """Height of the position under a token."""
+        return face(theme.current().font("label")).height
 
     def line_height(self) -> int:
         """Height of one line of tokens with their positions."""
         now = theme.current()
-        tall = QFontMetricsF(_font()).height() + now.grid(0.75)
-        return math.ceil(tall + QFontMetricsF(now.font("label")).height() + 3)
+        return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
 
     def box_of(self, position: int) -> QRectF:
-        """The rectangle of a token."""
-        return QRectF(self._looks[position].box)
+        """The rectangle of a token; empty while it has no place yet."""
+        if position >= len(self._looks):
+            return QRectF()
+        look = self._looks[position]
+        return QRectF(look.left, look.top, look.width, self._line)
 
     def token_at(self, point: QPointF) -> int:
         """Return the position of the token under a point, -1 where there is none."""
-        below = QFontMetricsF(theme.current().font("label")).height()
-        for position, look in enumerate(self._looks):
-            if look.box.adjusted(0, 0, 0, below).contains(point):
+        under = self._small_height()
+        for position in self._between(point.y() - under, point.y()):
+            if self.box_of(position).adjusted(0, 0, 0, under).contains(point):
                 return position
         return -1
+
+    def _between(self, top: float, bottom: float) -> range:
+        """The tokens that reach into a band: they stand in lines, from top to bottom."""
+        first = bisect_left(self._looks, top - self._line, key=lambda look: look.top)
+        return range(first, bisect_right(self._looks, bottom, key=lambda look: look.top))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Wrap anew."""
@@ -185,42 +269,36 @@ class TokenStrip(QWidget):
         """Draw the tokens that need it."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        clip = QRectF(event.rect())
-        below = QFontMetricsF(theme.current().font("label")).height()
-        first = bisect_left(self._looks, clip.top() - below - 4, key=lambda look: look.box.bottom())
-        for position in range(first, len(self._looks)):  # boxes come in lines, from top to bottom
-            look = self._looks[position]
-            if look.box.top() - 4 > clip.bottom():
-                break
-            if clip.intersects(look.box.adjusted(-4, -4, 4, below)):
-                self._paint_token(painter, position, look)
+        clip, dirty, kind = QRectF(event.rect()), event.region(), Type.of(theme.current())
+        for position in self._between(clip.top() - kind.small_height - 4, clip.bottom() + 4):
+            box = self.box_of(position)
+            if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
+                self._paint_token(painter, position, box, kind)
         if 0 < self._prefill < len(self._looks):
             self._paint_seam(painter)
         painter.end()
 
-    def _paint_token(self, painter: QPainter, position: int, look: Look) -> None:
-        now = theme.current()
+    def _paint_token(self, painter: QPainter, position: int, box: QRectF, kind: Type) -> None:
+        now = kind.now
         token, ground = self._tokens[position], self.tint(position)
-        radius = now.grid(0.5)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(ground)
-        painter.drawRoundedRect(look.box, radius, radius)
+        painter.drawRoundedRect(box, kind.radius, kind.radius)
         pen = self._outline(position, token)
         if pen is not None:
             painter.setPen(pen)
             painter.setBrush(Qt.BrushStyle.NoBrush)
             inset = pen.widthF() / 2
-            painter.drawRoundedRect(look.box.adjusted(inset, inset, -inset, -inset), radius, radius)
-        font = _font()
-        font.setItalic(token.kind == "special")
-        painter.setFont(font)
+            painter.drawRoundedRect(box.adjusted(inset, inset, -inset, -inset), kind.radius, kind.radius)
         hidden = self._weights.size and self.weight_of(position) is None
-        painter.setPen(now.faint if hidden else now.ink_on(ground))
-        text = QFontMetricsF(font).elidedText(look.text, Qt.TextElideMode.ElideMiddle, look.box.width() - 4)
-        painter.drawText(look.box, Qt.AlignmentFlag.AlignCenter, text)
-        self._paint_position(painter, position, look)
+        font = kind.slanted if token.kind == "special" else kind.font
+        colour = now.faint if hidden else _readable(now.name, ground.rgb())
+        inner = box.adjusted(2, 0, -2, 0)
+        text = self._looks[position].text
+        ink.draw_text(painter, inner, text, font, colour, ink.CENTRE, Qt.TextElideMode.ElideMiddle)
+        self._paint_position(painter, position, box, kind)
         if position in self._lit:
-            lit.ring(painter, look.box.adjusted(1, 1, -1, -1))
+            lit.ring(painter, box.adjusted(1, 1, -1, -1))
 
     def _outline(self, position: int, token: TokenText) -> QPen | None:
         now = theme.current()
@@ -237,25 +315,19 @@ class TokenStrip(QWidget):
             return QPen(now.faint, 1)
         return None
 
-    def _paint_position(self, painter: QPainter, position: int, look: Look) -> None:
+    def _paint_position(self, painter: QPainter, position: int, box: QRectF, kind: Type) -> None:
         """The position under the token, and the character that a group of byte tokens spells."""
-        now = theme.current()
-        painter.setFont(now.font("label"))
+        now = kind.now
         tone = now.query if position == self._query else now.key if position == self._key else now.faint
-        painter.setPen(tone)
         character = self._tokens[position].character
         text = f"{position} {theme.drawable(character, 'label')}" if character else str(position)
-        height = QFontMetricsF(painter.font()).height()
-        painter.drawText(
-            QRectF(look.box.left() - 8, look.box.bottom(), look.box.width() + 16, height),
-            Qt.AlignmentFlag.AlignCenter,
-            text,
-        )
+        under = QRectF(box.left() - 8, box.bottom(), box.width() + 16, kind.small_height)
+        ink.draw_text(painter, under, text, kind.small, tone, ink.CENTRE)
 
     def _paint_seam(self, painter: QPainter) -> None:
         """A dotted line between the prompt and what was decoded."""
         now = theme.current()
-        box = self._looks[self._prefill].box
+        box = self.box_of(self._prefill)
         x = max(box.left() - now.grid(1.4), 1.0)
         painter.setPen(QPen(now.faint, 2, Qt.PenStyle.DotLine))
         painter.drawLine(QPointF(x, box.top()), QPointF(x, box.bottom()))
@@ -312,6 +384,21 @@ class TokenStrip(QWidget):
         return f"{token.text}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
 
 
+def _in_common(some: Sequence[TokenText], others: Sequence[TokenText]) -> int:
+    """How many tokens two runs begin with alike, as far as one goes on from the other; else 0."""
+    count = min(len(some), len(others))
+    for same in range(count, max(count - CHANGEABLE, 0), -1):
+        if some[:same] == others[:same]:
+            return same
+    return 0
+
+
+@lru_cache(maxsize=1024)
+def _readable(name: theme.ThemeName, ground: int) -> QColor:
+    """The colour that can be read on a ground in a theme."""
+    return theme.themed(name).ink_on(QColor.fromRgb(ground))
+
+
 def _font() -> QFont:
     """The type of the tokens; doubled, the smaller one is large enough."""
     now = theme.current()
@@ -344,6 +431,7 @@ class TokensPanel(Panel):
         self.strip.query_picked.connect(lambda position: self.session.selection.update(query=position))
         self.strip.key_picked.connect(lambda position: self.session.selection.update(key=position))
         self.strip.pointed.connect(self._point)
+        self.strip.placed.connect(self._on_placed)
         self.theme_changed()
 
     def question(self, run: Run, selection: Selection) -> Question:
@@ -370,8 +458,22 @@ class TokensPanel(Panel):
         if run is not None and selection.query < min(len(run.tokens), run.length):
             self._bring_into_sight(self.strip.box_of(selection.query))
 
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for has been drawn."""
+        return super().settled and self.strip.is_placed
+
+    def _on_placed(self) -> None:
+        """Bring the query into sight that had no place before."""
+        run, query = self.session.run, self.session.selection.now.query
+        if run is not None and self.strip.is_placed and query < run.length:
+            self._bring_into_sight(self.strip.box_of(query))
+        self.drawn.emit()
+
     def _bring_into_sight(self, box: QRectF) -> None:
         """Scroll by whole lines, so that a line is never cut where one is all there is room for."""
+        if box.isEmpty():
+            return
         bar = self.area.verticalScrollBar()
         top = math.floor(box.top()) - 1
         if not bar.value() <= top <= bar.value() + self.area.viewport().height() - self.strip.line_height():

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.selection import Hover
 from model.readings import TokenText
 from tests.views.fake_session import FakeSession
 from views import theme
-from views.tokens import TokensPanel, TokenStrip
+from views.tokens import AT_ONCE, TokensPanel, TokenStrip
 
 
 @pytest.fixture
@@ -147,3 +148,85 @@ def test_a_query_out_of_sight_is_scrolled_to_by_whole_lines(
         assert bar.value() <= box.top()
         assert box.bottom() <= bar.value() + panel.area.viewport().height()
     many.close()
+
+
+def strip_of(qtbot: QtBot, tokens: tuple[TokenText, ...], prefill: int) -> TokenStrip:
+    strip = TokenStrip()
+    qtbot.addWidget(strip)
+    strip.resize(900, 200)
+    strip.show()
+    strip.set_tokens(tokens, prefill)
+    return strip
+
+
+def some_tokens(count: int) -> tuple[TokenText, ...]:
+    return tuple(TokenText(i % 50, f"word{i % 50}") for i in range(count))
+
+
+def spans_placed(strip: TokenStrip, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Collects which tokens are given a place from now on."""
+    spans: list[tuple[int, int]] = []
+    place = strip._place
+
+    def noted(start: int, stop: int) -> None:
+        spans.append((start, stop))
+        place(start, stop)
+
+    monkeypatch.setattr(strip, "_place", noted)
+    return spans
+
+
+def boxes(strip: TokenStrip) -> list[tuple[float, float, float]]:
+    return [(look.left, look.top, look.width) for look in strip._looks]
+
+
+def test_a_step_places_one_token(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = some_tokens(100)
+    strip = strip_of(qtbot, tokens[:90], 90)
+    spans = spans_placed(strip, monkeypatch)
+    for count in range(91, 101):
+        strip.set_tokens(tokens[:count], 90)
+    strip.set_tokens(tokens[:95], 90)
+    strip.set_tokens(tokens[:96], 90)
+    assert spans == [(n, n + 1) for n in range(90, 100)] + [(95, 95), (95, 96)]
+    strip.set_tokens(tokens, 90)
+    assert boxes(strip) == boxes(strip_of(qtbot, tokens, 90))
+
+
+def test_a_token_that_reads_otherwise_is_placed_again(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = some_tokens(20)
+    strip = strip_of(qtbot, (*tokens, TokenText(7, "<E4>", "bytes")), 20)
+    spans = spans_placed(strip, monkeypatch)
+    whole = (*tokens, TokenText(7, "<E4>", "bytes", 0, "ä"), TokenText(8, "<A4>", "bytes", 0))
+    strip.set_tokens(whole, 20)
+    assert spans == [(20, 22)]
+    assert boxes(strip) == boxes(strip_of(qtbot, whole, 20))
+
+
+def test_ten_thousands_of_tokens_are_placed_over_several_turns(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    strip = strip_of(qtbot, (), 0)
+    spans = spans_placed(strip, monkeypatch)
+    tokens = some_tokens(3 * AT_ONCE + 5)
+    strip.set_tokens(tokens, len(tokens))
+    assert (spans, strip.is_placed) == ([(0, AT_ONCE)], False)
+    assert strip.box_of(len(tokens) - 1).isEmpty()
+    qtbot.waitUntil(lambda: strip.is_placed)
+    assert spans == [(n, min(n + AT_ONCE, len(tokens))) for n in range(0, len(tokens), AT_ONCE)]
+    for position in (0, AT_ONCE, len(tokens) - 1):
+        assert strip.token_at(strip.box_of(position).center()) == position
+    assert strip.token_at(strip.box_of(9).center() + QPointF(0, strip.line_height() / 2 - 2)) == 9  # its number counts
+    assert strip.token_at(QPointF(5, strip.minimumHeight() + 50)) == -1
+
+
+def test_another_key_repaints_two_tokens_and_no_more(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    strip = strip_of(qtbot, some_tokens(60), 60)
+    strip.set_selection(59, 3)
+    qtbot.waitExposed(strip)
+    strip.repaint()
+    QApplication.processEvents()
+    painted: list[int] = []
+    monkeypatch.setattr(strip, "_paint_token", lambda painter, position, box, kind: painted.append(position))
+    strip.set_selection(59, 20)
+    QApplication.processEvents()
+    assert {3, 20} <= set(painted)
+    assert len(set(painted)) <= 16  # and those that stand around them
