@@ -16,6 +16,8 @@ import torch
 from model.checkpoints.families import Family
 from model.checkpoints.formats import FORMATS
 from model.checkpoints.layouts import WeightMap
+from model.checkpoints.multimodal import text_part
+from model.checkpoints.mxfp4 import unpacked_source
 from model.checkpoints.reading import read_config
 from model.checkpoints.source import Options, Question, Source, TensorFile
 from model.checkpoints.weights import (
@@ -213,7 +215,7 @@ def _described(path: str | Path | None, options: Options) -> Iterator[_Described
     try:
         source = describe(place, options)
         try:
-            yield _configured(source)
+            yield _configured(unpacked_source(text_part(source)))
         finally:
             if source.files is not None:
                 source.files.close()

@@ -12,6 +12,7 @@ from typing import Any
 from model.checkpoints.families import BY_TYPE, FAMILIES, Family
 from model.checkpoints.fields import Fields
 from model.checkpoints.knobs import reach, words
+from model.checkpoints.quantised import refuse_quantised
 from model.checkpoints.refused import reason
 from model.config import ModelConfig
 from model.errors import CheckpointError, ConfigError
@@ -83,15 +84,7 @@ def read_config(
     """
     family = family_of(config, where)
     fields = Fields(config, where, stored)
-    if fields.raw("quantization_config", default=None) is not None:
-        quantised = fields.inner("quantization_config")
-        method = (
-            "an unnamed method" if quantised is None else quantised.raw("quant_method", default="an unnamed method")
-        )
-        raise CheckpointError(
-            f"{where} says that the weights are quantised by {method!s:.40}, which Ropewalk does not undo; open an "
-            "unquantised copy, or a GGUF."
-        )
+    refuse_quantised(config, where, stored)
     knobs = family.knobs(fields)
     knobs["tied"] = _tied(family, fields)
     knobs["max_position"] = reach(knobs["max_position"], knobs.get("rope"))

@@ -63,9 +63,8 @@ REASONS: tuple[tuple[frozenset[str], str], ...] = (
     ),
     (
         words(
-            "gemma3 gemma3n gemma4 gemma4_unified llava llava_next llava_onevision mllama llama4 mistral3 pixtral "
-            "qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen2_audio qwen2_5_omni paligemma idefics idefics2 idefics3 "
-            "smolvlm internvl phi4_multimodal chameleon emu3 fuyu blip_2 aria got_ocr2 glm4v glm4v_moe minimax_m3_vl"
+            "aya_vision gemma3n gemma4 gemma4_unified mllama llama4 pixtral qwen3_vl_moe qwen2_5_omni paligemma "
+            "idefics idefics2 phi4_multimodal chameleon emu3 fuyu blip_2 aria got_ocr2 glm4v glm4v_moe minimax_m3_vl"
         ),
         "it reads pictures or sound as well as text; open a checkpoint of its text model alone.",
     ),

@@ -1,0 +1,129 @@
+"""Checkpoints that read pictures or sound: their text model is opened alone, and equals transformers on text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from model.checkpoints import open_checkpoint, outline_checkpoint
+from model.checkpoints.multimodal import ABSENT, TEXT_TYPES, WRAPPERS, text_name
+from model.errors import CheckpointError
+from tests.model.checkpoints import reference
+from tests.model.checkpoints.parity import decode, prompt, read
+from tests.model.checkpoints.reference import NARROW, PROMPT, SIZES
+
+SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 2, 1]}}
+VISION: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+                          "image_size": 28, "patch_size": 14}  # fmt: skip
+QWEN_VISION = {"depth": 1, "num_heads": 2, "intermediate_size": 32}
+SOUND = {"d_model": 32, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "hidden_size": 32,
+         "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}  # fmt: skip
+TEXTS: dict[str, dict[str, Any]] = {
+    "gemma3": SIZES | {"model_type": "gemma3_text", "sliding_window": 5, "num_hidden_layers": 7},
+    "llava": SIZES | {"model_type": "llama"},
+    "llava_next": SIZES | {"model_type": "mistral", "sliding_window": None},
+    "llava_onevision": NARROW | {"model_type": "qwen2"},
+    "mistral3": SIZES | {"model_type": "mistral", "sliding_window": None},
+    "qwen2_vl": NARROW | SECTIONS | {"model_type": "qwen2_vl_text"},
+    "qwen2_5_vl": NARROW | SECTIONS | {"model_type": "qwen2_5_vl_text"},
+    "qwen3_vl": NARROW | SECTIONS | {"model_type": "qwen3_vl_text"},
+    "internvl": NARROW | {"model_type": "qwen2"},
+    "idefics3": SIZES | {"model_type": "llama"},
+    "smolvlm": SIZES | {"model_type": "llama"},
+    "qwen2_audio": NARROW | {"model_type": "qwen2"},
+    "voxtral": SIZES | {"model_type": "llama"},
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "llava_next": {"image_grid_pinpoints": [[28, 28]]},
+    "llava_onevision": {"image_grid_pinpoints": [[28, 28]]},
+    "qwen2_vl": {"vision_config": {"depth": 1, "embed_dim": 32, "num_heads": 2, "hidden_size": 48}},
+    "qwen2_5_vl": {"vision_config": QWEN_VISION | {"hidden_size": 32, "out_hidden_size": 48}},
+    "qwen3_vl": {"vision_config": QWEN_VISION | {"hidden_size": 32, "out_hidden_size": 48,
+                                                "deepstack_visual_indexes": [0]}},
+    "qwen2_audio": {"audio_config": SOUND},
+    "voxtral": {"audio_config": SOUND},
+}  # fmt: skip
+
+
+def build(kind: str) -> Any:
+    fields = {"text_config": TEXTS[kind], "vision_config": VISION} | BESIDE.get(kind, {})
+    if "audio_config" in fields:
+        del fields["vision_config"]
+    torch.manual_seed(0)
+    model = transformers.AutoModelForMultimodalLM.from_config(
+        transformers.AutoConfig.for_model(kind, **fields), attn_implementation="eager"
+    ).eval()
+    reference.randomise(model)
+    return model
+
+
+def test_every_wrapper_has_a_case() -> None:
+    assert set(TEXTS) == set(WRAPPERS)
+
+
+@pytest.mark.parametrize("kind", WRAPPERS)
+def test_the_text_model_equals_transformers(kind: str, tmp_path: Path) -> None:
+    model = build(kind)
+    reference.save(model, tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    ids = prompt()
+    expected, patterns = reference.reference_logits(model, ids)
+    logits, ours = read(checkpoint, ids, None, "explicit")
+    assert float((logits - expected).abs().max()) <= 5e-5
+    assert max(float((a - b).abs().max()) for a, b in zip(ours, patterns, strict=True)) <= 1e-5
+    steps = reference.reference_decode(model, ids, PROMPT - 4)
+    rows = decode(checkpoint, ids, PROMPT - 4)
+    assert max(float((a - b).abs().max()) for a, b in zip(rows, steps, strict=True)) <= 5e-5
+    assert float(expected.std()) > 0.05
+    (note,) = checkpoint.notes
+    assert note.startswith(f"{kind} reads {WRAPPERS[kind].reads} too; only its text model is open here (")
+    assert outline_checkpoint(tmp_path / "config.json").parameters == checkpoint.parameters
+
+
+def test_a_flat_config_of_transformers_4_opens(tmp_path: Path) -> None:
+    model = build("qwen2_vl")
+    reference.save(model, tmp_path)
+    expected = open_checkpoint(tmp_path).model(prompt())
+    config = json.loads((tmp_path / "config.json").read_text())
+    text = {name: value for name, value in config.pop("text_config").items() if name not in ("model_type", "dtype")}
+    del text["rope_parameters"]
+    rope = {"rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 1]}}
+    (tmp_path / "config.json").write_text(json.dumps(config | text | rope))
+    torch.testing.assert_close(open_checkpoint(tmp_path).model(prompt()), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("family", ABSENT)
+def test_what_a_text_config_leaves_out_is_what_transformers_takes(family: str) -> None:
+    theirs = transformers.AutoConfig.for_model(family)
+    for name, value in ABSENT[family].items():
+        if (family, name) != ("gemma3_text", "vocab_size"):  # 262,208 inside Gemma 3's own files
+            assert getattr(theirs, name) == value, name
+
+
+def test_stored_names_of_every_layout() -> None:
+    inside = ("language_model.model", "model.language_model", "model.language_model.model", "model.text_model")
+    assert {text_name(f"{prefix}.layers.3.mlp.up_proj.weight") for prefix in inside} == {
+        "model.layers.3.mlp.up_proj.weight"
+    }
+    assert text_name("language_model.lm_head.weight") == text_name("lm_head.weight") == "lm_head.weight"
+    for outside in ("vision_tower.x", "model.visual.blocks.0.norm.weight", "image_newline", "model.connector.w"):
+        assert text_name(outside) == ""
+
+
+def test_a_field_beside_the_text_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    reference.save(build("llava"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"turn_upside_down": True}))
+    with pytest.raises(CheckpointError, match="'turn_upside_down'"):
+        open_checkpoint(tmp_path)
+
+
+def test_text_types_are_families_that_open() -> None:
+    from model.checkpoints.families import BY_TYPE
+
+    assert {*TEXT_TYPES.values(), *(wrapper.text for wrapper in WRAPPERS.values())} <= set(BY_TYPE)
