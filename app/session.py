@@ -459,7 +459,7 @@ class Session(QObject):
         self._opened, self._prompt, self._drawn = kept.opened, kept.prompt, kept.drawn
         if changed:
             self.model_changed.emit(kept.opened.card)
-        self._set_check(None)
+        self._forget_proofs()
         now = kept.selection
         self._show(kept.held, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
         self._set_experiments(kept.experiments)

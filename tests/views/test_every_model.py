@@ -683,13 +683,13 @@ def test_experts(window: MainWindow) -> None:
     share /= share.sum()
     chosen = np.argsort(-share)[: config.moe.per_token]
     for expert in range(config.moe.experts):
-        assert panel.map.value(QUERY, expert) == pytest.approx(share[expert], abs=1e-5)
+        assert panel.map.probability(QUERY, expert) == pytest.approx(share[expert], abs=1e-5)
         assert ((QUERY, expert) in panel.map.chosen) == (expert in chosen)
     assert all(f"expert {expert}" in line("mlp.router").substituted for expert in chosen)
     counts = np.bincount(panel.routing.chosen.ravel(), minlength=config.moe.experts)
     assert counts.sum() == config.moe.per_token * run_of(window).length
     assert f"0: {counts[0]}, 1: {counts[1]}" in panel.load.text()
-    click(window, panel.map, panel.map.cell_rect(5, 1).center().toPoint())
+    click(window, panel.map, panel.map.cell_of(5, 1).center().toPoint())
     assert window.session.selection.now.query == 5
 
 
