@@ -508,7 +508,7 @@ def _arithmetic(held: Held, trace: Trace, asked: AskArithmetic) -> Steps[Arithme
         if not line.key.startswith("logit."):
             return line
         token = _texts(checkpoint, [int(line.symbol.removeprefix("token "))])[0]
-        return replace(line, symbol=f"{line.symbol} {token.text}")
+        return replace(line, symbol=f"{line.symbol} {token.inline}")
 
     stages = tuple(replace(stage, lines=tuple(map(named, stage.lines))) for stage in read.stages)
     return replace(read, stages=stages)

@@ -94,6 +94,8 @@ def _lines(session: Session) -> Iterator[tuple[str, str]]:
 
 def _run_lines(run: Run, sampling: Sampling) -> Iterator[tuple[str, str]]:
     yield "Prompt", run.prompt
+    if run.rendered:
+        yield "Put by its chat template as", run.rendered
     yield "Tokens", f"{run.length} in view, {run.prefill} of the prompt"
     if run.steps:
         yield "Decoded", "".join(token.text for token in run.tokens[run.prefill : run.length])
@@ -101,7 +103,7 @@ def _run_lines(run: Run, sampling: Sampling) -> Iterator[tuple[str, str]]:
 
 
 def _position(run: Run, row: int) -> str:
-    return f"{row} {run.tokens[row].text}" if row < len(run.tokens) else str(row)
+    return f"{row} {run.tokens[row].inline}" if row < len(run.tokens) else str(row)
 
 
 def attention_words(spec: AttentionSpec) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from model.bidi import isolated
 from model.config import ModelConfig
 from model.spec import AttentionSpec
 
@@ -45,6 +46,11 @@ class TokenText:
     kind: TokenKind = "text"
     group: int = -1
     character: str = ""
+
+    @property
+    def inline(self) -> str:
+        """The text for use inside a sentence, which it must not reorder."""
+        return isolated(self.text)
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,10 @@ def row_labels(rows: Rows, a: Run, b: Run) -> tuple[str, ...]:
     names = []
     for of_a, of_b in rows:
         if of_b is not None:
-            text = theme.drawable(b.tokens[of_b].text)
+            text = theme.drawable(b.tokens[of_b].inline)
             names.append(text if of_a is not None else f"+{text}")
         elif of_a is not None:
-            names.append(f"{wording.MINUS}{theme.drawable(a.tokens[of_a].text)}")
+            names.append(f"{wording.MINUS}{theme.drawable(a.tokens[of_a].inline)}")
     return tuple(names)
 
 
@@ -118,7 +118,7 @@ class ChangesView(QWidget):
 
 def change_text(change: TokenChange) -> str:
     """Say one change in words."""
-    return f"{change.token.text} {change.before:.3f} → {change.after:.3f}"
+    return f"{change.token.inline} {change.before:.3f} → {change.after:.3f}"
 
 
 def next_text(difference: NextTokenDifference) -> str:

@@ -84,7 +84,7 @@ class NeedsPanel(Panel):
         if follows is not None and all(c.token.id != follows.token.id for c in candidates):
             candidates.append(follows)
         for candidate in candidates[: self.COUNT + 1]:
-            text = f"{theme.drawable(candidate.token.text)}  {candidate.probability:.3f}"
+            text = f"{theme.drawable(candidate.token.inline)}  {candidate.probability:.3f}"
             self.token.addItem(text, candidate.token.id)
         self._on_token()
 

@@ -45,7 +45,7 @@ class CandidatesView(QWidget):
     def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
         """Draw candidates; ``actual`` is the id of the token that really follows."""
         self.rows, self.actual = rows, actual
-        told = (f"{c.token.text} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
+        told = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
         self.setAccessibleDescription("; ".join(told))
         self.update()
 
@@ -118,7 +118,7 @@ class CandidatesView(QWidget):
         """Say everything about a candidate."""
         candidate = self.shown()[row]
         lines = [
-            f"{candidate.token.text} (id {candidate.token.id})",
+            f"{candidate.token.inline} (id {candidate.token.id})",
             f"logit {wording.number(candidate.logit)}, softmax {wording.number(candidate.probability, 4)}",
             f"after temperature, top-k and top-p {wording.number(candidate.drawn_probability, 4)}"
             if candidate.kept
@@ -348,7 +348,7 @@ class NextTokenPanel(Panel):
 
 
 def _subtitle(run: Run, reading: NextTokenReading) -> str:
-    after = run.tokens[reading.query].text if reading.query < len(run.tokens) else ""
+    after = run.tokens[reading.query].inline if reading.query < len(run.tokens) else ""
     text = f"after {after} ({reading.query})".replace("  ", " ")
     text += f" · entropy {wording.number(reading.entropy, 2)} nats"
     return text + (" · recomputed for this row" if reading.replayed else "")

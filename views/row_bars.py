@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from model.bidi import isolated
 from model.readings import Doubles, RowReading
 from views import arrows, theme
 from views.heatmap import in_cell
@@ -85,7 +86,7 @@ class RowBars(QWidget):
         row = self._row
         if row is None:
             return ""
-        token = self._labels[row.query] if row.query < len(self._labels) else ""
+        token = isolated(self._labels[row.query]) if row.query < len(self._labels) else ""
         sink = f" · sink logit {in_cell(row.sink_weight)}" if row.sink_weight else ""
         return f"row of query {row.query} {token} · entropy {in_cell(row.entropy)} nats{sink}"
 

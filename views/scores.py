@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from app.questions import AskHead, AskRefined, AskRow, Question
 from app.selection import Hover, Selection
+from model.bidi import isolated
 from model.readings import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run, TokenText
 from views import theme, wording
 from views.heatmap import Heatmap, Levels, reduction_note
@@ -313,7 +314,7 @@ class ScoresPanel(Panel):
         """The cell under the pointer in words, where the picture holds that very cell."""
         if query < 0 or key < 0 or max(query, key) >= len(self._labels):
             return ""
-        where = f"query {query} {self._labels[query]} → key {key} {self._labels[key]}"
+        where = f"query {query} {isolated(self._labels[query])} → key {key} {isolated(self._labels[key])}"
         index = self.weights.pixel_of(query, key)
         if index is None or self.weights.block != (1, 1):
             return where

@@ -17,6 +17,7 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
 from PySide6.QtWidgets import QApplication
 
+from model.bidi import ISOLATES
 from views import lettering
 
 ThemeName = Literal["dark", "light"]
@@ -240,11 +241,14 @@ def register_fonts() -> tuple[str, ...]:
 
 
 def drawable(text: str, role: Role = "number") -> str:
-    """Return a text in which every character that no font can draw is its code point, such as ``U+4E2D``."""
+    """Return a text in which every character that no font can draw is its code point, such as ``U+4E2D``.
+
+    The marks that isolate a direction are not drawn and stay.
+    """
     if text.isascii():
         return text
     metrics = _metrics(role)
-    return "".join(c if metrics.inFontUcs4(ord(c)) else f"U+{ord(c):04X}" for c in text)
+    return "".join(c if c in ISOLATES or metrics.inFontUcs4(ord(c)) else f"U+{ord(c):04X}" for c in text)
 
 
 @lru_cache(maxsize=16)

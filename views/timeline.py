@@ -79,7 +79,7 @@ class StepsView(QWidget):
             return ""
         if length <= run.prefill:
             return f"the prompt: {run.prefill} tokens"
-        return f"step {length - run.prefill}: {run.tokens[length - 1].text}, {length} tokens"
+        return f"step {length - run.prefill}: {run.tokens[length - 1].inline}, {length} tokens"
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the cells."""
@@ -182,7 +182,7 @@ class TimelinePanel(Panel):
         if reading is not None:
             for candidate in reading.candidates:
                 if candidate.token.id != run.tokens[run.length - 1].id:
-                    text = f"{theme.drawable(candidate.token.text)}  {candidate.probability:.3f}"
+                    text = f"{theme.drawable(candidate.token.inline)}  {candidate.probability:.3f}"
                     self.token.addItem(text, candidate.token.id)
         for widget in (self.caption, self.token, self.branch_button):
             widget.setVisible(reading is not None)

@@ -29,6 +29,7 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from app.questions import AskRow, Question
 from app.selection import Hover, Selection
+from model.bidi import isolated
 from model.readings import Bools, Doubles, RowReading, Run, TokenText
 from views import arrows, ink, lit, theme, wording
 from views.lettering import face
@@ -155,7 +156,7 @@ class TokenStrip(QWidget):
         """Say a token in words, as ``query 8 ·was``."""
         if not 0 <= position < len(self._tokens):
             return f"no {role}"
-        return f"{role} {position} {self._tokens[position].text}"
+        return f"{role} {position} {self._tokens[position].inline}"
 
     def weight_of(self, position: int) -> float | None:
         """The weight that tints a token; None where it is hidden from the query."""
@@ -216,7 +217,7 @@ class TokenStrip(QWidget):
                 text = theme.drawable(token.text, "formula")
                 written = self._written[token.text] = text, letters.metrics.horizontalAdvance(text) + 2 * pad
             text, width = written
-            below = f"{position} {theme.drawable(token.character, 'label')}" if token.character else ""
+            below = f"{position} {theme.drawable(isolated(token.character), 'label')}" if token.character else ""
             width = max(width, (small.metrics.horizontalAdvance(below) if below else digit * len(str(position))) + 4)
             width = min(width, room)
             joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
@@ -320,7 +321,7 @@ class TokenStrip(QWidget):
         now = kind.now
         tone = now.query if position == self._query else now.key if position == self._key else now.faint
         character = self._tokens[position].character
-        text = f"{position} {theme.drawable(character, 'label')}" if character else str(position)
+        text = f"{position} {theme.drawable(isolated(character), 'label')}" if character else str(position)
         under = QRectF(box.left() - 8, box.bottom(), box.width() + 16, kind.small_height)
         ink.draw_text(painter, under, text, kind.small, tone, ink.CENTRE)
 
@@ -378,10 +379,10 @@ class TokenStrip(QWidget):
         token = self._tokens[position]
         origin = "prompt" if position < self._prefill else "decoded"
         kind = {"text": "", "special": " · special token", "bytes": " · raw bytes"}[token.kind]
-        part = f" of {token.character}" if token.character else ""
+        part = f" of {isolated(token.character)}" if token.character else ""
         weight = self.weight_of(position)
         share = "hidden from the query" if weight is None else f"weight {wording.number(weight)}"
-        return f"{token.text}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
+        return f"{token.inline}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
 
 
 def _in_common(some: Sequence[TokenText], others: Sequence[TokenText]) -> int:

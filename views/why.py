@@ -314,7 +314,7 @@ class WhyPanel(Panel):
 
 def _subtitle(run: Run, cell: CellReading) -> str:
     def named(row: int) -> str:
-        return f"{row} {run.tokens[row].text}" if row < len(run.tokens) else str(row)
+        return f"{row} {run.tokens[row].inline}" if row < len(run.tokens) else str(row)
 
     text = f"{wording.head_name(cell.layer, cell.head)} · query {named(cell.query)} → key {named(cell.key)}"
     text += f" · reads kv head {cell.kv_head}"
