@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QTextLayout
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -230,3 +231,27 @@ def test_another_key_repaints_two_tokens_and_no_more(qtbot: QtBot, monkeypatch: 
     QApplication.processEvents()
     assert {3, 20} <= set(painted)
     assert len(set(painted)) <= 16  # and those that stand around them
+
+
+def test_a_token_from_right_to_left_does_not_reorder_the_sentence_around_it(qtbot: QtBot) -> None:
+    strip = TokenStrip()
+    qtbot.addWidget(strip)
+    strip.resize(300, 60)
+    strip.set_tokens((TokenText(0, "שלום"), TokenText(1, "<D7>", "bytes", 0, "ש"), TokenText(2, "cat")), 3)
+    assert strip.describe(0, "key") == "key 0 \u2068שלום\u2069"
+    assert strip.describe(2, "key") == "key 2 cat"
+    assert "raw bytes of \u2068ש\u2069\n" in strip.tip(1)
+    assert theme.drawable(strip.describe(0, "key")) == strip.describe(0, "key")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_isolation_keeps_numbers_where_they_are_written(qtbot: QtBot, kept: bool) -> None:
+    token = TokenText(0, "שלום")
+    text = f"{token.inline if kept else token.text} 0.32 → 0.40"
+    layout = QTextLayout(text, theme.current().font("number"))
+    layout.beginLayout()
+    line = layout.createLine()
+    layout.endLayout()
+    places: list[Any] = [line.cursorToX(text.index(number)) for number in ("0.32", "0.40")]
+    (before, _), (after, _) = places
+    assert (before < after) is kept, "without isolation the paragraph would run from right to left"
