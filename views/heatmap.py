@@ -30,6 +30,7 @@ from PySide6.QtWidgets import QWidget
 
 from model.readings import Bools, Floats, Reduction
 from views import ink, lit, theme, wording
+from views.lettering import face
 
 Scale = Literal["linear", "log", "diverging"]
 
@@ -216,9 +217,15 @@ class Heatmap(QWidget):
 
     def set_labels(self, labels: tuple[str, ...]) -> None:
         """Set the token texts of both axes, one per row of the matrix."""
-        if labels != self._labels:
-            self._labels, self._label_width = labels, 0
-            self._forget()
+        if labels == self._labels:
+            return
+        before, self._labels = self._labels, labels
+        shared = min(len(before), len(labels))
+        if before[:shared] != labels[:shared]:
+            self._label_width = 0
+        elif self._label_width:  # a run that goes on: only what is new is measured
+            self._label_width = max(self._label_width, self._width_of(labels[shared:]))
+        self._forget()
 
     def set_levels(self, levels: Levels) -> None:
         """Set what the ends of the colour bar mean."""
@@ -339,15 +346,19 @@ class Heatmap(QWidget):
     def label_width(self) -> int:
         """The width that the row labels want, at most nine characters."""
         if self._label_width == 0:
-            metrics = QFontMetricsF(theme.current().font("number"))
-            most = metrics.horizontalAdvance("0" * 9)
-            widest = metrics.horizontalAdvance(self._largest_position())
-            for text in sorted(set(self._labels), key=len, reverse=True):
-                widest = max(widest, metrics.horizontalAdvance(text))
-                if widest >= most:
-                    break
-            self._label_width = math.ceil(min(widest, most)) + 6
+            self._label_width = self._width_of(self._labels)
         return self._label_width
+
+    def _width_of(self, labels: tuple[str, ...]) -> int:
+        """The width that some labels want, and the positions beside them."""
+        metrics = face(theme.current().font("number")).metrics
+        most = metrics.horizontalAdvance("0" * 9)
+        widest = metrics.horizontalAdvance(self._largest_position())
+        for text in sorted(set(labels), key=len, reverse=True):
+            widest = max(widest, metrics.horizontalAdvance(text))
+            if widest >= most:
+                break
+        return math.ceil(min(widest, most)) + 6
 
     def _largest_position(self) -> str:
         """As many digits as a position may need."""
@@ -362,7 +373,7 @@ class Heatmap(QWidget):
     def height_for(self, side: float) -> int:
         """Height at which the cells fill a width of ``side``; more than that stays empty."""
         now = theme.current()
-        line = QFontMetricsF(now.font("label")).height()
+        line = face(now.font("label")).height
         rest = line + 2 * now.grid(0.5) + _BAR + 3 + line + self.label_width()
         return math.ceil(side * self._view.height() / max(self._view.width(), 1) + rest)
 
@@ -378,7 +389,7 @@ class Heatmap(QWidget):
 
     def _arranged(self) -> _Layout:
         now = theme.current()
-        line = QFontMetricsF(now.font("label")).height()
+        line = face(now.font("label")).height
         gap = now.grid(0.5)
         gutter = self.left_margin()
         top = line + gap if self.title else 0.0
@@ -460,11 +471,8 @@ class Heatmap(QWidget):
 
     def _paint_title(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
-        painter.setFont(now.font("label"))
-        painter.setPen(now.faint)
         text = f"{self.title} · {self.note}" if self.note else self.title
-        text = QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, place.title.width())
-        painter.drawText(place.title, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
+        ink.draw_text(painter, place.title, text, now.font("label"), now.faint)
 
     def _paint_cells(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
@@ -602,34 +610,31 @@ class Heatmap(QWidget):
 
     def _paint_row_labels(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
-        painter.setFont(now.font("number"))
-        metrics = QFontMetricsF(painter.font())
-        view = self._view
+        font, view = now.font("number"), self._view
+        height = face(font).height
         ticks, stride = self._ticks(view.top(), view.bottom(), place.step, self._query, _label_room())
         for index in ticks:
-            cell = self.cell_rect(index, 0)
-            painter.setPen(now.query if index == self._query else now.faint)
-            box = QRectF(0, cell.center().y() - metrics.height() / 2, place.plot.left() - 6, metrics.height())
-            text = metrics.elidedText(self._label(index, stride), Qt.TextElideMode.ElideRight, box.width())
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+            y = place.plot.top() + (index - view.top()) * place.step
+            box = QRectF(0, y - height / 2, place.plot.left() - 6, height)
+            colour = now.query if index == self._query else now.faint
+            ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
 
     def _paint_column_labels(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
-        painter.setFont(now.font("number"))
-        metrics = QFontMetricsF(painter.font())
-        view = self._view
+        font, view = now.font("number"), self._view
+        height = face(font).height
         ticks, stride = self._ticks(view.left(), view.right(), place.step, self._key, _label_room())
         stride = 1 if place.named else max(stride, 2)
         room = place.bar.top() - place.plot.bottom() - now.grid(0.5) - 6
+        painter.save()
+        painter.translate(place.plot.left(), place.plot.bottom() + 6)
+        painter.rotate(-90)
         for index in ticks:
-            painter.setPen(now.key if index == self._key else now.faint)
-            text = metrics.elidedText(self._label(index, stride), Qt.TextElideMode.ElideRight, room)
-            painter.save()
-            painter.translate(self.cell_rect(0, index).center().x(), place.plot.bottom() + 6)
-            painter.rotate(-90)
-            box = QRectF(-room, -metrics.height() / 2, room, metrics.height())
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
-            painter.restore()
+            x = (index - view.left()) * place.step
+            colour = now.key if index == self._key else now.faint
+            box = QRectF(-room, x - height / 2, room, height)
+            ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
+        painter.restore()
 
     def _paint_bar(self, painter: QPainter, place: _Layout) -> None:
         """The colour bar, with numbers at its ends and, where it fits, in the middle."""

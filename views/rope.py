@@ -70,7 +70,7 @@ class RopePanel(Panel):
     FAR = 32_000
     """A large shift, at which float32's drift is told."""
     LEAST_REACH = 64
-    CURVE_POINTS = 400
+    CURVE_POINTS = 200
     ROOMY = 20
     LOW = 13
     """Lines of type below which there is room for few controls, and for no shares of the score."""

@@ -15,8 +15,9 @@ from PySide6.QtWidgets import QWidget
 
 from model.bidi import isolated
 from model.readings import Doubles, RowReading
-from views import arrows, theme
+from views import arrows, ink, theme
 from views.heatmap import in_cell
+from views.lettering import face
 
 _FLOOR = 1e-4
 _TOLD = 0.005
@@ -113,7 +114,10 @@ class RowBars(QWidget):
 
     def bar_rect(self, key: int) -> QRectF:
         """The full-height column of a key, in widget coordinates."""
-        plot = self._plot()
+        return self._bar(self._plot(), key)
+
+    def _bar(self, plot: QRectF, key: int) -> QRectF:
+        """The column of a key in a plot that is known already: there may be hundreds of keys."""
         count = 0 if self._row is None else len(self._row.weights)
         step = plot.width() / count if count else 0.0
         return QRectF(plot.left() + key * step, plot.top(), step, plot.height())
@@ -128,7 +132,7 @@ class RowBars(QWidget):
 
     def _lines(self) -> tuple[float, float]:
         now = theme.current()
-        return QFontMetricsF(now.font("label")).height(), QFontMetricsF(now.font("number")).height()
+        return face(now.font("label")).height, face(now.font("number")).height
 
     def _plot(self) -> QRectF:
         heading, line = self._lines()
@@ -147,7 +151,7 @@ class RowBars(QWidget):
         shares = self.shares()
         if step >= 2:
             for key in range(len(shares)):
-                self._paint_bar(painter, key, float(shares[key]), bool(row.visible[key]))
+                self._paint_bar(painter, self._bar(plot, key), key, float(shares[key]), bool(row.visible[key]))
             self._paint_labels(painter, step)
         else:
             self._paint_dense(painter, plot, shares)
@@ -166,9 +170,8 @@ class RowBars(QWidget):
         painter.setPen(now.text)
         painter.drawText(box, Qt.AlignmentFlag.AlignRight, right)
 
-    def _paint_bar(self, painter: QPainter, key: int, share: float, visible: bool) -> None:
+    def _paint_bar(self, painter: QPainter, column: QRectF, key: int, share: float, visible: bool) -> None:
         now = theme.current()
-        column = self.bar_rect(key)
         inset = min(column.width() * 0.15, now.grid(1))
         column = column.adjusted(inset, 0, -inset, 0)
         if key == self._hover:
@@ -194,41 +197,36 @@ class RowBars(QWidget):
         row, now = self._row, theme.current()
         if row is None:
             return
-        painter.setFont(now.font("number"))
-        metrics = QFontMetricsF(painter.font())
-        line, plot, shares = metrics.height(), self._plot(), self.shares()
-        widest = max((metrics.horizontalAdvance(label[:5]) for label in self._labels), default=0.0)
-        room = max(metrics.horizontalAdvance("0.00"), widest) + 3
+        font = now.font("number")
+        line, plot, shares = face(font).height, self._plot(), self.shares()
+        widest = max((face(font).line(start).width for start in {label[:5] for label in self._labels}), default=0.0)
+        room = max(face(font).line("0.00").width, widest) + 3
         stride = max(math.ceil(room / step), 1)
         chosen = [k for k in range(len(shares)) if k % stride == 0 and (k == self._key or abs(k - self._key) >= stride)]
         if 0 <= self._key < len(shares) and self._key not in chosen:
             chosen.append(self._key)
         width = step * stride - 2
         for key in chosen:
-            centre = min(max(self.bar_rect(key).center().x(), width / 2), self.width() - width / 2)
-            painter.setPen(now.key if key == self._key else now.faint)
+            centre = min(max(self._bar(plot, key).center().x(), width / 2), self.width() - width / 2)
+            colour = now.key if key == self._key else now.faint
             label = self._labels[key] if stride == 1 and key < len(self._labels) else str(key)
-            text = metrics.elidedText(label, Qt.TextElideMode.ElideRight, width)
-            painter.drawText(
-                QRectF(centre - width / 2, plot.bottom() + 2, width, line), Qt.AlignmentFlag.AlignCenter, text
-            )
+            under = QRectF(centre - width / 2, plot.bottom() + 2, width, line)
+            ink.draw_text(painter, under, label, font, colour, ink.CENTRE)
             if row.visible[key] and (row.weights[key] >= _TOLD or key == self._key):
-                painter.setPen(now.text)
                 top = plot.bottom() - max(float(shares[key]) * plot.height(), 1.0) - line
-                value = in_cell(float(row.weights[key]))
-                box = QRectF(centre - room, top, 2 * room, line)
-                painter.drawText(box, Qt.AlignmentFlag.AlignCenter, value)
+                over = QRectF(centre - room, top, 2 * room, line)
+                ink.draw_text(painter, over, in_cell(float(row.weights[key])), font, now.text, ink.CENTRE)
 
     def _paint_dense(self, painter: QPainter, plot: QRectF, shares: Doubles) -> None:
         """More keys than pixels: every pixel shows the largest weight under it."""
         columns = max(int(min(plot.width(), len(shares))), 1)
         starts = np.arange(columns) * len(shares) // columns
         step = plot.width() / columns
-        for index, share in enumerate(np.maximum.reduceat(shares, starts)):
-            height = max(float(share) * plot.height(), 1.0)
-            box = QRectF(plot.left() + index * step, plot.bottom() - height, step, height)
-            painter.fillRect(box, theme.current().key)
-        now = theme.current()
+        heights = np.maximum(np.maximum.reduceat(shares, starts) * plot.height(), 1.0).tolist()
+        left, bottom, now = plot.left(), plot.bottom(), theme.current()
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(now.key)
+        painter.drawRects([QRectF(left + i * step, bottom - height, step, height) for i, height in enumerate(heights)])
         painter.setFont(now.font("number"))
         painter.setPen(now.faint)
         box = QRectF(plot.left(), plot.bottom() + 2, plot.width(), self._lines()[1])

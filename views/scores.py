@@ -119,9 +119,17 @@ class ScoresPanel(Panel):
             self.forget(part)
         self._reading = None  # a row of another run may have the same place
         if (run.tokens, run.length) != self._labelled:
+            self._labels = self._labels_of(run)
             self._labelled = run.tokens, run.length
-            self._labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
         return self._asking(selection.layer, selection.head)
+
+    def _labels_of(self, run: Run) -> tuple[str, ...]:
+        """What is written for each token; of a run that goes on, only what is new is looked at."""
+        tokens, length = self._labelled
+        same = min(length, run.length)
+        if tokens[:same] != run.tokens[:same]:
+            same = 0
+        return self._labels[:same] + tuple(theme.drawable(token.text) for token in run.tokens[same : run.length])
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the three pictures."""

@@ -18,6 +18,7 @@ from app.selection import Hover
 from model.readings import HeadPatch
 from tests.views.fake_session import FakeSession
 from views import theme
+from views.heatmap import Heatmap
 from views.scores import ScoresPanel
 
 Show = Callable[..., Any]
@@ -250,3 +251,56 @@ def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(
     qtbot.waitUntil(lambda: panel.settled)
     assert len([one for _, one in running.asked if isinstance(one, AskRow)]) > asked
     assert panel._labels[0] == "new"
+
+
+def test_a_step_writes_and_measures_only_the_label_it_adds(
+    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    measured: list[tuple[str, ...]] = []
+    drawable, width_of = theme.drawable, Heatmap._width_of
+
+    def noted(text: str, role: theme.Role = "number") -> str:
+        written.append(text)
+        return drawable(text, role)
+
+    def measuring(heatmap: Heatmap, labels: tuple[str, ...]) -> int:
+        measured.append(labels)
+        return width_of(heatmap, labels)
+
+    monkeypatch.setattr("views.scores.theme.drawable", noted)
+    monkeypatch.setattr(Heatmap, "_width_of", measuring)
+    running.step()
+    qtbot.waitUntil(lambda: panel.settled)
+    added = running.shown.tokens[running.shown.length - 1].text
+    assert written == [added]
+    assert set(measured) == {(drawable(added),)}
+    assert panel._labels == tuple(drawable(token.text) for token in running.shown.tokens[: running.shown.length])
+    running.step_back()
+    qtbot.waitUntil(lambda: panel.settled)
+    assert written == [added]
+    assert len(panel._labels) == running.shown.length
+
+
+def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
+    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coloured: list[Heatmap] = []
+    colours = Heatmap._colours
+
+    def noted(heatmap: Heatmap, values: Any, visible: Any) -> Any:
+        coloured.append(heatmap)
+        return colours(heatmap, values, visible)
+
+    monkeypatch.setattr(Heatmap, "_colours", noted)
+    running.selection.update(head=(running.selection.now.head + 1) % 8)
+    qtbot.waitUntil(lambda: panel.settled)
+    for heatmap in panel.maps:
+        heatmap.grab()
+    assert sorted(coloured, key=panel.maps.index) == list(panel.maps)
+    coloured.clear()
+    running.selection.update(query=5, key=2)
+    qtbot.waitUntil(lambda: panel.settled)
+    for heatmap in panel.maps:
+        heatmap.grab()
+    assert coloured == []
