@@ -479,7 +479,7 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
 
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
-    rows = trace.prefill if 2 * card.parameters * trace.prefill <= 2 * SLICE_FLOPS else 1
+    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 4 else 1
     prefill = checked(built(trace.prefill, 0), measure(model, start, asked.layer, rows=rows))
     yield Progress(1, 2, "Checking shapes")
     if trace.length == trace.prefill:

@@ -68,7 +68,6 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskPlanes: Urgency.POINTER,
     AskHead: Urgency.COARSE,
     AskNextToken: Urgency.COARSE,
-    AskLedger: Urgency.COARSE,
     AskCache: Urgency.COARSE,
     AskArithmetic: Urgency.COARSE,
     AskAttribution: Urgency.COARSE,
@@ -79,6 +78,7 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskRandomLayers: Urgency.COARSE,
     AskProof: Urgency.REFINEMENT,
     AskBranchProof: Urgency.REFINEMENT,
+    AskLedger: Urgency.REFINEMENT,  # it measures a whole layer, and must not keep a head from being shown
     AskRefined: Urgency.REFINEMENT,
     AskRouting: Urgency.REFINEMENT,
     AskAtlas: Urgency.THUMBNAILS,
