@@ -134,7 +134,7 @@ def _trace_gaps(model: Decoder, cached: Trace, full: Trace, limit: float) -> Ste
         parts += [
             _gap(step[query], full.queries[layer].tensor[:, :, last:], "the step's Q′ of row", last),
             _gap(step[lse], full.lse[layer].tensor[:, :, last:], "the step's log-sum-exp of row", last),
-            _gap(step[stream], row[stream], "the stream after row", last),
+            _gap(step[stream], row[stream], "the stream after row", last, axis=1),
         ]
         gaps.append(_worst(layer, parts, limit))
         yield Progress(layer + 1, len(layers), "Looking where the difference begins")
@@ -166,8 +166,8 @@ class _Part:
     difference: float
 
 
-def _gap(found: Tensor, expected: Tensor, what: str, start: int = 0) -> _Part:
-    """Compare two tensors whose axis 2 (axis 1 of three) is the row, in units of the largest magnitude.
+def _gap(found: Tensor, expected: Tensor, what: str, start: int = 0, *, axis: int = 2) -> _Part:
+    """Compare two tensors of the same rows, along ``axis`` and from ``start`` on, in units of the largest magnitude.
 
     Equal numbers are equal even where they are infinite; NaN is as far as can be.
     """
@@ -175,7 +175,7 @@ def _gap(found: Tensor, expected: Tensor, what: str, start: int = 0) -> _Part:
     apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(math.inf)
     finite = b[b.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
-    rows = apart.movedim(1 if apart.ndim == 3 else 2, 0).flatten(1).amax(1) / (largest or 1.0)
+    rows = apart.movedim(axis, 0).flatten(1).amax(1) / (largest or 1.0)
     row = int(rows.argmax())
     return _Part(what, start + row, float(rows[row]))
 
@@ -212,7 +212,7 @@ def branch_proof_steps(model: Decoder, trace: Trace, dtype: str) -> Steps[Proof]
         logits.append(read)
     past, limit = ids.shape[1] // 2, LAYER_TOLERANCE[dtype]
     gaps = tuple(
-        _worst(layer, [_gap(fused, explicit, "the stream after row", past)], limit)
+        _worst(layer, [_gap(fused, explicit, "the stream after row", past, axis=1)], limit)
         for layer, (fused, explicit) in enumerate(zip(*streams, strict=True))
     )
     difference, allowed = _apart(logits[0], logits[1], dtype)

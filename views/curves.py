@@ -196,8 +196,11 @@ class CurvesPage(QWidget):
             button.setIconSize(_swatch_size())
 
     def colour(self, rule: int) -> QColor:
-        """The colour of a rule's curve, from the sequential map, away from its dark end."""
-        red, green, blue = (int(c) for c in theme.current().sequential[60 + 38 * rule % 196][:3])
+        """The colour of a rule's curve, from the part of the sequential map that stands out from the ground."""
+        look = theme.current()
+        first, last = (70, 250) if look.name == "dark" else (0, 165)
+        place = first + (last - first) * ((rule - 1) % len(DASHES)) // (len(DASHES) - 1)
+        red, green, blue = (int(c) for c in look.sequential[place][:3])
         return QColor(red, green, blue)
 
     def sentence(self) -> str:

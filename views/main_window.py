@@ -53,6 +53,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._arranged = False
+        self._alarm = ""
         self._was_projector = False
         saved = session.settings.now
         motion.choose(saved.motion)
@@ -310,9 +311,13 @@ class MainWindow(QMainWindow):
         self.layouts.leave_lesson(theme.current().projector)
 
     def _on_proof(self, proof: Proof | None) -> None:
-        """Raise the alarm when a proof broke."""
+        """Raise the alarm when a proof broke, and take it down with the run that it was about."""
         if proof is not None and proof.alarms:
+            self._alarm = alarm(proof)[0]
             self.failure.tell(*alarm(proof))
+        elif self._alarm and self.failure.sentence.text() == self._alarm:
+            self._alarm = ""
+            self.failure.dismiss()
 
     # How it works -------------------------------------------------------------------------------------------------
 

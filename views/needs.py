@@ -44,6 +44,7 @@ class NeedsPanel(Panel):
         self.attribution: DirectAttribution | None = None
         self._running = self._seen = False
         self.token = QComboBox()
+        self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.token.setAccessibleName("Token whose logit is followed")
         self.token.activated.connect(self._on_token)
         self.run_button = QPushButton("Ablate each head")

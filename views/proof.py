@@ -29,7 +29,9 @@ DECADES = (-10, 2)
 
 
 def small(value: float) -> str:
-    """Write a difference as ``3e−6``."""
+    """Write a difference as ``3e−6``, or in plain figures where it is large."""
+    if 0.01 <= value < 1e4:
+        return wording.significant(value, 2)
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("-", wording.MINUS)
 
 
@@ -64,15 +66,15 @@ def origin(proof: Proof) -> str:
     begins = proof.begins
     if begins is not None:
         return (
-            f"It begins in layer {begins.layer}: {begins.where} is off by {small(begins.difference)} of the largest "
-            f"there, allowed {small(proof.layer_tolerance)}."
+            f"It begins in layer {begins.layer}: {begins.where} is off by {small(begins.difference)}, where "
+            f"{small(proof.layer_tolerance)} of the largest number there is allowed."
         )
     if not proof.layers:
         return ""
     largest = small(max(gap.difference for gap in proof.layers))
     if proof.holds:
-        return f"No layer is off by more than {largest} of its largest number."
-    return f"No layer is off by more than {largest} of its largest number, so it begins after the last one."
+        return f"No layer is off by more than {largest} of the largest number there."
+    return f"No layer is off by more than {largest} of the largest number there, so it begins after the last one."
 
 
 def alarm(proof: Proof) -> tuple[str, str]:

@@ -151,6 +151,7 @@ class TimelinePanel(Panel):
         self.steps.length_chosen.connect(self._look_at)
         self.caption = plain_label("instead", "label")
         self.token = QComboBox()
+        self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.token.setAccessibleName("Token to put in the place of the newest one in view")
         self.branch_button = QPushButton("Branch")
         self.branch_button.setToolTip("Put this token in the place of the last one in view, and go on from there.")

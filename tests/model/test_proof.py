@@ -48,6 +48,8 @@ def test_both_proofs_hold_for_every_way_of_scoring(name: str) -> None:
         assert cached.holds
         assert cached.begins is None
     assert len(cached.layers) == len(branches.layers) == model.config.layers
+    assert all(int(gap.where.split()[-1]) < trace.length for gap in (*cached.layers, *branches.layers))
+    assert all(int(gap.where.split()[-1]) >= branches.past for gap in branches.layers)
 
 
 @pytest.mark.parametrize(
