@@ -259,11 +259,12 @@ class ScoresPanel(Panel):
         ):
             heatmap.set_data(values, visible, tile.rows, tile.columns, reduction=tile.reduction, whole=whole)
 
-    def _relevel(self) -> None:
+    def _relevel(self, *, detail: HeadPicture | None = None) -> None:
         """Set the levels. Both score maps share theirs, so that one colour is one number.
 
         A softmax does not change when all scores of a row grow alike, so zero means nothing special here and the
-        scores use the sequential map.
+        scores use the sequential map. The largest of many cells says nothing of the others: a part seen closer may
+        have lower scores than the whole picture, and widens the levels.
         """
         picture = self._picture
         if picture is None:
@@ -271,6 +272,9 @@ class ScoresPanel(Panel):
         start = 1 if self.skip_first.isChecked() and picture.weights.columns[0] == 0 else 0
         raw = picture.scores.raw if picture.scores.raw is not None else picture.scores.values
         low, high = _range(raw[:, start:])
+        if detail is not None:
+            lower, higher = _range(detail.scores.values if detail.scores.raw is None else detail.scores.raw)
+            low, high = min(low, lower), max(high, higher)
         self.raw.set_levels(Levels(low, high))
         self.masked.set_levels(Levels(low, high))
         top = 1.0
@@ -305,6 +309,7 @@ class ScoresPanel(Panel):
         self.forget("refined")
         if view.width() >= run.length:
             self.forget("zoom")
+            self._relevel()
             self._show_picture(picture)
             self._refine(picture, self._asking(picture.layer, picture.head))
             return
@@ -313,6 +318,7 @@ class ScoresPanel(Panel):
         question = self._asking(picture.layer, picture.head, rows, columns)
 
         def arrived(detail: HeadPicture) -> None:
+            self._relevel(detail=detail)
             self._show_picture(detail)
             self._refine(detail, question)
 

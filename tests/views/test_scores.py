@@ -154,13 +154,23 @@ def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
     panel = shown(ScoresPanel, fake, 760, 460)
     assert panel.weights.block[0] > 1
     assert panel.weights.note.startswith("max of ")
+    pooled = panel.raw.levels
     panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
     qtbot.waitUntil(lambda: panel.settled)
     assert panel.weights.block == (1, 1)
+    raw = fake.head(AskHead(1, 4, (20, 60), (10, 50))).scores.raw
+    assert raw is not None
+    assert raw.min() < pooled.low  # the largest of a pixel's cells hid it
+    assert panel.raw.levels.low == pytest.approx(float(raw.min()), abs=1e-5)
+    assert panel.masked.levels == panel.raw.levels
     slot, question = fake.asked[-1]
     assert slot == "scores.zoom"
     assert isinstance(question, AskHead)
     assert question.columns == (10, 50)
+    panel.weights._look_at(QRectF(-0.5, -0.5, 300, 300))
+    assert panel.raw.levels == pooled
+    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    qtbot.waitUntil(lambda: panel.settled)
     assert panel.weights.value(30, 15) == pytest.approx(fake.weights(1, 4)[30, 15], abs=1e-6)
     fake.close()
 
