@@ -996,6 +996,8 @@ class Session(QObject):
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
         before, self._held = self.run, held
         run = held.run
+        if held.tiles is not None:
+            held.tiles.resize(self.settings.now.tile_mib << 20)
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self._prove()

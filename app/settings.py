@@ -21,19 +21,25 @@ from platformdirs import user_config_dir
 from model.readings import Sampling
 
 THEMES = ("dark", "light")
+MOST_TILE_MIB = 1 << 20
 RECENT = 10
 """How many checkpoints are remembered."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that is remembered. ``geometry`` and ``layout`` are the window's own bytes."""
+    """Everything that is remembered.
+
+    ``geometry`` and ``layout`` are the window's own bytes; ``tile_mib`` is what refined pictures of one run may keep,
+    in MiB, and is changed in the file.
+    """
 
     geometry: bytes = b""
     layout: bytes = b""
     theme: str = "dark"
     projector: bool = False
     motion: str = "system"
+    tile_mib: int = 256
     prompt: str = ""
     recent: tuple[str, ...] = ()
     device: str = "cpu"
@@ -141,6 +147,8 @@ def decoded(data: Any) -> Settings:
         wanted = list if name == "recent" else type(plain[name])
         if not isinstance(value, wanted):
             raise ValueError(f"{name} is {value!r}")
+    if not 0 <= values.get("tile_mib", 0) <= MOST_TILE_MIB:
+        raise ValueError(f"tile_mib is {values['tile_mib']!r}, not between 0 and {MOST_TILE_MIB:,}")
     if values.get("theme", "dark") not in THEMES:
         raise ValueError(f"theme is {values['theme']!r}")
     for name in ("geometry", "layout"):

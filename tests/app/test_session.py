@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from app.selection import Selection
 from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.readings import Run, Sampling
+from model.tiles import TileCache
 
 from .conftest import FakeEngine
 
@@ -44,6 +46,15 @@ def settle(qtbot: QtBot, session: Session, *calls: Any) -> None:
         for call in calls:
             call()
     qtbot.waitUntil(lambda: not session.busy)
+
+
+def test_refined_pictures_keep_what_the_settings_allow(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+    cache = TileCache()
+    settle(qtbot, session, session.begin)
+    assert session.held is not None
+    session.settings.update(tile_mib=3)
+    session._show(replace(session.held, tiles=cache))
+    assert cache.limit == 3 << 20
 
 
 # Starting -------------------------------------------------------------------------------------------------------------
