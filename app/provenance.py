@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
 from app.address import head_name
 from model.readings import Run, Sampling
@@ -46,6 +47,23 @@ class Provenance:
     def json(self) -> str:
         """Title and lines as one JSON object in ASCII."""
         return json.dumps({"Title": self.title, **dict(self.lines)})
+
+    @property
+    def xmp(self) -> bytes:
+        """An XMP packet with Dublin Core's title and description (ISO 16684-1)."""
+
+        def entry(name: str, text: str) -> str:
+            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{escape(text)}</rdf:li></rdf:Alt></dc:{name}>'
+
+        return (
+            '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
+            '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+            '<rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+            ' xmlns:xmp="http://ns.adobe.com/xap/1.0/">'
+            f"{entry('title', self.title)}{entry('description', self.text)}"
+            f"<xmp:CreatorTool>{escape(software())}</xmp:CreatorTool>"
+            '</rdf:Description></rdf:RDF></x:xmpmeta><?xpacket end="w"?>'
+        ).encode()
 
     def with_lines(self, more: Mapping[str, str]) -> Provenance:
         """The same with further lines."""

@@ -34,7 +34,7 @@ def formula_picture(latex: str, pixels: int, colour: str, inline: bool) -> QImag
     QImage | None
         None where it is no LaTeX that ziamath can draw; the caller then shows it as it is written.
     """
-    svg = _svg(latex, pixels, colour, inline)
+    svg = formula_svg(latex, pixels, colour, inline)
     renderer = QSvgRenderer(QByteArray(svg.encode()))
     size = renderer.defaultSize()
     if not svg or size.isEmpty():
@@ -47,7 +47,8 @@ def formula_picture(latex: str, pixels: int, colour: str, inline: bool) -> QImag
     return image
 
 
-def _svg(latex: str, pixels: int, colour: str, inline: bool) -> str:
+def formula_svg(latex: str, pixels: int, colour: str, inline: bool) -> str:
+    """Draw a formula as SVG; empty where it is no LaTeX that ziamath can draw."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # ziamath reads its font by an older way of importlib
         from latex2mathml import exceptions

@@ -182,28 +182,8 @@ def describe_pdf(writer: QPdfWriter, about: Provenance) -> None:
     writer.setTitle(about.title)
     writer.setCreator(software())
     writer.setAuthor(software())
-    writer.setDocumentXmpMetadata(QByteArray(xmp(about)))
+    writer.setDocumentXmpMetadata(QByteArray(about.xmp))
     writer.addFileAttachment("about.json", QByteArray(about.json.encode()), "application/json")
-
-
-def xmp(about: Provenance) -> bytes:
-    """A provenance as an XMP packet: Dublin Core's title and description (ISO 16684-1)."""
-
-    def escaped(text: str) -> str:
-        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-    def entry(name: str, text: str) -> str:
-        return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{escaped(text)}</rdf:li></rdf:Alt></dc:{name}>'
-
-    return (
-        '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
-        '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
-        '<rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-        ' xmlns:xmp="http://ns.adobe.com/xap/1.0/">'
-        f"{entry('title', about.title)}{entry('description', about.text)}"
-        f"<xmp:CreatorTool>{escaped(software())}</xmp:CreatorTool>"
-        '</rdf:Description></rdf:RDF></x:xmpmeta><?xpacket end="w"?>'
-    ).encode()
 
 
 def _paint(device: QSvgGenerator | QPdfWriter, widget: QWidget) -> None:

@@ -80,6 +80,10 @@ class StatusLine(QWidget):
         self._tell()
         self.theme_changed()
 
+    def tell(self, what: str) -> None:
+        """Say that something is done, until something else is going on."""
+        self.what.setText(what)
+
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))

@@ -6,6 +6,8 @@ in ``theme_changed``; labels get their font and colour from their ``role`` prope
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
 
 from model.bidi import ISOLATES
 from views import lettering
@@ -24,6 +26,9 @@ ThemeName = Literal["dark", "light"]
 Role = Literal["title", "heading", "subtitle", "body", "label", "number", "formula", "notice"]
 Table = NDArray[np.uint8]
 """[256, 4] RGBA."""
+
+BY_PALETTE = (QComboBox, QAbstractSlider, QAbstractSpinBox)
+"""Controls that Fusion draws from a palette of their own."""
 
 GRID = 8
 """Distances are multiples of this many pixels (half of it inside a control)."""
@@ -278,6 +283,25 @@ def apply(name: ThemeName, projector: bool = False) -> Theme:
         scheme = Qt.ColorScheme.Dark if name == "dark" else Qt.ColorScheme.Light
         app.styleHints().setColorScheme(scheme)
     return now
+
+
+@contextmanager
+def worn_by(widget: QWidget, name: ThemeName) -> Iterator[Theme]:
+    """Let one widget wear another theme for as long as a picture of it takes; what paints itself must be told."""
+    before = _in_use[0]
+    now = _in_use[0] = themed(name, before.projector)
+    kept, palette = widget.styleSheet(), _palette(now)
+    wearers = [widget, *(part for part in widget.findChildren(QWidget) if isinstance(part, BY_PALETTE))]
+    widget.setStyleSheet(_stylesheet(now))
+    for part in wearers:  # afterwards: a style sheet brings the palette of before with it
+        part.setPalette(palette)
+    try:
+        yield now
+    finally:
+        _in_use[0] = before
+        widget.setStyleSheet(kept)
+        for part in wearers:
+            part.setPalette(QPalette())
 
 
 def _palette(theme: Theme) -> QPalette:

@@ -1,0 +1,220 @@
+"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own.
+
+It owns what moves between two frames and how long each stays. It must not know file formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtGui import QImage
+
+from app.animation import Reel
+from model.errors import RopewalkError
+from model.progress import Progress
+from views import pictures, theme
+from views.errand import Turns
+from views.exporter import WINDOW, Exporter
+from views.rope import PARTS, RopePanel
+
+if TYPE_CHECKING:
+    from views.main_window import MainWindow
+
+
+@dataclass(frozen=True)
+class Shooting:
+    """How a film is taken.
+
+    Attributes
+    ----------
+    target
+        The panel that is filmed, or the window.
+    scale
+        Pixels for each one of the window, along a side.
+    paper
+        Whether it is drawn dark on white.
+    steps
+        Tokens to decode, where decoding is filmed.
+    """
+
+    target: str
+    scale: int = 1
+    paper: bool = False
+    steps: int = 12
+
+
+@dataclass(frozen=True)
+class Film:
+    """One thing that can be filmed.
+
+    Attributes
+    ----------
+    name, title
+        How commands call it, and what a person reads.
+    target
+        What is filmed unless somebody says otherwise.
+    absent
+        Why it cannot be filmed now, a sentence; empty where it can.
+    turns
+        Takes the frames into a reel.
+    """
+
+    name: str
+    title: str
+    target: str
+    absent: Callable[[MainWindow], str]
+    turns: Callable[[Exporter, Shooting, Reel], Turns]
+
+
+FRAMES: Final = 120
+"""Frames that a rotation has at most."""
+TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
+"""How long a frame of each stays."""
+
+
+def reel_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns:
+    """Take a film; returns its reel. Whatever moved is put back, also when it is ended early."""
+    why = film.absent(exporter.window)
+    if why:
+        raise RopewalkError(why)
+    reel, look = Reel(), theme.current().name
+    if shooting.paper:
+        exporter.window.set_look("light")
+    try:
+        yield from exporter.in_sight(shooting.target)
+        yield from film.turns(exporter, shooting, reel)
+    except BaseException:
+        reel.close()
+        raise
+    finally:
+        if theme.current().name != look:
+            exporter.window.set_look(look)
+    return reel
+
+
+def _shoot(exporter: Exporter, shooting: Shooting, reel: Reel, milliseconds: int) -> None:
+    exporter.be_quiet()
+    image = pictures.to_image(exporter.widget(shooting.target), shooting.scale)
+    image = image.convertToFormat(QImage.Format.Format_RGBX8888)
+    reel.add(image.width(), image.height(), bytes(image.constBits()), milliseconds)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The rotation
+
+
+def _rope(window: MainWindow) -> RopePanel:
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    return panel
+
+
+def _no_rotation(window: MainWindow) -> str:
+    run = window.session.run
+    if run is None:
+        return "There is nothing to film yet; run a prompt first."
+    layer = window.session.selection.now.layer
+    return "" if run.specs[layer].rotary_width else f"Layer {layer} does not rotate; choose a layer that does."
+
+
+def _rotation(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
+    """The query through its positions, as Play moves it."""
+    panel = _rope(exporter.window)
+    exporter.window.reveal(panel.name)
+    yield lambda: exporter.drawn(panel.name) and panel.reading is not None
+    page = panel.page_box.currentIndex()
+    panel.page_box.setCurrentIndex(0)
+    panel.put_back()
+    first, last = panel.slider.minimum(), panel.slider.maximum()
+    stride = max(-(-(last - first) // FRAMES), PARTS // 4)
+    values = range(first, last + 1, stride)
+    try:
+        for place, value in enumerate(values):
+            panel.slider.setValue(value)
+            yield Progress(place, len(values), "Filming the rotation")
+            _shoot(exporter, shooting, reel, TURN_MS)
+    finally:
+        panel.put_back()
+        panel.page_box.setCurrentIndex(page)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The decode
+
+
+def _no_decode(window: MainWindow) -> str:
+    run = window.session.run
+    if run is None:
+        return "There is nothing to film yet; run a prompt first."
+    if run.prefill >= run.config.max_position:
+        return "The prompt takes every position of the model, so nothing can be decoded; run a shorter one."
+    return ""
+
+
+def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
+    """The prompt alone, then one token more in each frame."""
+    session = exporter.window.session
+    run = session.run
+    assert run is not None
+    before = run.length
+    last = min(run.prefill + max(shooting.steps, 1), run.config.max_position)
+    try:
+        for length in range(run.prefill, last + 1):
+            session.run_to(length)
+
+            def is_there(length: int = length) -> bool:
+                return session.run is not None and session.run.length == length and exporter.drawn(shooting.target)
+
+            yield is_there
+            yield Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
+            _shoot(exporter, shooting, reel, STEP_MS)
+    finally:
+        if session.run is not None and session.run.run_id == run.run_id:
+            session.run_to(min(before, session.run.newest))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A lesson
+
+
+def _no_lesson(window: MainWindow) -> str:
+    return "" if window.lesson.lesson is not None else "No lesson is open; open one, then film its walk."
+
+
+def walk_turns(window: MainWindow, exporter: Exporter, step: int) -> Turns:
+    """Go to a step of the open lesson, and wait until its scene is drawn."""
+    player = window.lesson.player
+    player.go(step)
+
+    def is_there() -> bool:
+        told = player.told
+        on = told is not None and player.step == step and window.stage.scene is told.scene
+        return on and exporter.drawn(WINDOW)
+
+    yield is_there
+    window.session.pause()
+
+
+def _walk(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
+    """Every step of the open lesson, once its numbers and its scene are there."""
+    window = exporter.window
+    lesson, player = window.lesson.lesson, window.lesson.player
+    assert lesson is not None
+    before = player.step
+    try:
+        for step in range(len(lesson.steps)):
+            yield from walk_turns(window, exporter, step)
+            yield Progress(step, len(lesson.steps), "Filming the lesson")
+            _shoot(exporter, shooting, reel, LESSON_MS)
+    finally:
+        if window.lesson.lesson is lesson:
+            player.go(before)
+
+
+FILMS: Final = (
+    Film("rotation", "The rotation of the selected cell", "rope", _no_rotation, _rotation),
+    Film("decode", "Decoding, step by step", WINDOW, _no_decode, _decode),
+    Film("lesson", "A walk through the open lesson", WINDOW, _no_lesson, _walk),
+)
