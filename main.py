@@ -26,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Open the window, or run the command that was typed; returns the exit status."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     typed = sys.argv[1:] if arguments is None else list(arguments)
-    if not typed:
+    if not typed or typed[0].endswith(".ropewalk"):
         from app import display
 
         if absent := display.absent_libraries():
             print(display.missing_sentence(absent), file=sys.stderr)
             return 1
         if display.has_display():
-            return show_window()
+            return show_window(*typed[:1])
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
         typed = ["snapshot", str(PICTURE)]
     from app.commands.line import run_command
@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(typed, take_shot)
 
 
-def show_window() -> int:
-    """Show the window until it is closed."""
+def show_window(session_file: str = "") -> int:
+    """Show the window until it is closed, with what it begins with or with a session."""
     from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
@@ -54,7 +54,7 @@ def show_window() -> int:
     session = Session()
     window = MainWindow(session)
     window.show()
-    QTimer.singleShot(0, session.begin)
+    QTimer.singleShot(0, lambda: window.files.begin(session_file))
     try:
         return qt.exec()
     finally:

@@ -23,7 +23,9 @@ from model.readings import Sampling
 THEMES = ("dark", "light")
 MOST_TILE_MIB = 1 << 20
 RECENT = 10
-"""How many checkpoints are remembered."""
+"""How many checkpoints are remembered, and how many sessions."""
+LISTS = frozenset({"recent", "sessions"})
+"""Settings that are paths, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Settings:
     tile_mib: int = 256
     prompt: str = ""
     recent: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
     device: str = "cpu"
     dtype: str = "float32"
     sampling: Sampling = field(default_factory=Sampling)
@@ -76,6 +79,11 @@ class SettingsStore:
         """Put a checkpoint first among the recent ones."""
         others = [other for other in self.now.recent if other != path]
         self.update(recent=(path, *others)[:RECENT])
+
+    def remember_session(self, path: str) -> None:
+        """Put a session file first among the recent ones."""
+        others = [other for other in self.now.sessions if other != path]
+        self.update(sessions=(path, *others)[:RECENT])
 
     def _read(self) -> Settings:
         try:
@@ -144,7 +152,7 @@ def decoded(data: Any) -> Settings:
     values = {name: value for name, value in data.items() if name in known}
     plain = encoded(Settings())
     for name, value in values.items():
-        wanted = list if name == "recent" else type(plain[name])
+        wanted = list if name in LISTS else type(plain[name])
         if not isinstance(value, wanted):
             raise ValueError(f"{name} is {value!r}")
     if not 0 <= values.get("tile_mib", 0) <= MOST_TILE_MIB:
@@ -157,8 +165,8 @@ def decoded(data: Any) -> Settings:
                 values[name] = base64.b64decode(values[name], validate=True)
             except binascii.Error as error:
                 raise ValueError(f"{name} is not base64") from error
-    if "recent" in values:
-        values["recent"] = tuple(str(path) for path in values["recent"])
+    for name in LISTS & values.keys():
+        values[name] = tuple(str(path) for path in values[name])
     if "sampling" in values:
         values["sampling"] = sampling_from(values["sampling"])
     return Settings(**values)

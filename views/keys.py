@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-Group = Literal["Run", "Steps", "Head and cell", "Panels", "Switches", "Lesson", "Class", "Window"]
+Group = Literal["Run", "File", "Steps", "Head and cell", "Panels", "Switches", "Lesson", "Class", "Window"]
 TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
 """Widgets that keep every key which is pressed without Ctrl or Alt."""
 
@@ -50,6 +50,11 @@ ACTIONS: Final = (
     Action("focus_prompt", "Type a prompt", "Run", ("Ctrl+L",)),
     Action("open", "Open a checkpoint", "Run", ("Ctrl+O",)),
     Action("dismiss", "Leave the field, close the message", "Run", ("Esc",)),
+    Action("open_session", "Open a session…", "File", ("Ctrl+Shift+O",)),
+    Action("save_session", "Save the session", "File", ("Ctrl+S",)),
+    Action("save_session_as", "Save the session as…", "File", ("Ctrl+Shift+S",)),
+    Action("export", "Export…", "File", ("Ctrl+E",)),
+    Action("copy_picture", "Copy a picture of this panel", "File", ("Ctrl+Shift+C",)),
     Action("step", "Step: decode or show the next token", "Steps", ("Right",)),
     Action("step_back", "Step back", "Steps", ("Left",)),
     Action("to_start", "Back to the prompt alone", "Steps", ("Home",)),

@@ -13,12 +13,14 @@ from PySide6.QtCore import QByteArray, QMimeData, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
+from app.session_file import SUFFIX
 from model.readings import Proof
 from views import keys, layouts, motion, theme
 from views.cache import CachePanel
 from views.classroom import Classroom
 from views.commands import commands
 from views.experiments import ExperimentsPanel
+from views.file_menu import FileMenu
 from views.key_sheet import KeySheet
 from views.layout_memory import LayoutMemory
 from views.lesson import LessonPanel
@@ -77,6 +79,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self.lesson = cast("LessonPanel", self.docks[LessonPanel.name].panel)
         self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
+        self.files = FileMenu(self, self.bar.checkpoint.menu())
         self.shortcuts = keys.Shortcuts(self, self._verbs())
         self.lesson.scene_wanted.connect(self.stage.show)
         self.lesson.lesson_opened.connect(self._on_lesson)
@@ -136,6 +139,7 @@ class MainWindow(QMainWindow):
             | switches
             | shows
             | self.classroom.verbs()
+            | self.files.verbs()
             | {
                 "run": self.bar.start,
                 "focus_prompt": self.focus_prompt,
@@ -243,11 +247,14 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped."""
+        """Open what was dropped: a session, or a checkpoint."""
         path = _dropped(event.mimeData())
         if path:
             event.acceptProposedAction()
-            self.choose_checkpoint(path, at_once=True)
+            if path.endswith(SUFFIX):
+                self.files.sessions.open(path)
+            else:
+                self.choose_checkpoint(path, at_once=True)
 
     def toggle_theme(self) -> None:
         """Light becomes dark, and the other way."""
@@ -266,10 +273,7 @@ class MainWindow(QMainWindow):
             behind = self.classroom.full.layout_behind if alone else None
             self.layouts.enter_projector(behind)  # first: all panels in double type would make the window grow
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
-        for part in (self.bar, self.status, self.failure, self.classroom):
-            part.theme_changed()
-        for panel in self.panels.values():
-            panel.theme_changed()
+        self.dress()
         layouts.keep_rows(self.docks)
         if leaves and not alone:
             self.layouts.leave_projector()
@@ -277,6 +281,13 @@ class MainWindow(QMainWindow):
             self.stage.arrange()
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
+
+    def dress(self) -> None:
+        """Let whatever paints itself take the theme in use."""
+        for part in (self.bar, self.status, self.failure, self.classroom):
+            part.theme_changed()
+        for panel in self.panels.values():
+            panel.theme_changed()
 
     def reset_layout(self) -> None:
         """Put every panel back in its first place."""
@@ -350,6 +361,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the window, stop what moves, and wait for the session."""
         self.classroom.close_down()
+        self.files.close_down()
         layout = self.layouts.to_remember(theme.current().projector)
         self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout.data())
         for panel in self.panels.values():

@@ -150,6 +150,7 @@ class FakeSession(QObject):
     experiments_changed = Signal(object)
     pinned_changed = Signal(object)
     settled = Signal()
+    cancelled = Signal()
 
     def __init__(
         self, settings: Path, config: ModelConfig = CONFIG, rows: int = ROWS, parent: QObject | None = None
@@ -343,6 +344,9 @@ class FakeSession(QObject):
             self._show(replace(self.run, run_id=self._runs))
             self.experiments = tuple(experiments)
             self.experiments_changed.emit(self.experiments)
+
+    def keep(self) -> None:
+        """There is nothing to write to a file: no model is behind this."""
 
     def accept(self, scaling: Experiment) -> None:
         """Remember which offer was taken."""

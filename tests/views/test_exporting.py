@@ -1,0 +1,429 @@
+"""What is taken home through the window, by keys and clicks, is what was on screen; a failure is said and harmless."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pypdf
+import pytest
+import safetensors.numpy
+from numpy.typing import NDArray
+from PIL import Image
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu
+from pytestqt.qtbot import QtBot
+
+from app.lessons import load_shelf
+from model.lens import read_row
+from model.lessons.text import said
+from tests.views.real_window import PROMPT, real_window
+from views import pictures, theme
+from views.export_dialog import ExportDialog, FilmPage, NumbersPage, PicturePage
+from views.handout import answer_spans
+from views.heads import HeadsPanel
+from views.main_window import MainWindow
+from views.rope import RopePanel
+from views.scores import ScoresPanel
+
+
+@pytest.fixture
+def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    with real_window(tmp_path) as opened:
+        yield opened
+
+
+Take = Callable[[Callable[[], object]], str]
+
+
+@pytest.fixture
+def take(qtbot: QtBot, window: MainWindow) -> Take:
+    """Do something that makes a file, wait for its end, and return what was said against it."""
+    saved: list[Path] = []
+    failed: list[str] = []
+    window.files.exporter.saved.connect(saved.append)
+    window.files.exporter.failed.connect(failed.append)
+
+    def run(start: Callable[[], object]) -> str:
+        saved.clear()
+        failed.clear()
+        start()
+        qtbot.waitUntil(lambda: bool(saved or failed), timeout=120_000)
+        return "".join(failed)
+
+    return run
+
+
+@pytest.fixture
+def dialog(qtbot: QtBot, window: MainWindow) -> ExportDialog:
+    """The dialog, opened by its key."""
+    window.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
+    found = window.findChild(ExportDialog)
+    assert isinstance(found, ExportDialog)
+    return found
+
+
+def page_of(dialog: ExportDialog, title: str) -> Any:
+    dialog.what.setCurrentText(title)
+    return dialog.page
+
+
+def choose(dialog: ExportDialog, suffix: str) -> None:
+    dialog.kind.setCurrentIndex([one.name for one in dialog.page.formats()].index(suffix))
+
+
+def docks_in_sight(window: MainWindow) -> dict[str, QImage]:
+    return {name: pictures.to_image(dock) for name, dock in window.docks.items() if dock.panel.on_screen}
+
+
+def as_array(image: QImage) -> NDArray[np.uint8]:
+    """[h, w, 3]"""
+    flat = image.convertToFormat(QImage.Format.Format_RGB888)
+    rows = np.frombuffer(flat.constBits(), np.uint8).reshape(flat.height(), -1)[:, : 3 * flat.width()]
+    return rows.reshape(flat.height(), flat.width(), 3).copy()
+
+
+def weights_panel(window: MainWindow) -> ScoresPanel:
+    panel = window.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    return panel
+
+
+def test_the_key_opens_the_dialog_on_the_panel_in_focus(qtbot: QtBot, window: MainWindow) -> None:
+    heads = window.panels["heads"]
+    assert isinstance(heads, HeadsPanel)
+    heads.view.setFocus()
+    assert window.files.exporter.target() == "heads"
+    QTest.keyClick(window, Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
+    found = window.findChild(ExportDialog)
+    assert isinstance(found, ExportDialog)
+    page = page_of(found, PicturePage.title)
+    assert page.target.currentText() == "Heads"
+    assert page.stem() == "heads"
+    found.reject()
+
+
+def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path) -> None:
+    page = page_of(dialog, PicturePage.title)
+    page.target.setCurrentText("Scores")
+    page.scale.setCurrentText("3 ×")
+    choose(dialog, "png")
+    assert take(lambda: dialog.save_to(str(tmp_path / "scores.png"))) == ""
+    image = Image.open(tmp_path / "scores.png").convert("RGB")
+    dock = window.docks["scores"]
+    assert image.size == (3 * dock.width(), 3 * dock.height())
+    heatmap = weights_panel(window).weights
+    middle = heatmap.mapTo(dock, heatmap.cell_rect(3, 1).center().toPoint())
+    colour = heatmap.cell_color(3, 1)
+    assert colour is not None
+    assert image.getpixel((3 * middle.x(), 3 * middle.y())) == (colour.red(), colour.green(), colour.blue())
+    assert window.status.what.text() == "Saved scores.png"
+
+
+@pytest.mark.parametrize("name", ["", "scores", "rope", "ledger"])
+def test_paper_is_white_and_the_window_stays_dark(
+    qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path, name: str
+) -> None:
+    window.reveal(name or "rope")
+    qtbot.waitUntil(window.files.exporter.drawn)
+    before = docks_in_sight(window)
+    path = tmp_path / "paper.png"
+    assert take(lambda: window.files.exporter.picture(name, pictures.FORMATS[0], path, 1, paper=True)) == ""
+    pixels = np.asarray(Image.open(path).convert("L"))
+    assert np.median(pixels) > 225
+    assert (pixels < 90).mean() < 0.2  # what is dark is ink, not ground
+    assert pixels.min() < 60
+    assert theme.current().name == "dark"
+    after = docks_in_sight(window)
+    for dock, image in before.items():
+        changed = np.abs(as_array(image).astype(int) - as_array(after[dock]).astype(int))
+        assert np.median(changed) == 0, dock
+        if name not in ("", dock):  # what was dressed may fit a heading anew, by a pixel
+            assert not changed.any(), dock
+
+
+def test_a_panel_behind_another_is_brought_forward_and_drawn(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    window.reveal("scores")
+    assert not window.panels["needs"].on_screen
+    path = tmp_path / "experiments.pdf"
+    window.reveal("ledger")
+    assert take(lambda: window.files.exporter.picture("experiments", pictures.FORMATS[2], path)) == ""
+    assert "Experiments" in pypdf.PdfReader(path).pages[0].extract_text()
+
+
+def test_a_picture_goes_to_the_clipboard_by_key(qtbot: QtBot, window: MainWindow) -> None:
+    clipboard = QGuiApplication.clipboard()
+    clipboard.clear()
+    window.setFocus()
+    modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(window, Qt.Key.Key_C, modifiers)
+    qtbot.waitUntil(lambda: not clipboard.image().isNull(), timeout=30_000)
+    assert clipboard.image().size() == window.size() * 2
+    assert b"<svg" in clipboard.mimeData().data("image/svg+xml").data()
+    clipboard.clear()
+
+
+def test_a_right_click_on_a_heading_offers_its_picture(qtbot: QtBot, window: MainWindow) -> None:
+    bar = window.docks["scores"].titleBarWidget()
+    at = QPoint(5, 5)
+    QApplication.sendEvent(bar, QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, bar.mapToGlobal(at)))
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    assert [action.text() for action in menu.actions()] == ["Export…", "Copy picture", "Copy picture of the window"]
+    menu.actions()[0].trigger()
+    menu.close()
+    found = window.findChild(ExportDialog)
+    assert isinstance(found, ExportDialog)
+    assert page_of(found, PicturePage.title).target.currentText() == "Scores"
+    found.reject()
+
+
+def test_the_file_menu_lists_its_actions_with_their_keys(window: MainWindow) -> None:
+    menu = window.bar.checkpoint.menu()
+    menu.aboutToShow.emit()
+    texts = [action.text() for action in menu.actions() if action.text()]
+    assert "Export…\tCtrl+E" in texts
+    assert "Save the session\tCtrl+S" in texts
+    assert "Open a session…\tCtrl+Shift+O" in texts
+
+
+# Numbers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "queries", "keys"),
+    [(0, (5, 6), (0, None)), (1, (0, None), (2, 3)), (2, (0, None), (0, None)), (3, (1, 4), (0, 3))],
+)
+def test_the_numbers_of_a_range_are_the_engines(
+    window: MainWindow,
+    dialog: ExportDialog,
+    take: Take,
+    tmp_path: Path,
+    place: int,
+    queries: tuple[int, int | None],
+    keys: tuple[int, int | None],
+) -> None:
+    window.session.selection.update(layer=1, head=6, query=5, key=2)
+    page: NumbersPage = page_of(dialog, NumbersPage.title)
+    page.range.setCurrentIndex(place)
+    for box, value in zip(page.corners, (1, 3, 0, 2), strict=True):
+        box.setValue(value)
+    choose(dialog, "csv")
+    assert take(lambda: dialog.save_to(str(tmp_path / "numbers.csv"))) == ""
+    lines = (tmp_path / "numbers.csv").read_text().splitlines()
+    cells = list(csv.DictReader(line for line in lines if not line.startswith("# ")))
+    held = window.session.held
+    assert held is not None
+    rows = held.run.length
+    wanted = [(q, k) for q in range(*(n or rows for n in queries) if queries[0] else (0, queries[1] or rows))
+              for k in range(keys[0], keys[1] or rows)]  # fmt: skip
+    assert [(int(cell["query"]), int(cell["key"])) for cell in cells] == wanted
+    for cell in cells:
+        row = read_row(held.trace, 1, 6, int(cell["query"]))
+        assert float(cell["weight"]) == row.weights[int(cell["key"])]
+
+
+def test_the_run_is_saved_as_a_trace(window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path) -> None:
+    dialog.what.setCurrentText("The run, to be computed with")
+    assert take(lambda: dialog.save_to(str(tmp_path / "run.safetensors"))) == ""
+    run = window.session.run
+    assert run is not None
+    assert safetensors.numpy.load_file(tmp_path / "run.safetensors")["tokens"].shape == (1, run.length)
+
+
+# Films ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rotation_is_filmed_and_put_back(
+    window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
+) -> None:
+    window.session.selection.update(query=6, key=2)
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(0)
+    choose(dialog, "webp")
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    assert take(lambda: dialog.save_to(str(tmp_path / "turn.webp"))) == ""
+    assert panel.position == 6
+    with Image.open(tmp_path / "turn.webp") as film:
+        span = panel.slider.maximum() - panel.slider.minimum()
+        assert 60 <= film.n_frames <= 121  # type: ignore[attr-defined]
+        dock = window.docks["rope"]
+        assert film.size == (dock.width(), dock.height())
+        stride = -(-span // 120)
+        film.seek(10)
+        shown = np.asarray(film.convert("RGB"))
+    panel.slider.setValue(panel.slider.minimum() + 10 * max(stride, 4))
+    QApplication.processEvents()  # a longer sentence takes another line
+    now = as_array(pictures.to_image(dock))
+    assert np.mean(now == shown) > 0.995  # the tenth frame is what the slider shows there
+
+
+def test_the_decode_is_filmed_and_the_view_put_back(
+    window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
+) -> None:
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(1)
+    page.steps.setValue(3)
+    page.target.setCurrentText("Tokens")
+    choose(dialog, "gif")
+    before = window.session.run
+    assert before is not None
+    assert take(lambda: dialog.save_to(str(tmp_path / "decode.gif"))) == ""
+    with Image.open(tmp_path / "decode.gif") as film:
+        assert film.n_frames == 4  # type: ignore[attr-defined]
+    after = window.session.run
+    assert after is not None
+    assert (after.length, after.newest) == (before.length, before.length + 3)
+
+
+def test_cancel_ends_a_film_and_puts_everything_back(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    window.session.selection.update(query=6, key=2)
+    page_dialog = window.files.export()
+    page_of(page_dialog, FilmPage.title)
+    path = tmp_path / "turn.gif"
+    page_dialog.save_to(str(path))
+    errand = window.files.exporter.errand
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    qtbot.waitUntil(lambda: "Filming" in window.status.what.text() and panel.position > 1, timeout=30_000)
+    assert window.status.cancel.isVisible()
+    QTest.mouseClick(window.status.cancel, Qt.MouseButton.LeftButton)
+    assert not errand.busy
+    assert panel.position == 6
+    assert not path.exists()
+    assert window.status.what.text() == "idle"
+
+
+def test_a_film_lets_the_window_live(qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path) -> None:
+    dialog = window.files.export()
+    page_of(dialog, FilmPage.title)
+    seen: list[str] = []
+    window.session.progress_changed.connect(lambda progress: seen.append("" if progress is None else progress.what))
+    assert take(lambda: dialog.save_to(str(tmp_path / "turn.gif"))) == ""
+    assert sum("Filming" in what for what in seen) > 50  # a turn of the event loop for each frame
+    assert "Encoding" in " ".join(seen)
+
+
+def test_an_mp4_without_ffmpeg_is_refused_before_anything_is_filmed(
+    window: MainWindow, dialog: ExportDialog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page_of(dialog, FilmPage.title)
+    choose(dialog, "mp4")
+    assert dialog.why.text().startswith("An MP4 needs ffmpeg")
+    assert not dialog.save_button.isEnabled()
+    choose(dialog, "gif")
+    assert dialog.save_button.isEnabled()
+    dialog.reject()
+
+
+# Lessons ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lesson(qtbot: QtBot, window: MainWindow) -> MainWindow:
+    """The window with a short lesson open."""
+    window.resize(QSize(1600, 960))
+    window.reveal("lesson")
+    window.lesson.open(load_shelf().lesson("1"), 1)
+    qtbot.waitUntil(lambda: window.stage.scene is not None, timeout=60_000)
+    return window
+
+
+def test_a_lesson_becomes_a_handout(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
+    dialog = lesson.files.export()
+    dialog.what.setCurrentText("The open lesson, to be printed")
+    path = tmp_path / "lesson.pdf"
+    assert take(lambda: dialog.save_to(str(path))) == ""
+    pages = pypdf.PdfReader(path).pages
+    texts = [page.extract_text() for page in pages]
+    whole, answers = plain("".join(texts)), plain(texts[-1])
+    opened, player = lesson.lesson.lesson, lesson.lesson.player
+    assert opened is not None
+    assert plain(f"{opened.number}  {opened.title}") in whole
+    assert player.step == 1
+    assert theme.current().name == "dark"
+    number = 0
+    for place in range(len(opened.steps)):
+        told = player._told[place]
+        assert plain(said(told.title)) in whole
+        for paragraph in told.text:
+            for span in paragraph.spans:
+                if span.kind == "value":
+                    assert plain(span.text) in whole, span
+        for asked in told.checks:
+            number += 1
+            assert f"Question{number}" in whole
+            answer = "".join(plain(span.text) for span in answer_spans(asked) if span.kind != "formula")
+            assert answer in answers, answer
+    assert plain("weights (softmax)") in whole  # a figure's own words
+    about = pypdf.PdfReader(path).attachments["about.json"][0]
+    assert b"Lesson" in about
+
+
+def test_a_lesson_walk_is_filmed(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
+    dialog = lesson.files.export()
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(2)
+    choose(dialog, "gif")
+    assert take(lambda: dialog.save_to(str(tmp_path / "walk.gif"))) == ""
+    opened = lesson.lesson.lesson
+    assert opened is not None
+    with Image.open(tmp_path / "walk.gif") as film:
+        assert film.n_frames == len(opened.steps)  # type: ignore[attr-defined]
+    assert lesson.lesson.player.step == 1
+
+
+def plain(text: str) -> str:
+    """A text without the blanks that a PDF's lines put in or leave out."""
+    return "".join(text.replace("−", "-").split())
+
+
+# Failing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", pictures.FORMATS, ids=lambda kind: kind.name)
+def test_a_full_disk_leaves_the_old_picture_and_is_said(
+    window: MainWindow, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pictures.PictureFormat
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / f"picture.{kind.name}"
+    path.write_bytes(b"old")
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    said_against = take(lambda: window.files.exporter.picture("scores", kind, path))
+    monkeypatch.undo()
+    assert said_against == f"picture.{kind.name} could not be written to {folder}: No space left on device."
+    assert window.failure.sentence.text() == said_against
+    assert path.read_bytes() == b"old"
+    assert list(folder.iterdir()) == [path]
+
+
+def test_pictures_carry_the_prompt_of_the_window(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    path = tmp_path / "window.png"
+    assert take(lambda: window.files.exporter.picture("", pictures.FORMATS[0], path)) == ""
+    with Image.open(io.BytesIO(path.read_bytes())) as image:
+        assert image.text["Prompt"] == PROMPT  # type: ignore[attr-defined]
+        assert image.size == (window.width(), window.height())
+        shown = np.asarray(image.convert("RGB"))
+    status = window.status
+    status.tell("idle")
+    QApplication.processEvents()
+    idle = as_array(pictures.to_image(status))
+    at = status.mapTo(window, QPoint(0, 0))
+    found = shown[at.y() : at.y() + idle.shape[0], at.x() : at.x() + idle.shape[1]]
+    assert np.mean(found == idle) > 0.99  # no progress of its own is in the picture

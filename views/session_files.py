@@ -1,0 +1,174 @@
+"""Sessions as files from the window: saving, opening, what was opened lately, and keeping what nobody saved.
+
+It owns the questions to the person and the window's side of a session: layout, theme, title. How a session is kept and
+brought back is for ``app.session_keeping``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QByteArray, QObject, Signal
+from PySide6.QtWidgets import QFileDialog
+
+from app.session_file import SUFFIX, SavedSession, SavedView, write_session
+from app.session_keeping import open_session, save_session, saved_steps
+from model.errors import RopewalkError
+from views import theme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from views.main_window import MainWindow
+
+KINDS: Final = f"Sessions (*{SUFFIX})"
+
+
+class SessionFiles(QObject):
+    """The session file that is open, if one is.
+
+    Signals
+    -------
+    told(sentence)
+        A file was saved or opened.
+    failed(sentence)
+        It could not be; what was open is still open.
+    """
+
+    told = Signal(str)
+    failed = Signal(str)
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self.window = window
+        self.path: Path | None = None
+        self._saved: SavedSession | None = None
+
+    @property
+    def last(self) -> Path:
+        """Where the state at the last close is kept."""
+        return self.window.session.settings.path.with_name(f"last{SUFFIX}")
+
+    def recent(self) -> tuple[str, ...]:
+        """Paths of the sessions opened or saved lately, the newest first."""
+        return self.window.session.settings.now.sessions
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Save to the file that is open, or ask for one."""
+        if self.path is None:
+            self.save_as()
+        else:
+            self.save_to(str(self.path))
+
+    def save_as(self) -> None:
+        """Ask for a file and save."""
+        dialog = self._dialog("Save session", QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(SUFFIX[1:])
+        dialog.fileSelected.connect(self.save_to)
+        dialog.open()
+
+    def save_to(self, path: str) -> None:
+        """Save to a file."""
+
+        def done(saved: SavedSession) -> None:
+            self._is_open(Path(path), saved)
+            self.told.emit(f"Saved {Path(path).name}")
+
+        save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
+
+    # Opening ------------------------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask which file to open."""
+        dialog = self._dialog("Open session", QFileDialog.AcceptMode.AcceptOpen)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(self.open)
+        dialog.open()
+
+    def open(self, path: str, otherwise: Callable[[], None] | None = None) -> None:
+        """Open a session file; ``otherwise`` is called where it cannot be."""
+        chosen = Path(path)
+
+        def done(saved: SavedSession) -> None:
+            self._is_open(None if chosen == self.last else chosen, saved)
+            self._dress(saved.view)
+            self.told.emit(f"Opened {chosen.name}")
+
+        def failed(sentence: str) -> None:
+            self.failed.emit(sentence)
+            if otherwise is not None:
+                otherwise()
+
+        if chosen != self.last:
+            self.keep()
+        if self.window.lesson.lesson is not None:
+            self.window.lesson.leave()
+        open_session(self.window.session, chosen, done, failed)
+
+    # Nothing is lost ----------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Write what nobody saved beside the settings, where the menu offers it as the last session."""
+        session = self.window.session
+        state = session.keep()
+        if state is None or not state.opened.card.path:
+            return
+        steps = saved_steps(state, session.pinned_kept, session.sampling, self._view(), self.last)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            saved: SavedSession = end.value
+        except RopewalkError:
+            return  # its checkpoint is gone, so it could not be brought back
+        made = saved.run.decoded or saved.run.experiments or saved.pinned is not None
+        unsaved = self._saved is None or _without_view(saved) != _without_view(self._saved)
+        if not made or not unsaved:
+            return
+        try:
+            write_session(saved, self.last)
+        except RopewalkError as error:
+            self.failed.emit(error.sentence)
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _dialog(self, title: str, mode: QFileDialog.AcceptMode) -> QFileDialog:
+        start = self.path or Path(f"session{SUFFIX}")
+        dialog = QFileDialog(self.window, title, str(start), KINDS)
+        dialog.setAcceptMode(mode)
+        dialog.setObjectName("sessions")
+        dialog.finished.connect(dialog.deleteLater)
+        return dialog
+
+    def _is_open(self, path: Path | None, saved: SavedSession) -> None:
+        self.path, self._saved = path, saved
+        self.window.setWindowTitle("Ropewalk" if path is None else f"{path.name} — Ropewalk")
+        if path is not None:
+            self.window.session.settings.remember_session(str(path.absolute()))
+
+    def _view(self) -> SavedView:
+        now = theme.current()
+        layout = self.window.layouts.to_remember(now.projector)
+        return SavedView(bytes(layout.data()), now.name, now.projector)
+
+    def _dress(self, view: SavedView) -> None:
+        """Bring back theme, layout and projector mode; a layout of another version leaves the one that is there."""
+        self.window.set_look(view.theme, projector=False)
+        if view.layout:
+            self.window.layouts.put(QByteArray(view.layout))
+        if view.projector:
+            self.window.set_look(projector=True)
+
+
+def _without_view(saved: SavedSession) -> SavedSession:
+    """What a person made, apart from how the window looks, what is pointed at, and where the file is."""
+    return replace(
+        saved,
+        view=SavedView(),
+        selection=type(saved.selection)(),
+        checkpoint=replace(saved.checkpoint, beside=""),
+    )
