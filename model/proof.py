@@ -25,13 +25,9 @@ from model.intervention import changed_block, turned
 from model.progress import Progress, Steps
 from model.readings import LayerGap, Proof
 from model.rotations import as_run
+from model.rounding import logit_tolerance
 from model.trace import Trace, capture_steps, replay
 
-TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
-"""How far logits may be apart, in units of the largest one (of 1, where all are smaller).
-
-Half precision rounds every layer's sums in another order; so does float32, and large logits are rounded more coarsely.
-"""
 LAYER_TOLERANCE: Final = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far what a layer made may be apart, in units of its largest magnitude."""
 
@@ -68,7 +64,7 @@ def cached_proof_steps(
         cached, _ = row_logits(model, trace, last)
         whole = yield from _whole_steps(model, trace, chunk)
         full, _ = row_logits(model, whole, last)
-    difference, allowed = _apart(cached, full, dtype)
+    difference, allowed = _apart(cached, full, dtype, model.config.layers)
     explained = grown_past(trace)
     layers: tuple[LayerGap, ...] = ()
     if by_layer or not (difference <= allowed or explained):
@@ -77,10 +73,10 @@ def cached_proof_steps(
     return Proof("cached", trace.length, difference, allowed, explained, layers, LAYER_TOLERANCE[dtype])
 
 
-def _apart(found: Tensor, expected: Tensor, dtype: str) -> tuple[float, float]:
+def _apart(found: Tensor, expected: Tensor, dtype: str, layers: int) -> tuple[float, float]:
     """How far logits are apart, and how far they may be."""
-    a, b = found.double(), expected.double()
-    return float((a - b).abs().max()), TOLERANCE[dtype] * max(1.0, float(b.abs().max()))
+    difference = float((found.double() - expected.double()).abs().max())
+    return difference, logit_tolerance(expected, dtype, layers)
 
 
 def _whole_steps(model: Decoder, trace: Trace, chunk: int) -> Steps[Trace]:
@@ -215,7 +211,7 @@ def branch_proof_steps(model: Decoder, trace: Trace, dtype: str) -> Steps[Proof]
         _worst(layer, [_gap(fused, explicit, "the stream after row", past, axis=1)], limit)
         for layer, (fused, explicit) in enumerate(zip(*streams, strict=True))
     )
-    difference, allowed = _apart(logits[0], logits[1], dtype)
+    difference, allowed = _apart(logits[0], logits[1], dtype, model.config.layers)
     return Proof("branches", ids.shape[1], difference, allowed, "", gaps, limit, past, ids.shape[1] // 4 or 1)
 
 
