@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QShowEvent
 from PySide6.QtWidgets import QComboBox, QPushButton, QToolTip, QWidget
 
 from app.questions import AskNextToken, Question
@@ -144,6 +144,8 @@ class TimelinePanel(Panel):
 
     COUNT = 12
     """Other tokens on offer."""
+    LETTERS = 14
+    """Letters that a token on offer and its probability have room for."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -151,7 +153,8 @@ class TimelinePanel(Panel):
         self.steps.length_chosen.connect(self._look_at)
         self.caption = plain_label("instead", "label")
         self.token = QComboBox()
-        self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.token.setMinimumContentsLength(self.LETTERS)  # of one width, so that a step moves nothing
         self.token.setAccessibleName("Token to put in the place of the newest one in view")
         self.branch_button = QPushButton("Branch")
         self.branch_button.setToolTip("Put this token in the place of the last one in view, and go on from there.")
@@ -179,14 +182,23 @@ class TimelinePanel(Panel):
         size = kv_bytes(run.config, run.length, run.model.dtype)
         self.describe(f"{self.steps.told(run.length)} · {size:,} bytes")
         reading: NextTokenReading | None = answer
+        newest = run.tokens[run.length - 1].id
+        others = [] if reading is None else [c for c in reading.candidates if c.token.id != newest]
         self.token.clear()
-        if reading is not None:
-            for candidate in reading.candidates:
-                if candidate.token.id != run.tokens[run.length - 1].id:
-                    text = f"{theme.drawable(candidate.token.inline)}  {candidate.probability:.3f}"
-                    self.token.addItem(text, candidate.token.id)
+        self.token.addItems([f"{theme.drawable(c.token.inline)}  {c.probability:.3f}" for c in others])
+        for place, candidate in enumerate(others):
+            self.token.setItemData(place, candidate.token.id)
         for widget in (self.caption, self.token, self.branch_button):
             widget.setVisible(reading is not None)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take the height that the row will have."""
+        super().showEvent(event)
+        self._keep_height()
+
+    def _keep_height(self) -> None:
+        """Be as high before the first step as after it, so that nothing else in the window moves then."""
+        self.steps.setMinimumHeight(max(self.token.sizeHint().height(), self.branch_button.sizeHint().height()))
 
     def minimumSizeHint(self) -> QSize:
         """Ask for no more than a margin under the title."""
@@ -194,6 +206,7 @@ class TimelinePanel(Panel):
 
     def theme_changed(self) -> None:
         """Paint anew."""
+        self._keep_height()
         self.steps.updateGeometry()
         self.steps.update()
 

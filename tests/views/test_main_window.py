@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from model.readings import Sampling
@@ -373,3 +373,12 @@ def test_closing_the_window_closes_the_session(make: Make, running: FakeSession)
     window = make(running)
     window.close()
     assert running.closed
+
+
+def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    before = {name: box(window, panel) for name, panel in window.panels.items() if panel.on_screen}
+    for _ in range(2):
+        running.step()
+        qtbot.waitUntil(lambda: drawn(window))
+        QApplication.processEvents()
+        assert {name: box(window, window.panels[name]) for name in before} == before
