@@ -101,7 +101,7 @@ class CandidatesView(QWidget):
                 painter.setBrush(look.accent)
                 dot = look.grid(0.625)
                 painter.drawEllipse(QRectF(1, line.center().y() - dot / 2, dot, dot))
-            ink.draw_text(painter, box, candidate.token.text, font, colour)
+            ink.draw_text(painter, box, theme.drawable(candidate.token.text), font, colour)
             bar = self.bar_of(i)
             ink.draw_bar(painter, bar, look.accent if candidate.kept else ink.faded(look.masked, 0.7))
             if follows:
@@ -139,7 +139,7 @@ class CandidatesView(QWidget):
 
     def _text_width(self) -> float:
         font = theme.current().font("number")
-        widest = max((ink.text_width(font, c.token.text) for c in self.shown()), default=0.0)
+        widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in self.shown()), default=0.0)
         return min(max(widest + theme.current().grid(1.25) + 2, 60), self.width() * 0.35)
 
     def _digits_width(self) -> float:

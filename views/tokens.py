@@ -98,6 +98,8 @@ class TokenStrip(QWidget):
         self._hover = (-1, -1)
         self._lit: frozenset[int] = frozenset()
         self._looks: list[Look] = []
+        self._room = 0
+        """Height that can be seen at a time."""
         self._line = 0.0
         """Height of a token."""
         self._written: dict[str, tuple[str, float]] = {}
@@ -191,7 +193,7 @@ class TokenStrip(QWidget):
         start = len(self._looks)
         self._place(start, min(start + AT_ONCE, len(self._tokens)))
         last = self._looks[-1].top if self._looks else 0.0
-        height = math.ceil(last + self._line + self._small_height() + 2) if self._tokens else 0
+        height = self._wanted_height()
         self.setMinimumHeight(height)
         top = self._looks[start].top if start < len(self._looks) else last
         self.update(0, math.floor(top) - 6, self.width(), max(height, self.height()))
@@ -201,12 +203,26 @@ class TokenStrip(QWidget):
         else:
             self._next.start()
 
+    def set_room(self, height: int) -> None:
+        """Hear how much of the strip can be seen at a time."""
+        if height != self._room:
+            self._room = height
+            self.setMinimumHeight(self._wanted_height())
+
+    def _wanted_height(self) -> int:
+        """Height of the tokens; of more than can be seen at a time enough to scroll the last line to the top."""
+        if not self._looks:
+            return 0
+        last = self._looks[-1].top
+        height = math.ceil(last + self._line + self._small_height() + 2)
+        return height if height <= self._room else max(height, math.floor(last) - 1 + self._room)
+
     def _place(self, start: int, stop: int) -> None:
         """Place tokens after the one before ``start``."""
         now, letters, small = theme.current(), face(_font()), face(theme.current().font("label"))
         pad, gap = now.grid(1), now.grid(0.75)
         digit, room = small.metrics.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
-        apart, pitch = now.grid(2), self._line + small.height + now.grid(0.75)
+        apart, pitch = now.grid(2), self._pitch()
         left, top = 1.0, 1.0
         if start:
             left, top = self._looks[start - 1].left + self._looks[start - 1].width + gap, self._looks[start - 1].top
@@ -238,6 +254,15 @@ class TokenStrip(QWidget):
         """Height of one line of tokens with their positions."""
         now = theme.current()
         return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
+
+    def nearest_line(self, height: int) -> int:
+        """Where to scroll to for the whole line that begins nearest to a height."""
+        pitch = self._pitch()
+        return math.floor(round(height / pitch) * pitch)
+
+    def _pitch(self) -> float:
+        """From one line to the next."""
+        return self._line + self._small_height() + theme.current().grid(0.75)
 
     def box_of(self, position: int) -> QRectF:
         """The rectangle of a token; empty while it has no place yet."""
@@ -406,6 +431,25 @@ def _font() -> QFont:
     return now.font("number" if now.projector else "formula")
 
 
+class StripArea(QScrollArea):
+    """Shows as much of the strip as there is room for, and tells it how much that is."""
+
+    def __init__(self, strip: TokenStrip) -> None:
+        super().__init__()
+        self._strip = strip
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidget(strip)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.viewport().setAutoFillBackground(False)
+        strip.setAutoFillBackground(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Tell the strip."""
+        super().resizeEvent(event)
+        self._strip.set_room(self.viewport().height())
+
+
 class TokensPanel(Panel):
     """The tokens of the run."""
 
@@ -417,13 +461,8 @@ class TokensPanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.strip = TokenStrip()
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidget(self.strip)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.viewport().setAutoFillBackground(False)
-        self.strip.setAutoFillBackground(False)
+        self.area = StripArea(self.strip)
+        self.area.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.cell = plain_label("", "subtitle")
         self.head_row.addWidget(self.cell)
         layout = QVBoxLayout(self.body)
@@ -448,6 +487,7 @@ class TokensPanel(Panel):
             self.strip.set_weights(answer.weights, answer.visible)
             head = wording.head_name(answer.layer, answer.head)
             decoded = f" · {run.steps} decoded" if run.steps else ""
+            decoded += " · in the chat template" if run.rendered else ""
             self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
 
     def show_selection(self, selection: Selection) -> None:
@@ -466,10 +506,20 @@ class TokensPanel(Panel):
 
     def _on_placed(self) -> None:
         """Bring the query into sight that had no place before."""
+        self._see_query()
+        self.drawn.emit()
+
+    def _on_range(self) -> None:
+        """Keep whole lines and the query in sight where the size has changed."""
+        bar = self.area.verticalScrollBar()
+        bar.setValue(self.strip.nearest_line(bar.value()))
+        self._see_query()
+
+    def _see_query(self) -> None:
+        """Bring the query into sight after anything has moved."""
         run, query = self.session.run, self.session.selection.now.query
         if run is not None and self.strip.is_placed and query < run.length:
             self._bring_into_sight(self.strip.box_of(query))
-        self.drawn.emit()
 
     def _bring_into_sight(self, box: QRectF) -> None:
         """Scroll by whole lines, so that a line is never cut where one is all there is room for."""
