@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ def test_a_token_wider_than_the_strip_is_elided(qtbot: QtBot) -> None:
 
 
 def test_the_strip_says_its_selection_to_a_screen_reader(panel: TokensPanel) -> None:
-    assert panel.strip.accessibleName() == "tokens of the run"
+    assert panel.strip.accessibleName() == "tokens of the run; arrow keys select the query"
     assert panel.strip.accessibleDescription() == "query 10 ·sat; key 4 ·on"
 
 
@@ -255,3 +256,65 @@ def test_isolation_keeps_numbers_where_they_are_written(qtbot: QtBot, kept: bool
     places: list[Any] = [line.cursorToX(text.index(number)) for number in ("0.32", "0.40")]
     (before, _), (after, _) = places
     assert (before < after) is kept, "without isolation the paragraph would run from right to left"
+
+
+def test_the_last_line_is_never_cut_by_the_one_before(
+    session: FakeSession, shown: Callable[..., Any], qtbot: QtBot
+) -> None:
+    many = FakeSession(session.settings.path, rows=400)
+    many.begin()
+    many.start("many words", 400)
+    panel = shown(TokensPanel, many, 600, 90)
+    bar = panel.area.verticalScrollBar()
+    for height in (90, 100, 110, 130):
+        panel.resize(600, height)
+        many.selection.update(query=0)
+        many.selection.update(query=399)
+        qtbot.waitUntil(lambda: panel.settled and bar.value() > 0)
+        under = panel.strip._small_height()
+        boxes = [panel.strip.box_of(position) for position in range(400)]
+        cut = [box for box in boxes if box.top() < bar.value() < box.bottom() + under]
+        assert not cut, (height, bar.value(), bar.maximum(), panel.strip._room, cut)
+        assert panel.strip.box_of(399).bottom() <= bar.value() + panel.area.viewport().height()
+    many.close()
+
+
+def test_a_query_stays_in_sight_when_the_type_grows(running: FakeSession, shown: Callable[..., Any]) -> None:
+    many = FakeSession(running.settings.path, rows=400)
+    many.begin()
+    many.start("many words", 400)
+    panel = shown(TokensPanel, many, 900, 130)
+    many.selection.update(query=399)
+    theme.apply("light", projector=True)
+    try:
+        panel.theme_changed()
+        panel.resize(900, 150)
+        QApplication.processEvents()
+        box, bar = panel.strip.box_of(399), panel.area.verticalScrollBar()
+        assert bar.value() <= box.top()
+        assert box.bottom() <= bar.value() + panel.area.viewport().height()
+    finally:
+        theme.apply("dark")
+        many.close()
+
+
+def test_the_panel_says_that_a_chat_template_was_applied(
+    qtbot: QtBot, panel: TokensPanel, running: FakeSession
+) -> None:
+    assert "chat template" not in panel.subtitle.text()
+    assert running.run is not None
+    running._show(replace(running.run, run_id=9, rendered="<s>hi"))
+    qtbot.waitUntil(lambda: panel.settled)
+    assert "12 tokens · in the chat template ·" in panel.subtitle.text()
+
+
+def test_scripts_of_the_world_are_drawn_and_what_no_font_has_is_its_code_point(qtbot: QtBot) -> None:
+    assert theme.drawable("שלום", "formula") == "שלום"
+    assert theme.drawable("e\u0301", "formula") == "e\u0301"
+    missing = "\U0010fffd"  # private use: in no font
+    assert theme.drawable(f"a{missing}b", "formula") == "aU+10FFFDb"
+    strip = TokenStrip()
+    qtbot.addWidget(strip)
+    strip.resize(300, 60)
+    strip.set_tokens((TokenText(0, f"x{missing}"),), 1)
+    assert strip._looks[0].text == "xU+10FFFD"
