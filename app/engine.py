@@ -50,10 +50,10 @@ from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.errors import ChatError, ExperimentError, PromptError, TooLongError
-from model.experiments import AblateHeads, AblateMlp, Experiment, check_experiments, permuted
+from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, check_experiments, permuted
 from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
-from model.intervention import mean_heads, mean_mlp
+from model.intervention import mean_heads, mean_mlp, mean_plane
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import cache_steps, read_cell, read_planes, read_row
 from model.lessons.bench import Bench
@@ -530,12 +530,15 @@ def _mean(held: Held, trace: Trace, asked: AskMean) -> Steps[Experiment]:
     model = held.opened.checkpoint.model
     if trace.ids is None:
         raise ExperimentError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
-    check_experiments(
-        [AblateMlp(asked.layer) if asked.heads is None else AblateHeads(asked.layer, asked.heads)], trace.config
-    )
-    if asked.heads is None:
-        return mean_mlp(model, trace.ids, asked.layer)
-    return mean_heads(model, trace.ids, asked.layer, asked.heads)
+    layer, heads, plane = asked.layer, asked.heads, asked.plane
+    if heads is None:
+        check_experiments([AblateMlp(layer)], trace.config)
+        return mean_mlp(model, trace.ids, layer)
+    if plane is None:
+        check_experiments([AblateHeads(layer, heads)], trace.config)
+        return mean_heads(model, trace.ids, layer, heads)
+    check_experiments([AblatePlane(layer, heads[0], plane)], trace.config)
+    return mean_plane(model, trace.ids, layer, heads[0], plane)
 
 
 def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:

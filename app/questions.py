@@ -165,10 +165,14 @@ class AskNextTokenDifference:
 
 @dataclass(frozen=True)
 class AskMean:
-    """The experiment that sets heads of a layer, or (None) its MLP, to their mean over the run → ``Experiment``."""
+    """The experiment that sets something of a layer to its mean over the run → ``Experiment``.
+
+    That is some ``heads``, the ``plane`` of one head, or (both None) the MLP.
+    """
 
     layer: int
     heads: tuple[int, ...] | None
+    plane: int | None = None
 
 
 @dataclass(frozen=True)

@@ -181,23 +181,32 @@ class AblateHeads:
 
 @dataclass(frozen=True)
 class AblatePlane:
-    """Take one rotation plane of one query head out of its scores."""
+    """Take one rotation plane of one query head out of its scores, or make it the same for every query.
+
+    Attributes
+    ----------
+    mean
+        The plane's two numbers of q' for every row, empty for zero.
+    """
 
     layer: int
     head: int
     plane: int
+    mean: Vector = ()
     breaks_cache: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
         """The chip."""
-        return f"L{self.layer}H{self.head} plane {self.plane} → 0"
+        return f"L{self.layer}H{self.head} plane {self.plane} → {'mean' if self.mean else '0'}"
 
     def check(self, config: ModelConfig) -> None:
-        """Refuse a plane that is not there."""
+        """Refuse a plane that is not there, and a mean that is no pair."""
         _check_layer(self.layer, config)
         _check_inside("Head", self.head, config.heads)
         _check_inside("Plane", self.plane, config.rotary_width(self.layer) // 2)
+        if len(self.mean) not in (0, 2):
+            raise ExperimentError(f"The mean of a plane has {len(self.mean)} numbers, but a plane has 2.")
 
 
 @dataclass(frozen=True)

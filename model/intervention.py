@@ -87,7 +87,7 @@ def _changes(attn: Attention, experiments: Sequence[Experiment]) -> Iterator[tup
         if isinstance(experiment, AblateHeads):
             yield "attn.hook_z", _heads_replaced(experiment)
         elif isinstance(experiment, AblatePlane):
-            yield "attn." + last_points(attn.config, attn.layer)[0], _plane_removed(experiment, attn.rule)
+            yield "attn." + last_points(attn.config, attn.layer)[0], _plane_replaced(experiment, attn.rule)
         elif isinstance(experiment, AblateMlp):
             yield "hook_mlp_out", _mlp_replaced(experiment)
 
@@ -102,12 +102,12 @@ def _heads_replaced(experiment: AblateHeads) -> Change:
     return change
 
 
-def _plane_removed(experiment: AblatePlane, rule: AttentionSpec) -> Change:
+def _plane_replaced(experiment: AblatePlane, rule: AttentionSpec) -> Change:
     features = plane_features(rule.rotary_width, rule.pairing)[experiment.plane]
 
     def change(q: Tensor) -> Tensor:  # [B, H, T, Dh]
         q = q.clone()
-        q[:, experiment.head, :, list(features)] = 0.0
+        q[:, experiment.head, :, list(features)] = q.new_tensor(experiment.mean or (0.0, 0.0))
         return q
 
     return change
@@ -124,6 +124,14 @@ def mean_heads(model: Decoder, ids: Tensor, layer: int, heads: Sequence[int]) ->
     """The ablation that replaces heads by their mean output over the rows of a prompt [B, T]."""
     z = _recorded(model, ids, f"blocks.{layer}.attn.hook_z").mean(dim=(0, 2))  # [H, Dh]
     return AblateHeads(layer, tuple(heads), tuple(tuple(z[head].tolist()) for head in heads))
+
+
+def mean_plane(model: Decoder, ids: Tensor, layer: int, head: int, plane: int) -> AblatePlane:
+    """The ablation that replaces a plane of a head's q' by its mean over the rows of a prompt [B, T]."""
+    attn = model.block(layer).attn
+    features = plane_features(attn.rule.rotary_width, attn.rule.pairing)[plane]
+    q = _recorded(model, ids, f"blocks.{layer}.attn.{last_points(model.config, layer)[0]}")  # [B, H, T, Dh]
+    return AblatePlane(layer, head, plane, tuple(q[:, head, :, list(features)].mean(dim=(0, 1)).tolist()))
 
 
 def mean_mlp(model: Decoder, ids: Tensor, layer: int) -> AblateMlp:

@@ -364,7 +364,7 @@ class _Met:
         before = self.met[f"hook_{side}_normed" if normed_first else f"hook_{side}"].double()
         after = self.met[f"hook_rot_{side}"].double()
         if side == "q" and last_points(self.config, self.attn.layer)[0] == "hook_rot_q":
-            before = self._without_planes(before)
+            before = self._without_planes(before * self.factor) / self.factor  # planes are replaced once turned
         width, pairing = self.config.rotary_width(self.attn.layer), self.rule.pairing
         off = relative(_lengths(after[..., :width], pairing), self.factor * _lengths(before[..., :width], pairing))
         if width == before.shape[-1]:
@@ -372,11 +372,12 @@ class _Met:
         return max(off, relative(after[..., width:], before[..., width:]))
 
     def _without_planes(self, q: Tensor) -> Tensor:
-        """Query heads [B, H, T, Dh] without the planes that are ablated."""
+        """Query heads [B, H, T, Dh] with the ablated planes as they were to be."""
         q = q.clone()
         for one in self.experiments:
             if isinstance(one, AblatePlane) and one.layer == self.attn.layer:
-                q[:, one.head, :, list(plane_features(self.rule.rotary_width, self.rule.pairing)[one.plane])] = 0.0
+                features = list(plane_features(self.rule.rotary_width, self.rule.pairing)[one.plane])
+                q[:, one.head, :, features] = q.new_tensor(one.mean or (0.0, 0.0))
         return q
 
     def _replaced(self, z: Tensor) -> Tensor:

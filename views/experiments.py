@@ -198,7 +198,9 @@ class ExperimentsPanel(Panel):
                 self._button("zero", "→ 0", lambda run, now: AblateHeads(now.layer, (now.head,))),
                 self._mean("mean", lambda now: AskMean(now.layer, (now.head,))),
                 self._button("group", "kv group → 0", _group),
+                self._mean("group_mean", lambda now: AskMean(now.layer, self._group_of(now))),
                 self._button("plane", "plane → 0", lambda run, now: AblatePlane(now.layer, now.head, now.plane)),
+                self._mean("plane_mean", lambda now: AskMean(now.layer, (now.head,), now.plane)),
                 self._button("kv", "reads kv", lambda run, now: ReadKvHead(now.layer, now.head, self.kv_head.value())),
                 self.kv_head,
             ),
@@ -306,7 +308,10 @@ class ExperimentsPanel(Panel):
         self.buttons["mlp_mean"].setAccessibleName(f"L{selection.layer} MLP to its mean")
         self.captions[2].setText(f"The selected head, {head}")
         self.captions[3].setText(f"The selected layer, L{selection.layer}")
-        self.buttons["plane"].setEnabled(run.specs[selection.layer].rotary_width > 0)
+        for name in ("plane", "plane_mean"):
+            self.buttons[name].setEnabled(run.specs[selection.layer].rotary_width > 0)
+        self.buttons["group_mean"].setAccessibleName(f"Kv group {run.config.kv_head_of(selection.head)} to its means")
+        self.buttons["plane_mean"].setAccessibleName(f"Plane {selection.plane} of {head} to its mean")
         self.buttons["kv"].setEnabled(run.config.kv_heads > 1)
 
     def theme_changed(self) -> None:
@@ -353,6 +358,12 @@ class ExperimentsPanel(Panel):
             self.session.failed.emit(error.sentence, error.details)
             return
         self.ask(question, lambda made: self.session.set_experiments(added(self.session.experiments, made)), "mean")
+
+    def _group_of(self, now: Selection) -> tuple[int, ...]:
+        run = self.session.run
+        if run is None:
+            raise ExperimentError("There is nothing to experiment on yet; run a prompt first.")
+        return ablate_kv_group(run.config, now.layer, run.config.kv_head_of(now.head)).heads
 
     def _zero_heads(self, run: Run, now: Selection) -> Experiment:
         return AblateHeads(now.layer, numbers_in(self.heads.text()))

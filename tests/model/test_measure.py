@@ -115,6 +115,7 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
     "a head to a mean": (AblateHeads(1, (2,), ((1.0, 2.0, 3.0, 4.0),)),),
     "elsewhere": (AblateHeads(0, (0,)), AblateMlp(0)),
     "a plane": (AblatePlane(1, 3, 0),),
+    "a plane to a mean": (AblatePlane(1, 2, 1, (0.5, -2.0)),),
     "mlp": (AblateMlp(1),),
     "another kv head": (ReadKvHead(1, 0, 1),),
     "all of it": (NoScale(), RopeBase(500.0), NoCausalMask(), AblateHeads(1, (5,)), ReadKvHead(1, 1, 1)),

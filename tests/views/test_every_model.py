@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskArithmetic, AskLedger, AskPlanes
 from model.costs import kv_bytes, kv_bytes_at_bits
-from model.experiments import AblateHeads, AblateMlp, Experiment, NoCausalMask, PermuteTokens
+from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
 from model.readings import Arithmetic, PlaneReading
 from tests.model.checkpoints.fetch import FILE
 from tests.views.driving import answer, click, front, opened, press, run_of
@@ -419,6 +419,18 @@ def test_experiments(window: MainWindow) -> None:
     shares = twin.shares(LAYER, HEAD, QUERY, KEY)
     assert shares[1] == 0
     assert shares[0] == pytest.approx(before.shares(LAYER, HEAD, QUERY, KEY)[0], abs=1e-4)
+    without()
+    (made,), twin = toggled("plane_mean")
+    assert isinstance(made, AblatePlane)
+    pair = before.features(LAYER)[1]
+    assert np.allclose(made.mean, before.q(LAYER, HEAD)[:, pair].mean(0), atol=1e-5)
+    share = before.specs[LAYER].scale * float(np.array(made.mean) @ before.k(LAYER, HEAD)[KEY, pair])
+    assert twin.shares(LAYER, HEAD, QUERY, KEY)[1] == pytest.approx(share, abs=1e-4)
+    without()
+    (made,), _ = toggled("group_mean")
+    assert isinstance(made, AblateHeads)
+    assert made.heads == tuple(range(kv * group, (kv + 1) * group))
+    assert np.allclose(made.means[-1], before.z(LAYER, made.heads[-1]).mean(0), atol=1e-4)
     without()
     if config.kv_heads > 1:
         other = config.kv_heads - 1 if kv == 0 else 0
