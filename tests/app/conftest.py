@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.door import Held, Opened, Outlined, Typed
 from app.jobs import Jobs
-from app.questions import AskProof, Question
+from app.questions import AskBranchProof, AskProof, Question
 from app.session import Session
 from app.settings import SettingsStore
 from model.config import ModelConfig
@@ -144,6 +144,8 @@ class FakeEngine:
     def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
         yield Progress(0, 1, "Working")
+        if isinstance(question, AskBranchProof):
+            return Proof("branches", held.run.length, 0.0, 1e-4)
         if isinstance(question, AskProof):
             if self.check_fails:
                 raise ZeroDivisionError("broken check")

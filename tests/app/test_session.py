@@ -430,3 +430,34 @@ def test_close_while_running(qtbot: QtBot, running: Session, engine: FakeEngine)
     running.step()
     assert watch.runs == []
     assert not running.busy
+
+
+def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+    watch = Watch(session)
+    with qtbot.waitSignal(session.settled):
+        session.begin(prompt="abc")
+    assert session.proves_itself
+    assert session.check is not None
+    assert session.branches is None
+    run = session.run
+    assert run is not None
+    large = replace(run, model=replace(run.model, parameters=10**12))
+    held = session.held
+    assert held is not None
+    session._held = replace(held, run=large)
+    assert not session.proves_itself
+    asked = [call for call in engine.calls if "AskProof" in call]
+    settle(qtbot, session, session.step)
+    assert [call for call in engine.calls if "AskProof" in call] == asked, "nothing is proved by itself"
+    assert session.check is None
+    settle(qtbot, session, lambda: session.prove("cached"))
+    assert session.check is not None
+    settle(qtbot, session, lambda: session.prove("branches"))
+    assert any("AskBranchProof" in call for call in engine.calls)
+    assert watch.failures == []
+
+
+def test_nothing_is_proved_before_a_run(session: Session) -> None:
+    watch = Watch(session)
+    session.prove("cached")
+    assert watch.failures == [("There is nothing to prove yet; run a prompt first.", "")]

@@ -1,0 +1,131 @@
+"""How a proof is told: in the line at the bottom, on the cache's page and as an alarm, over a session without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from model.readings import LayerGap, Proof
+from tests.views.fake_session import FakeSession
+from views import theme
+from views.cache import CachePanel
+from views.main_window import MainWindow
+from views.proof import alarm, conditions, small, verdict
+
+Shown = Callable[..., Any]
+GAPS = (
+    LayerGap(0, 3e-7, "Q′ of row 4"),
+    LayerGap(1, 2e-7, "Q′ of row 1"),
+    LayerGap(2, 1.4, "the cached K of row 5"),
+    LayerGap(3, 0.2, "Q′ of row 6"),
+)
+BROKEN = Proof("cached", 17, 0.44, 1e-4, "", GAPS, 1e-4)
+SOUND = Proof("cached", 17, 3e-6, 1e-4, "", GAPS[:2], 1e-4)
+GROWN = Proof("cached", 17, 2.5, 1e-4, "the dynamic rule turns faster past 16 positions")
+BRANCHES = Proof("branches", 12, 4e-7, 1e-4, "", GAPS[:2], 1e-4, 6, 3)
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
+    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+    window.resize(1600, 1000)
+    window.show()
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def prove(session: FakeSession, proof: Proof | None) -> None:
+    """Let the session have come to a proof."""
+    if proof is None or proof.kind == "cached":
+        session.check = proof
+        session.check_changed.emit(proof)
+    else:
+        session.branches = proof
+        session.branches_changed.emit(proof)
+
+
+def test_words() -> None:
+    assert [small(value) for value in (3e-6, 0.0, 0.44, 12.3, 2e5)] == ["3e−6", "0e0", "0.44", "12", "2e5"]
+    assert verdict(SOUND) == ("cached = full within 3e−6 ✓", "good")
+    assert verdict(BROKEN) == ("cached ≠ full from layer 2 on: off by 0.44 ✗", "bad")
+    assert verdict(GROWN) == ("cached differs from full by 2.5, as it must", "")
+    assert verdict(BRANCHES) == ("fused = explicit within 4e−7 ✓", "good")
+    assert "6 rows on a cache of 6" in conditions(BRANCHES)
+    assert "begins with 3 rows of padding" in conditions(BRANCHES)
+    assert BROKEN.begins == GAPS[2]
+    assert not GROWN.alarms
+    assert Proof("cached", 1, float("nan"), 1e-4).alarms
+
+
+def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, running: FakeSession) -> None:
+    assert not window.failure.isVisible()
+    prove(running, BROKEN)
+    assert window.failure.isVisible()
+    sentence, details = alarm(BROKEN)
+    assert window.failure.sentence.text() == sentence
+    assert "It begins in layer 2: the cached K of row 5 is off by 1.4" in sentence
+    assert details.splitlines()[2] == "layer 2: 1.4 (the cached K of row 5)"
+    assert window.status.check.text() == "cached ≠ full from layer 2 on: off by 0.44 ✗"
+    assert window.status.check.property("tone") == "bad"
+    prove(running, SOUND)
+    assert not window.failure.isVisible()
+    running.failed.emit("Something else went wrong.", "")
+    prove(running, None)
+    assert window.failure.isVisible(), "only the alarm goes with the run"
+
+
+def test_what_differs_by_design_is_explained_and_no_alarm(window: MainWindow, running: FakeSession) -> None:
+    prove(running, GROWN)
+    assert not window.failure.isVisible()
+    assert "the dynamic rule turns faster" in window.status.check.toolTip()
+
+
+def test_a_run_that_is_too_large_is_proved_on_demand(window: MainWindow, running: FakeSession) -> None:
+    running.proves_itself = False
+    prove(running, None)
+    assert window.status.check.text() == "cached = full: not proved"
+    QTest.mouseClick(window.status.check, Qt.MouseButton.LeftButton)
+    panel = window.panels["cache"]
+    assert isinstance(panel, CachePanel)
+    assert panel.on_screen
+    assert "too large to be proved at every step" in panel.proof.labels["cached"].text()
+    for kind, button in panel.proof.buttons.items():
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert running.calls[-1] == ("prove", kind)
+
+
+def test_the_page_draws_a_bar_for_each_layer(running: FakeSession, shown: Shown) -> None:
+    panel = shown(CachePanel, running, 700, 420)
+    panel.turn_to("proof")
+    prove(running, BROKEN)
+    prove(running, BRANCHES)
+    gaps = panel.proof.gaps["cached"]
+    lengths = [gaps.bar_of(place).width() for place in range(4)]
+    assert lengths[2] > lengths[3] > lengths[0] > lengths[1] > 1
+    image = gaps.grab().toImage()
+    for place, colour in ((0, theme.current().accent), (2, theme.current().bad)):
+        assert image.pixelColor(gaps.bar_of(place).center().toPoint()).rgb() == colour.rgb()
+    assert "layer 2: 1.4 (the cached K of row 5)" in gaps.accessibleDescription()
+    assert "6 rows on a cache of 6" in panel.proof.labels["branches"].text()
+    prove(running, None)
+    assert panel.proof.labels["cached"].text() == "cached = full: not proved yet."
+    assert not gaps.isVisible()
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_the_page_is_there_on_a_projector(running: FakeSession, shown: Shown, name: Any, tmp_path: Path) -> None:
+    panel = shown(CachePanel, running, 900, 600)
+    panel.turn_to("proof")
+    prove(running, BROKEN)
+    before = panel.proof.gaps["cached"].sizeHint().height()
+    theme.apply(name, projector=True)
+    panel.theme_changed()
+    assert panel.proof.gaps["cached"].minimumHeight() > 1.5 * before
+    theme.apply("dark")
