@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ DESCRIPTIONS = (
     "chat_template*",
     "tokenizer*",
     "special_tokens_map.json",
-    "vocab.*",
-    "merges.txt",
+    "added_tokens.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "*.tiktoken",
 )
 WEIGHTS = (
     ("*.safetensors", "*.safetensors.index.json"),
@@ -34,6 +37,22 @@ WEIGHTS = (
     ("*.gguf",),
 )
 """Kinds of weight files, the better ones first; only the first kind that is there is needed."""
+
+CHUNK = 1 << 18
+"""Bytes between two looks at whether the download was cancelled; the library's own ten megabytes may take long."""
+
+UNREACHABLE = "Hugging Face cannot be reached; check the network"
+REASONS = {
+    "RepositoryNotFoundError": "Hugging Face has no such public model",
+    "GatedRepoError": "its owner gives access on request only",
+    "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set in the environment, which forbids it",
+    "ConnectError": UNREACHABLE,
+    "ConnectionError": UNREACHABLE,
+    "TimeoutException": UNREACHABLE,
+    "NetworkError": UNREACHABLE,
+    "LocalEntryNotFoundError": UNREACHABLE,
+}
+"""What went wrong, by the name of the exception or of what it derives from."""
 
 Pulse = Callable[[Progress], None]
 
@@ -113,7 +132,7 @@ def download_steps(name: str, pulse: Pulse) -> Generator[Progress, None, str]:
         For a repository that is not there, is closed, or holds nothing to open, and when the network fails.
     """
     yield Progress(0, 0, f"Asking Hugging Face about {name}")
-    hub: Any = importlib.import_module("huggingface_hub")
+    hub = _library()
     try:
         info = hub.HfApi().model_info(name, files_metadata=True)
         sizes: Mapping[str, int] = {file.rfilename: file.size or 0 for file in info.siblings}
@@ -123,7 +142,9 @@ def download_steps(name: str, pulse: Pulse) -> Generator[Progress, None, str]:
         for file in files:
             meter.what = f"Downloading {file}"
             yield Progress(meter.done, meter.total, meter.what)
+            before = meter.done
             place = hub.hf_hub_download(name, file, revision=info.sha, tqdm_class=meter.bar())
+            meter.done = before + sizes[file]  # also where it was there already
     except (Cancelled, CheckpointError):
         raise
     except Exception as error:  # whatever the network and its library raise becomes a sentence
@@ -131,10 +152,20 @@ def download_steps(name: str, pulse: Pulse) -> Generator[Progress, None, str]:
     return place if place.endswith(".gguf") else str(Path(place).parent)
 
 
+def _library() -> Any:
+    """The library, set so that a download can be stopped: over plain HTTP, in small pieces."""
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # Xet's downloads do not hear of a cancel; read at import
+    hub = importlib.import_module("huggingface_hub")
+    constants = importlib.import_module("huggingface_hub.constants")
+    vars(constants).update(DOWNLOAD_CHUNK_SIZE=CHUNK, HF_HUB_DISABLE_XET=True)
+    return hub
+
+
 def _reason(error: Exception) -> str:
-    kind = type(error).__name__
-    if kind == "RepositoryNotFoundError":
-        return "Hugging Face has no such public model"
-    if kind == "GatedRepoError":
-        return "its owner gives access on request only"
-    return str(error).strip().split("\n")[0].rstrip(".") or kind
+    named = next((REASONS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REASONS), "")
+    if named:
+        return named
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return f"Hugging Face answered with an error ({status}); try again later"
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
