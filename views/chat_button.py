@@ -69,6 +69,13 @@ class ChatButton(QToolButton):
         """What is said before the prompt, empty for nothing."""
         return self.system.text() if self.template else ""
 
+    def choose(self, template: str, system: str) -> None:
+        """Switch a template on by its name, or off; a name that the checkpoint does not have is off."""
+        self.setChecked(template in self._names)
+        self.system.setText(system)
+        for action in self.templates.actions():
+            action.setChecked(action.text() == template)
+
     # What is shown ------------------------------------------------------------------------------------------------
 
     def show_model(self, card: ModelCard | None, as_ids: bool) -> None:

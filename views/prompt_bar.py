@@ -63,6 +63,8 @@ class PromptBar(QWidget):
         self.special = _toggle("", "")
         self.special.setChecked(True)
         self.chat = ChatButton()
+        self._meant = session.typed
+        """How the newest run was meant that this bar knows of."""
         self.run = QPushButton("Run")
         self.run.setProperty("kind", "main")
         self.run.setToolTip(keys.tip("run"))
@@ -114,8 +116,16 @@ class PromptBar(QWidget):
 
     def start(self) -> None:
         """Run what is typed, as text, in the chat template, or as ids."""
-        self.session.set_typed(self.typed())
+        self._meant = self.typed()
+        self.session.set_typed(self._meant)
         self.session.start(self.prompt.text())
+
+    def _mean(self, typed: Typed) -> None:
+        """Set the switches as a run was meant that did not come from this bar, as one of a saved session."""
+        self._meant = typed
+        self.ids.setChecked(typed.as_ids)
+        self.special.setChecked(typed.special)
+        self.chat.choose(typed.chat, typed.system)
 
     def typed(self) -> Typed:
         """How the prompt is meant, by the switches around it."""
@@ -254,6 +264,8 @@ class PromptBar(QWidget):
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.chat.show_run(after)
         new = after is not None and (before is None or before.run_id != after.run_id)
+        if new and self.session.typed != self._meant:
+            self._mean(self.session.typed)
         if after is not None and new and not self.prompt.hasFocus():
             self.prompt.setText(after.prompt)
             self.prompt.setCursorPosition(0)

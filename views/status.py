@@ -208,7 +208,7 @@ class FailureStrip(QFrame):
 
     def tell(self, sentence: str, details: str) -> None:
         """Show a failure; a newer one takes the place of an older one."""
-        self._clear_offers()
+        self.withdraw()
         self.sentence.setText(sentence)
         self.details.setText(details)
         self.unfold.setVisible(bool(details))
@@ -239,7 +239,8 @@ class FailureStrip(QFrame):
         self.dismiss()
         self.chosen.emit(experiment)
 
-    def _clear_offers(self) -> None:
+    def withdraw(self, *_: object) -> None:
+        """Offer nothing any more, as when another model is open."""
         while (item := self._offer_row.takeAt(0)) is not None:
             button = item.widget()
             if button is not None:
@@ -249,7 +250,7 @@ class FailureStrip(QFrame):
 
     def dismiss(self) -> None:
         """Close the message."""
-        self._clear_offers()
+        self.withdraw()
         self.hide()
 
     def wanted_height(self, width: int) -> int:
