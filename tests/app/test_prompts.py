@@ -14,6 +14,8 @@ from app import engine
 from app.door import Held, Opened, Typed
 from app.questions import AskLedger, AskPlanes, AskProof, AskRules
 from app.session import Session
+from app.session_file import SavedView
+from app.session_keeping import open_session, save_session
 from app.settings import SettingsStore
 from model.errors import ChatError, TooLongError
 from model.experiments import NoScale, RopeScaling
@@ -161,6 +163,9 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: An
     assert tuple(rules[mine].frequencies) == pytest.approx(turned, rel=1e-6)
     assert tuple(rules["none"].frequencies) != pytest.approx(turned, rel=1e-3)
     prefill, _ = ask(held, AskLedger(1))
+    checks = {entry.key: entry.check for entry in prefill.entries}
+    assert [check for check in checks.values() if check.passed is False] == []
+    assert checks["rope_q"].passed
     formula = next(entry.formula for entry in prefill.entries if entry.key == "rope_q")
     assert f"stretched ({rule} × 1.5)" in formula
     assert held.run.specs[1].experiments == (scaling.label,)
@@ -232,3 +237,25 @@ def test_without_rope_the_refusal_says_why(opened: Opened) -> None:
     with pytest.raises(TooLongError, match="2 shorter: its positions are learned one by one") as caught:
         engine._check_length(config, 66)
     assert caught.value.offers == ()
+
+
+def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session: Session, tmp_path: Path) -> None:
+    failures: list[str] = []
+    file = tmp_path / "a.ropewalk"
+    session.set_typed(Typed(chat="default", system="be brief"))
+    settle(qtbot, session, lambda: session.start(LONG))
+    settle(qtbot, session, lambda: session.accept(RopeScaling("yarn", 2.0)))
+    before = session.run
+    assert before is not None
+    save_session(session, file, SavedView(), lambda saved: None, failures.append)
+    qtbot.waitUntil(file.exists)
+    session.set_typed(Typed())
+    settle(qtbot, session, lambda: session.start("hi"))
+    open_session(session, file, lambda saved: None, failures.append)
+    qtbot.waitUntil(lambda: session.run is not None and session.run.prompt == LONG)
+    after = session.run
+    assert after is not None
+    assert (after.rendered, after.tokens, after.limit) == (before.rendered, before.tokens, 128)
+    assert session.experiments == (RopeScaling("yarn", 2.0),)
+    assert session.typed == Typed(chat="default", system="be brief")
+    assert failures == []

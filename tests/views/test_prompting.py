@@ -175,6 +175,19 @@ def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: FakeSessi
     assert "&lt;s&gt;xxx" in button.toolTip()
 
 
+def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    bar, session = window.bar, window.session
+    session.set_typed(Typed(special=False, chat="default", system="be brief"))
+    session.start("hi")
+    qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
+    assert bar.typed() == Typed(special=False, chat="default", system="be brief")
+    press(bar.ids)
+    session.set_experiments([RopeScaling("linear", 2.0)])
+    qtbot.waitUntil(window.status.stretch.isVisible)
+    assert bar.ids.isChecked(), "what was switched since stays as it is"
+
+
 @pytest.mark.parametrize("bos", ["", "<s>", "<|begin_of_text|>"])
 def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
     qtbot: QtBot, running: FakeSession, bos: str
@@ -267,6 +280,14 @@ def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, open
     window.session.run_to(70)
     qtbot.waitUntil(lambda: len(tokens(window)) == 70)
     assert not window.failure.isVisible()
+
+
+def test_offers_end_with_the_model_they_were_for(qtbot: QtBot, opened: Open, chatty: Path, tmp_path: Path) -> None:
+    window = opened(chatty, "abc")
+    run(qtbot, window, LONG)
+    assert len(window.failure.offered) == 4
+    window.session.open(str(write_checkpoint(tmp_path / "tiny", tokenizer=False)))
+    qtbot.waitUntil(lambda: window.failure.offered == () and not window.session.busy)
 
 
 # Ids ------------------------------------------------------------------------------------------------------------------
