@@ -308,6 +308,25 @@ def test_why(window: MainWindow) -> None:
     click(window, panel.fold_levels)
 
 
+def test_why_for_a_decoded_row(window: MainWindow) -> None:
+    session, prefill = window.session, run_of(window).prefill
+    session.run_to(prefill + 2)
+    snapshot.wait_until_drawn(window)
+    query, key = prefill + 1, prefill
+    session.selection.update(layer=LAYER, head=HEAD, query=query, key=key)
+    panel: WhyPanel = front(window, "why")
+    click(window, panel.fold_levels)
+    assert panel.arithmetic is not None
+    twin, line = Twin(session), panel.arithmetic.line
+    assert line("score.scaled").value == pytest.approx(twin.scaled(LAYER, HEAD)[query, key], abs=1e-4)
+    assert line("softmax.weight").value == pytest.approx(twin.weights(LAYER, HEAD)[query, key], abs=1e-5)
+    assert np.allclose(cast("Any", line("softmax.z").vector), twin.z(LAYER, HEAD)[query], atol=1e-4)
+    planes = [line(f"score.plane.{i}").value for i in range(len(twin.features(LAYER)))]
+    assert np.allclose(cast("Any", planes), twin.shares(LAYER, HEAD, query, key), atol=1e-4)
+    assert line("logit.0").symbol.split()[1] == str(int(twin.logits(query).argmax()))
+    click(window, panel.fold_levels)
+
+
 def test_every_line_copies_and_shows_where_it_lives(window: MainWindow) -> None:
     ledger = front(window, "ledger")
     rows = {row.entry.key for row in ledger.model.rows}
@@ -466,6 +485,35 @@ def test_experiments(window: MainWindow) -> None:
     assert isinstance(made, AblateMlp)
     assert np.allclose(arithmetic_of(window).line("mlp.out").vector, made.mean, atol=1e-6)
     without()
+
+
+def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    prefill = run_of(window).prefill
+    panel.factor.setValue(0.5)
+    for name in ("factor", "zero", "rope_off"):
+        click(window, panel.buttons[name])
+    press(window, window, Qt.Key.Key_Right, 2)
+    assert run_of(window).length == prefill + 2
+    assert len(window.session.experiments) == 3
+    assert window.session.check is not None
+    assert window.session.check.holds
+    assert window.session.check.rows == prefill + 2
+    row = prefill + 1
+    window.session.selection.update(layer=LAYER, head=HEAD, query=row, key=prefill)
+    snapshot.wait_until_drawn(window)
+    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    for ledger in answer(window, AskLedger(LAYER)):
+        assert [entry.key for entry in ledger.failed] == []
+        assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
+    decoded = [token.id for token in run_of(window).tokens[prefill:]]
+    click(window, panel.undo_button)
+    assert len(window.session.experiments) == 2
+    assert [token.id for token in run_of(window).tokens[prefill:]] == decoded, "an experiment keeps what was decoded"
+    assert not np.allclose(Twin(window.session).frequencies(LAYER, row), 0)
+    click(window, panel.clear_button)
+    assert window.session.check is not None
+    assert window.session.check.holds
 
 
 def test_the_prompt_in_another_order(window: MainWindow) -> None:
