@@ -18,7 +18,20 @@ from PySide6.QtWidgets import QApplication
 
 from app.session import Session
 from app.settings import SettingsStore
-from model.experiments import AblateHeads, AblateMlp, Experiment, NoCausalMask, NoScale, RopeBase, RopeOff, ScaleScores
+from model.experiments import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Experiment,
+    NoCausalMask,
+    NoScale,
+    PermuteTokens,
+    ReadKvHead,
+    RopeBase,
+    RopeOff,
+    RopeScaling,
+    ScaleScores,
+)
 from views import snapshot
 from views.main_window import MainWindow
 
@@ -30,7 +43,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     RopeBase(500.0),
     NoCausalMask(),
     AblateHeads(1, (0,)),
+    AblateHeads(1, (0, 1, 2, 3), ((0.1,) * 16,) * 4),
+    AblatePlane(1, 0, 0),
     AblateMlp(1),
+    ReadKvHead(1, 0, 1),
+    PermuteTokens(tuple(reversed(range(64)))),
+    RopeScaling("linear", 2.0),
 )
 
 

@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from model.config import ModelConfig, Pairing, RopeConfig
+from model import lens
+from model.config import ModelConfig, Pairing, QkNorm, RopeConfig
 from model.decoder import Decoder
 from model.rope import TABLE_ROWS, Rotary, frequencies, plane_features, rotate, unrotate
+from model.trace import capture
+from tests.model.small_models import BASE, random_ids
 
 DH = 16
 SHORT, LONG = tuple(1.0 + 0.1 * i for i in range(8)), tuple(2.0 + 0.5 * i for i in range(8))
@@ -302,3 +305,27 @@ def test_two_rules_have_one_table_each() -> None:
     [(local, _), (wide, _)] = [pair for pair in model.begin(torch.arange(6)[None])[1].rotations if pair is not None]
     torch.testing.assert_close(local[0, :, 1], (torch.arange(6) * 0.1).cos())  # 10,000^(−2/8) = 0.1
     torch.testing.assert_close(wide[0, :, 1], (torch.arange(6) * 1e6**-0.25).cos())
+
+
+@pytest.mark.parametrize("qk_norm", ["none", "head"])
+def test_a_model_re_expressed_in_the_other_pairing_scores_the_same_and_misread_it_breaks(qk_norm: QkNorm) -> None:
+    """W_q and W_k with their rows in the other order, and the gains of QK-norm with them, are the same model."""
+    half = BASE.changed(qk_norm=qk_norm)
+    adjacent = half.changed(rope=RopeConfig(pairing="adjacent"))
+    own, other, misread = Decoder(half, seed=3), Decoder(adjacent, seed=3), Decoder(adjacent, seed=3)
+    width = half.head_width
+    order = torch.stack((torch.arange(width // 2), torch.arange(width // 2) + width // 2), dim=1).flatten()
+    for block in range(half.layers):
+        attn = other.block(block).attn
+        for linear in (attn.query, attn.key):
+            rows = linear.weight.detach().view(-1, width, half.width)
+            linear.weight.data = rows[:, order].reshape(linear.weight.shape).clone()
+    traces = [capture(model, random_ids(12)) for model in (own, other, misread)]
+    for layer, head in ((0, 0), (2, 3)):
+        scores = [lens.scores(trace, layer, head) for trace in traces]
+        seen = np.isfinite(scores[0])
+        assert np.allclose(scores[0][seen], scores[1][seen], atol=1e-4)
+        assert np.abs(scores[0][seen] - scores[2][seen]).max() > 0.1
+    logits = [model(random_ids(12)) for model in (own, other, misread)]
+    assert float((logits[0] - logits[1]).detach().abs().max()) < 1e-4
+    assert float((logits[0] - logits[2]).detach().abs().max()) > 0.1
