@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if display.has_display():
             return show_window(*typed[:1])
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-        typed = ["snapshot", str(PICTURE)]
+        typed = ["export", str(PICTURE), "--session", *typed] if typed else ["snapshot", str(PICTURE)]
     from app.commands.line import run_command
 
     return run_command(typed, take_shot)

@@ -102,9 +102,11 @@ class Errand(QObject):
         tell(what)
 
     def _on_trouble(self, sentence: str, details: str) -> None:
-        """What was waited for will not come; the sentence is on screen already."""
+        """What was waited for will not come."""
         if self.busy:
+            failed = self._failed
             self.stop()
+            failed(sentence)
 
 
 def _ignore(what: Any) -> None:

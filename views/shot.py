@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessageHandler
 
+from app.commands.export import Export
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import PromptError, RopewalkError
@@ -23,6 +24,7 @@ from model.rotations import scaling_for
 from views import theme
 from views.main_window import MainWindow
 from views.snapshot import picture, save, wait_until_drawn
+from views.take_home import bring_back, take_home
 
 if TYPE_CHECKING:
     from app.commands.snapshot import Shot
@@ -39,7 +41,7 @@ PLATFORM_CHATTER = frozenset(
 
 
 def take(shot: Shot) -> None:
-    """Draw the window, or one panel, into a PNG.
+    """Draw the window, or one panel, into a PNG; or export whatever else was asked for.
 
     Raises
     ------
@@ -53,7 +55,9 @@ def take(shot: Shot) -> None:
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
-            if shot.chat or shot.scaling:
+            if isinstance(shot, Export) and shot.session is not None:
+                bring_back(window, shot.session)
+            elif shot.chat or shot.scaling:
                 _prompt(session, window, shot)
             else:
                 session.begin(shot.path, shot.prompt)
@@ -61,6 +65,9 @@ def take(shot: Shot) -> None:
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
+            if isinstance(shot, Export):
+                take_home(window, shot)
+                return
             image = picture(window, QSize(shot.width, shot.height), shot.panel or None)
             save(image, shot.out)
             if not shot.panel and image.size() != QSize(shot.width, shot.height):

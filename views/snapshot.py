@@ -88,9 +88,9 @@ def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage
     window.show()
     if panel is not None:
         window.reveal(panel)
-    _settle_layout(window)
+    settle(window)
     wait_until_drawn(window)
-    _settle_layout(window)
+    settle(window)
     wait_until_drawn(window)
     target: QWidget = window if panel is None else window.docks[panel]
     image = target.grab().toImage()
@@ -98,7 +98,7 @@ def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage
     return image
 
 
-def _settle_layout(window: MainWindow) -> None:
+def settle(window: MainWindow) -> None:
     """Let layouts and stylesheets take effect."""
     app = QApplication.instance()
     if app is None:

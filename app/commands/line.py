@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from app.commands import bench, capture, challenge, generate, heads, info, ledger, lessons, snapshot, train
+from app.commands import bench, capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
 from app.commands.snapshot import TakeShot
 from model.errors import Cancelled, RopewalkError, unforeseen
 
-COMMANDS = (info, ledger, capture, generate, heads, snapshot, train, challenge, lessons, bench)
+COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons, bench)
 
 
 def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from app.commands.options import Commands, head_address, model_options, natural, pixels
 from app.commands.output import check_folder
@@ -58,40 +59,47 @@ def declare(commands: Commands) -> None:
     """Add the command."""
     snapshot = commands.add_parser("snapshot", help="draw the window into a PNG", description="Draw the window.")
     snapshot.add_argument("out", type=Path, metavar="OUT.png", help="where to write")
-    model_options(snapshot)
-    snapshot.add_argument("--prompt", metavar="TEXT", help="what to run")
-    prompt_options(snapshot)
-    snapshot.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
-    snapshot.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
-    snapshot.add_argument("--projector", action="store_true", help="large type, few panels")
-    snapshot.add_argument("--select", type=head_address, default=(), metavar="'L1H3 q=4 k=2'", help="head and cell")
-    snapshot.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode first")
-    snapshot.add_argument("--panel", choices=PANELS, default="", metavar="NAME", help=f"one of {', '.join(PANELS)}")
+    window_options(snapshot)
     snapshot.set_defaults(act=shoot)
+
+
+def window_options(command: argparse.ArgumentParser) -> None:
+    """Options that say what the window shows."""
+    model_options(command)
+    command.add_argument("--prompt", metavar="TEXT", help="what to run")
+    prompt_options(command)
+    command.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
+    command.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
+    command.add_argument("--projector", action="store_true", help="large type, few panels")
+    command.add_argument("--select", type=head_address, default=(), metavar="'L1H3 q=4 k=2'", help="head and cell")
+    command.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode first")
+    command.add_argument("--panel", choices=PANELS, default="", metavar="NAME", help=f"one of {', '.join(PANELS)}")
 
 
 def shoot(parsed: argparse.Namespace) -> None:
     """Draw the window into a file."""
     check_folder(parsed.out)
-    width, height = parsed.size
     take_shot: TakeShot = parsed.take_shot
-    take_shot(
-        Shot(
-            out=parsed.out,
-            path=parsed.path,
-            device=parsed.device,
-            dtype=parsed.dtype,
-            prompt=parsed.prompt,
-            width=width,
-            height=height,
-            theme=parsed.theme,
-            projector=parsed.projector,
-            select=parsed.select,
-            steps=parsed.steps,
-            panel=parsed.panel,
-            chat=parsed.chat,
-            system=parsed.system,
-            scaling=parsed.rope_scaling,
-        )
-    )
+    take_shot(Shot(**window_fields(parsed)))
     print(parsed.out)
+
+
+def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
+    """What was typed for :func:`window_options`, as fields of a shot."""
+    width, height = parsed.size
+    same = (
+        "out",
+        "path",
+        "device",
+        "dtype",
+        "prompt",
+        "theme",
+        "projector",
+        "select",
+        "steps",
+        "panel",
+        "chat",
+        "system",
+    )
+    typed = {name: getattr(parsed, name) for name in same}
+    return {**typed, "width": width, "height": height, "scaling": parsed.rope_scaling}

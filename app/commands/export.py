@@ -1,0 +1,105 @@
+"""`ropewalk export`: pictures, animations, numbers, runs, handouts and sessions, told apart by the file's ending.
+
+What makes them is handed in, as for `snapshot`: commands never import views.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from app import animation, numbers_file
+from app.commands.options import Commands
+from app.commands.output import check_folder
+from app.commands.snapshot import Shot, TakeShot, window_fields, window_options
+from app.session_file import SUFFIX
+
+PICTURES: Final = ("png", "svg", "pdf")
+ANIMATIONS: Final = tuple(one.name for one in animation.FORMATS)
+NUMBERS: Final = tuple(one.name for one in numbers_file.FORMATS)
+TRACE: Final = "safetensors"
+SESSION: Final = SUFFIX[1:]
+ENDINGS: Final = (*PICTURES, *ANIMATIONS, *NUMBERS, TRACE, SESSION)
+FILMS: Final = ("rotation", "decode", "lesson")
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Export(Shot):
+    """Something to take home.
+
+    Attributes
+    ----------
+    scale, paper
+        Of pictures and animations: pixels for each one of the window, along a side; dark on white.
+    film
+        What moves in an animation, and how many tokens are decoded in one.
+    lesson
+        A lesson, by name or number, opened first; with a PDF, its handout is printed.
+    queries, keys
+        Of numbers: half-open ranges of rows; None for the selected query's row and all keys.
+    session
+        A session file to begin from.
+    """
+
+    scale: int = 1
+    paper: bool = False
+    film: str = "rotation"
+    film_steps: int = 12
+    lesson: str = ""
+    queries: Range | None = None
+    keys: Range | None = None
+    session: Path | None = None
+
+    @property
+    def ending(self) -> str:
+        """What kind of file it is."""
+        return self.out.suffix[1:].lower()
+
+
+def declare(commands: Commands) -> None:
+    """Add the command."""
+    export = commands.add_parser(
+        "export",
+        help="take home a picture, an animation, numbers, a run, a handout or a session",
+        description="Take something home; what it is follows from the ending of the file.",
+    )
+    export.add_argument("out", type=ending, metavar="OUT", help=f"a file that ends in one of {', '.join(ENDINGS)}")
+    window_options(export)
+    export.add_argument("--session", type=Path, metavar="FILE", help="begin from a session file")
+    export.add_argument("--scale", type=int, choices=(1, 2, 3, 4), default=1, help="pixels for each one (1)")
+    export.add_argument("--paper", action="store_true", help="dark on white")
+    export.add_argument("--film", choices=FILMS, default="rotation", help="what moves in an animation (rotation)")
+    export.add_argument("--film-steps", type=int, default=12, metavar="N", help="tokens decoded in a film (12)")
+    export.add_argument("--lesson", default="", metavar="NAME", help="open a lesson; a PDF is then its handout")
+    export.add_argument("--queries", type=rows, metavar="A:B", help="rows of the numbers, B left out (the selected)")
+    export.add_argument("--keys", type=rows, metavar="A:B", help="columns of the numbers, B left out (all)")
+    export.set_defaults(act=take)
+
+
+def take(parsed: argparse.Namespace) -> None:
+    """Make the file."""
+    check_folder(parsed.out)
+    own = ("scale", "paper", "film", "film_steps", "lesson", "queries", "keys", "session")
+    take_shot: TakeShot = parsed.take_shot
+    take_shot(Export(**window_fields(parsed), **{name: getattr(parsed, name) for name in own}))
+    print(parsed.out)
+
+
+def ending(text: str) -> Path:
+    """A file of a kind that can be made."""
+    path = Path(text)
+    if path.suffix[1:].lower() not in ENDINGS:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in one of {', '.join(ENDINGS)}")
+    return path
+
+
+def rows(text: str) -> Range:
+    """A half-open range such as ``0:5``."""
+    start, colon, stop = text.partition(":")
+    if not (colon and start.isdecimal() and stop.isdecimal() and int(start) < int(stop)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 0:5")
+    return int(start), int(stop)

@@ -1,0 +1,86 @@
+"""`export` hands over what was typed, and refuses in a sentence what no export can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.commands.export import ENDINGS, FILMS, Export
+from app.commands.line import run_command
+from app.commands.snapshot import Shot
+from views import pictures, reels
+
+
+@pytest.fixture
+def shots() -> list[Shot]:
+    return []
+
+
+def run(shots: list[Shot], *typed: object) -> int:
+    return run_command([str(one) for one in typed], shots.append)
+
+
+def test_everything_typed_is_handed_over(shots: list[Shot], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.webp"
+    typed = f"export {out} PATH --prompt hi --size 800x600 --film decode --film-steps 4 --scale 3 --paper --panel heads"
+    more = ["--lesson", "6", "--queries", "1:3", "--keys", "0:9", "--session", "x.ropewalk"]
+    assert run(shots, *typed.split(), *more) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert shots == [
+        Export(
+            out=out,
+            path="PATH",
+            prompt="hi",
+            width=800,
+            height=600,
+            panel="heads",
+            scale=3,
+            paper=True,
+            film="decode",
+            film_steps=4,
+            lesson="6",
+            queries=(1, 3),
+            keys=(0, 9),
+            session=Path("x.ropewalk"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_ending_is_taken_in_any_case(shots: list[Shot], tmp_path: Path, name: str) -> None:
+    assert run(shots, "export", tmp_path / f"A.{name.upper()}") == 0
+    assert isinstance(shots[0], Export)
+    assert shots[0].ending == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["a.bmp"], "does not end in one of png, svg, pdf"),
+        (["png"], "does not end in one of"),
+        (["a.csv", "--queries", "3"], "'3' is not a range such as 0:5"),
+        (["a.csv", "--keys", "4:4"], "'4:4' is not a range"),
+        (["a.png", "--scale", "5"], "invalid choice"),
+        (["a.gif", "--film", "dance"], "invalid choice"),
+    ],
+)
+def test_what_cannot_be_is_wrong_usage(
+    shots: list[Shot], capsys: pytest.CaptureFixture[str], typed: list[str], says: str
+) -> None:
+    assert run(shots, "export", *typed) == 2
+    assert says in capsys.readouterr().err
+    assert not shots
+
+
+def test_a_place_that_cannot_be_written_is_refused_first(
+    shots: list[Shot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(shots, "export", tmp_path / "none" / "a.png") == 1
+    assert "there is no folder" in capsys.readouterr().err
+    assert not shots
+
+
+def test_the_command_knows_the_windows_tables() -> None:
+    assert tuple(film.name for film in reels.FILMS) == FILMS
+    assert {one.name for one in pictures.FORMATS} <= set(ENDINGS)
