@@ -90,8 +90,9 @@ class SlabsView(QWidget):
 
     def mark(self, layer: int, key: int) -> None:
         """Mark the selected layer and key."""
-        self.layer, self.key = layer, key
-        self.update()
+        if (layer, key) != (self.layer, self.key):
+            self.layer, self.key = layer, key
+            self.update()
 
     def light(self, layers: frozenset[int]) -> None:
         """Ring the slabs of these layers."""

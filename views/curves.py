@@ -276,8 +276,9 @@ class SpectrumView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.selected = plane
-        self.update()
+        if plane != self.selected:
+            self.selected = plane
+            self.update()
 
     @property
     def unfinished(self) -> int:

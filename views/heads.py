@@ -290,9 +290,10 @@ class AtlasView(QWidget):
 
     def mark(self, layer: int, head: int) -> None:
         """Outline the selected head; only the two squares that change are painted."""
-        self._repaint_square(*self.selected)
-        self.selected = (layer, head)
-        self._repaint_square(layer, head)
+        if (layer, head) != self.selected:
+            self._repaint_square(*self.selected)
+            self.selected = (layer, head)
+            self._repaint_square(layer, head)
         self.setAccessibleDescription(self.told(layer, head))
 
     def point(self, layer: int, head: int) -> None:

@@ -41,8 +41,9 @@ class PairingView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.selected = plane
-        self.update()
+        if plane != self.selected:
+            self.selected = plane
+            self.update()
 
     @property
     def adjacent(self) -> bool:

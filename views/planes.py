@@ -68,9 +68,10 @@ class PlanesView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.selected = plane
         self.setAccessibleDescription(self.told(plane))
-        self.update()
+        if plane != self.selected:
+            self.selected = plane
+            self.update()
 
     def light(self, planes: frozenset[int]) -> None:
         """Ring these planes."""
@@ -350,8 +351,9 @@ class SharesView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.selected = plane
-        self.update()
+        if plane != self.selected:
+            self.selected = plane
+            self.update()
 
     def sizeHint(self) -> QSize:
         """Return a low strip: a caption and the bars."""

@@ -57,13 +57,15 @@ class RowBars(QWidget):
 
     def set_scale(self, scale: Literal["linear", "log"], *, skip_first: bool) -> None:
         """Spread the heights linearly or over powers of ten, with or without the first key in the scale."""
-        self._scale, self._skip_first = scale, skip_first
-        self.update()
+        if (scale, skip_first) != (self._scale, self._skip_first):
+            self._scale, self._skip_first = scale, skip_first
+            self.update()
 
     def set_key(self, key: int) -> None:
         """Mark the selected key."""
-        self._key = key
-        self.update()
+        if key != self._key:
+            self._key = key
+            self.update()
 
     def set_hover(self, key: int) -> None:
         """Mark the key under the pointer; -1 for none."""
