@@ -13,6 +13,7 @@ from torch import Tensor
 from model.bench.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
 from model.bench.subject import SMOLLM2, one_layer_trace, prompt, subject
 from model.budget import rows_at_once, run_budget
+from model.config import ModelConfig
 from model.costs import weight_bytes
 from model.decoder import Decoder
 from model.patterns import atlas_steps
@@ -54,7 +55,7 @@ def prefill_memory(path: str | None, tokens: int) -> Numbers:
     before = resident()
     with PeakMemory() as whole:
         trace = capture(model, ids, logits="last")
-    held, kept = resident() - before, trace.kept_bytes
+    held, kept = resident() - before, reserved_bytes(trace)
     del trace
     with PeakMemory() as pieces:
         finished(capture_steps(model, ids, logits="last", chunk=rows))
@@ -65,9 +66,21 @@ def prefill_memory(path: str | None, tokens: int) -> Numbers:
         "streamed": pieces.bytes,
         "held": held,
         "kept": kept,
-        "needed": kept,
+        "needed": needed_bytes(model.config, tokens),
         "predicted": budget.total,
     }
+
+
+def reserved_bytes(trace: Trace) -> int:
+    """Bytes of the buffers that hold Q', K', V, lse and logits, with the room left in them for decode steps."""
+    logits = [] if trace.logits is None else [trace.logits]
+    return sum(rows.reserved_bytes for rows in (*trace.queries, *trace.keys, *trace.values, *trace.lse, *logits))
+
+
+def needed_bytes(config: ModelConfig, tokens: int) -> int:
+    """Bytes of Q', K', V and lse of every layer and of one row of logits, in float32."""
+    a_token = (config.heads + 2 * config.kv_heads) * config.head_width + config.heads
+    return 4 * (config.layers * tokens * a_token + config.vocabulary)
 
 
 def long_prefill(path: str | None, tokens: int) -> Numbers:
