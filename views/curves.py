@@ -261,13 +261,15 @@ class SpectrumView(QWidget):
         super().__init__(parent)
         self.wavelengths: Doubles = np.zeros(0)
         self.limit = 1
+        self.whose = "the model's"
         self.length = 1
         self.selected = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Wavelength of each plane; left and right select one")
 
-    def show_planes(self, reading: PlaneReading, limit: int, length: int) -> None:
-        """Take the frequencies of a head; ``limit`` is the context length, ``length`` that of the run."""
+    def show_planes(self, reading: PlaneReading, limit: int, length: int, whose: str = "the model's") -> None:
+        """Take the frequencies of a head; ``limit`` is the context length and ``whose`` it is, ``length`` the run's."""
+        self.whose = whose
         with np.errstate(divide="ignore"):
             self.wavelengths = 2 * np.pi / np.abs(reading.query_frequencies)
         self.limit, self.length = limit, length
@@ -288,7 +290,7 @@ class SpectrumView(QWidget):
     def sentence(self) -> str:
         """Say how many planes never finish a turn."""
         return (
-            f"{self.unfinished} of {len(self.wavelengths)} planes never finish a turn in the model's {self.limit:,} "
+            f"{self.unfinished} of {len(self.wavelengths)} planes never finish a turn in {self.whose} {self.limit:,} "
             f"positions; {int((self.wavelengths > self.length).sum())} do not in this run's {self.length:,}."
         )
 

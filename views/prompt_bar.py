@@ -147,7 +147,8 @@ class PromptBar(QWidget):
         self.chat.show_model(card, as_ids)
         self.chat.setVisible(not theme.current().projector or bool(self.chat.template))
         bos = "" if card is None else card.bos
-        self.special.setVisible(bool(bos) and not as_ids)
+        crowded = theme.current().projector and bool(self.chat.template)
+        self.special.setVisible(bool(bos) and not as_ids and not crowded)
         self.special.setEnabled(not self.chat.template)
         metrics = QFontMetrics(theme.current().font("body"))
         shown = theme.drawable(bos, "body")

@@ -332,7 +332,8 @@ class RopePanel(Panel):
             return
         limit = run.limit
         if self.PAGES[self.pages.currentIndex()] == "spectrum":
-            self.spectrum.show_planes(r, limit, run.length)
+            whose = "the stretched" if limit > run.config.max_position else "the model's"
+            self.spectrum.show_planes(r, limit, run.length, whose)
             self.sum_label.setText(self.spectrum.sentence())
         else:
             self.curves.show_reading(r, rules or (), len(self._positions) and int(self._positions[-1]), limit)

@@ -210,12 +210,12 @@ class TokenStrip(QWidget):
             self.setMinimumHeight(self._wanted_height())
 
     def _wanted_height(self) -> int:
-        """Height of the tokens; of more than can be seen at a time enough to scroll the last line to the top."""
+        """Height of the tokens; of more than can be seen at a time enough to scroll to whole lines at the end."""
         if not self._looks:
             return 0
         last = self._looks[-1].top
         height = math.ceil(last + self._line + self._small_height() + 2)
-        return height if height <= self._room else max(height, math.floor(last) - 1 + self._room)
+        return height if height <= self._room else max(height, self.scroll_for(last, at_end=True) + self._room)
 
     def _place(self, start: int, stop: int) -> None:
         """Place tokens after the one before ``start``."""
@@ -255,10 +255,11 @@ class TokenStrip(QWidget):
         now = theme.current()
         return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
 
-    def nearest_line(self, height: int) -> int:
-        """Where to scroll to for the whole line that begins nearest to a height."""
+    def scroll_for(self, height: float, at_end: bool = False) -> int:
+        """Where to scroll to so that the line nearest to a height is the first in sight, or the last one."""
         pitch = self._pitch()
-        return math.floor(round(height / pitch) * pitch)
+        before = max(math.floor((self._room - self.line_height()) / pitch), 0) if at_end else 0
+        return math.floor(max(round((height - 1) / pitch) - before, 0) * pitch)
 
     def _pitch(self) -> float:
         """From one line to the next."""
@@ -512,7 +513,7 @@ class TokensPanel(Panel):
     def _on_range(self) -> None:
         """Keep whole lines and the query in sight where the size has changed."""
         bar = self.area.verticalScrollBar()
-        bar.setValue(self.strip.nearest_line(bar.value()))
+        bar.setValue(self.strip.scroll_for(bar.value()))
         self._see_query()
 
     def _see_query(self) -> None:
@@ -527,8 +528,10 @@ class TokensPanel(Panel):
             return
         bar = self.area.verticalScrollBar()
         top = math.floor(box.top()) - 1
-        if not bar.value() <= top <= bar.value() + self.area.viewport().height() - self.strip.line_height():
-            bar.setValue(top)
+        if top < bar.value():
+            bar.setValue(self.strip.scroll_for(box.top()))
+        elif top > bar.value() + self.area.viewport().height() - self.strip.line_height():
+            bar.setValue(self.strip.scroll_for(box.top(), at_end=True))
 
     def show_hover(self, hover: Hover) -> None:
         """Mark what is pointed at anywhere."""
