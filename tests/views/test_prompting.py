@@ -250,6 +250,9 @@ def test_the_rope_panel_turns_by_the_rule_that_was_picked(qtbot: QtBot, opened: 
     np.testing.assert_allclose(panel.reading.query_frequencies, plain / 1.5, rtol=1e-6)
     assert panel.reading.query_position == 80
     assert panel.position == 80
+    panel.page_box.setCurrentText("spectrum")
+    qtbot.waitUntil(lambda: panel.settled)
+    assert "in the stretched 96 positions; " in panel.sum_label.text()
 
 
 def test_the_last_experiment_is_undone_by_going_back_to_a_prompt_that_fits(
