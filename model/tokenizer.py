@@ -11,6 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -312,6 +313,20 @@ def _character_size(data: bytes, at: int) -> int:
 # tokenizer.json
 
 
+@contextmanager
+def _library(sentence: str) -> Iterator[None]:
+    """Turn what the tokenizers library raises into a sentence.
+
+    It raises nothing narrower than Exception, and where its own code gives up (a Rust panic) not even that.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(sentence, str(error)) from error
+
+
 class JsonCodec:
     """A ``tokenizer.json`` of the tokenizers library.
 
@@ -342,12 +357,8 @@ class JsonCodec:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise TokenizerError(f"{path.name} cannot be read as a tokenizer.", str(error)) from error
-        try:
+        with _library(f"{path.name} is not a tokenizer that the tokenizers library understands."):
             return cls(tokenizers.Tokenizer.from_str(text))
-        except Exception as error:  # the library raises nothing narrower
-            raise TokenizerError(
-                f"{path.name} is not a tokenizer that the tokenizers library understands.", str(error)
-            ) from error
 
     @property
     def size(self) -> int:
@@ -362,7 +373,8 @@ class JsonCodec:
         TokenizerError
             For a character that the vocabulary cannot spell: the library drops it in silence.
         """
-        encoding = self.backend.encode(text, add_special_tokens=add_special)
+        with _library("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
+            encoding = self.backend.encode(text, add_special_tokens=add_special)
         covered = bytearray(len(text))
         for start, end in encoding.offsets:
             covered[start:end] = b"\1" * (end - start)
@@ -379,7 +391,8 @@ class JsonCodec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
-        text: str = self.backend.decode(list(ids), skip_special_tokens=False)
+        with _library("The tokenizers library cannot decode with this tokenizer; its file is damaged."):
+            text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 
     def piece(self, token: int) -> Piece | None:

@@ -326,3 +326,14 @@ def test_minimind_tokenizer() -> None:
     assert [token.kind for token in found][-1] == "special"
     shown = [token.text for token in found if token.kind == "text"]
     assert "".join(shown) == "你好，世界·⏎"
+
+
+def test_a_file_at_which_the_library_gives_up_is_a_sentence(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer("the question of the whole of the world " * 3, 270)
+    assert isinstance(tokenizer.codec, JsonCodec)
+    tokenizer.codec.save(tmp_path / "tokenizer.json")
+    state = json.loads((tmp_path / "tokenizer.json").read_text())
+    state["model"]["continuing_subword_prefix"] = "longer than its merges"  # a slice past an end: Rust panics
+    (tmp_path / "tokenizer.json").write_text(json.dumps(state))
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json is not a tokenizer"):
+        Tokenizer.from_file(tmp_path / "tokenizer.json")

@@ -1,10 +1,11 @@
 """Flips, cuts and stretches bytes of every format: always a model or a sentence, never a crash, a hang or code run.
 
-Each format gets its share of a thousand mutations, from a fixed seed.
+Each format gets its share of more than a thousand mutations, from a fixed seed. Tokenizers are used as well as read.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -16,10 +17,11 @@ from safetensors.torch import load_file
 
 from model.checkpoints import open_checkpoint
 from model.errors import RopewalkError
+from model.tokenizer import JsonCodec, train_tokenizer
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case
-from tests.model.checkpoints.rewriting import shard
+from tests.model.checkpoints.rewriting import first_version, shard
 
 CASE = Case("qwen3", "tiny", SIZES | {
     "num_hidden_layers": 1, "vocab_size": 24, "hidden_size": 16, "intermediate_size": 8, "num_attention_heads": 2,
@@ -54,6 +56,32 @@ def _minimind(folder: Path) -> tuple[Path, Path]:
     return folder / "full_sft_16.pth", folder / "full_sft_16.pth"
 
 
+def _torch_index(folder: Path) -> tuple[Path, Path]:
+    shard(folder, "bin")
+    return folder / "pytorch_model.bin.index.json", folder
+
+
+def _params(folder: Path) -> tuple[Path, Path]:
+    fields = CASE.fields
+    tensors = first_version(CASE, load_file(folder / "model.safetensors"))
+    del tensors["layers.0.attention.mask"]
+    kept = {name: value for name, value in tensors.items() if "q_norm" not in name and "k_norm" not in name}
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).unlink()
+    torch.save(kept, folder / "consolidated.00.pth")
+    params = {"dim": fields["hidden_size"], "n_layers": 1, "n_heads": fields["num_attention_heads"], "n_kv_heads": 1,
+              "head_dim": fields["head_dim"], "vocab_size": -1, "max_seq_len": 48, "norm_eps": 1e-5}  # fmt: skip
+    (folder / "params.json").write_text(json.dumps(params))
+    return folder / "params.json", folder
+
+
+def _tokenizer(folder: Path) -> tuple[Path, Path]:
+    codec = train_tokenizer("the question of the whole of the world " * 3, 270).codec
+    assert isinstance(codec, JsonCodec)
+    codec.save(folder / "tokenizer.json")
+    return folder / "tokenizer.json", folder
+
+
 def _gguf(folder: Path) -> tuple[Path, Path]:
     path = write(reference.build(CASE), CASE, folder / "model.gguf", load_file(folder / "model.safetensors"))
     return path, path
@@ -63,6 +91,9 @@ FORMATS: dict[str, tuple[Callable[[Path], tuple[Path, Path]], int]] = {
     "safetensors": (_safetensors, 250),
     "config": (_config, 150),
     "index": (_index, 100),
+    "torch index": (_torch_index, 50),
+    "params": (_params, 100),
+    "tokenizer": (_tokenizer, 100),
     "torch": (_torch, 200),
     "minimind": (_minimind, 100),
     "gguf": (_gguf, 250),
@@ -98,10 +129,13 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 def sentence_of(path: Path) -> str:
     """Why a file is refused; empty when it opens."""
     try:
-        open_checkpoint(path)
+        checkpoint = open_checkpoint(path)
+        if checkpoint.tokenizer is not None:
+            checkpoint.tokenizer.describe(checkpoint.tokenizer.encode("the world"))
     except RopewalkError as error:
         return error.sentence
-    return ""
+    # a tokenizer that cannot be read is a note: ids can still be typed
+    return checkpoint.notes[-1] if checkpoint.notes else ""
 
 
 @pytest.mark.parametrize("name", FORMATS)
