@@ -379,9 +379,11 @@ def test_experiments(window: MainWindow) -> None:
     panel: ExperimentsPanel = front(window, "experiments")
     before, config = Twin(window.session), run_of(window).config
     kv, group = config.kv_head_of(HEAD), config.heads // config.kv_heads
+    exercised = {"reverse", "shuffle", "swap", "order"}  # in a test of their own
 
     def toggled(name: str) -> tuple[tuple[Experiment, ...], Twin]:
         """Click a button; the proof and every check of the ledger have to hold with the experiment on."""
+        exercised.add(name)
         click(window, panel.buttons[name])
         assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in window.session.experiments]
         assert window.session.check is not None
@@ -415,6 +417,11 @@ def test_experiments(window: MainWindow) -> None:
     planes = run_of(window).specs[LAYER].rotary_width // 2
     assert np.allclose(twin.frequencies(LAYER, QUERY), 500.0 ** (-np.arange(planes) / planes), rtol=1e-5)
     assert len(window.session.experiments) == 1, "a rotation replaces a rotation"
+    without()
+    panel.scaling.setCurrentText("linear")
+    panel.stretch.setValue(2.0)
+    _, twin = toggled("stretch")
+    assert np.allclose(2 * twin.frequencies(LAYER, QUERY), before.frequencies(LAYER, QUERY), rtol=1e-5)
     without()
     _, twin = toggled("no_mask")
     assert twin.weights(LAYER, HEAD)[3, 5] > 0
@@ -461,6 +468,7 @@ def test_experiments(window: MainWindow) -> None:
         without()
     else:
         assert not panel.buttons["kv"].isEnabled()
+        exercised.add("kv")
     panel.heads.setText(f"0, 2-{config.heads - 1}")
     experiments, _ = toggled("heads")
     assert experiments == (AblateHeads(LAYER, (0, *range(2, config.heads))),)
@@ -485,6 +493,7 @@ def test_experiments(window: MainWindow) -> None:
     assert isinstance(made, AblateMlp)
     assert np.allclose(arithmetic_of(window).line("mlp.out").vector, made.mean, atol=1e-6)
     without()
+    assert exercised == set(panel.buttons)
 
 
 def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
