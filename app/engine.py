@@ -50,7 +50,15 @@ from model.checkpoints.opening import free_bytes
 from model.comparison import align, head_difference, next_token_difference
 from model.config import ModelConfig
 from model.errors import ChatError, ExperimentError, PromptError, TooLongError
-from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, check_experiments, permuted
+from model.experiments import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Experiment,
+    RopeScaling,
+    check_experiments,
+    permuted,
+)
 from model.generation import draw, next_token_reading, row_logits
 from model.grading import Bar, bars
 from model.intervention import mean_heads, mean_mlp, mean_plane
@@ -525,20 +533,21 @@ def _routing(held: Held, trace: Trace, asked: AskRouting) -> Steps[Routing | Non
 
 
 def _mean(held: Held, trace: Trace, asked: AskMean) -> Steps[Experiment]:
-    """The ablation to the mean over this run's rows in the unchanged model."""
+    """The ablation to the mean over this run's rows in the model as it is without experiments, but for its stretch."""
     yield from ()
     model = held.opened.checkpoint.model
     if trace.ids is None:
         raise ExperimentError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
     layer, heads, plane = asked.layer, asked.heads, asked.plane
+    stretched = [one for one in trace.experiments if isinstance(one, RopeScaling)]
     if heads is None:
         check_experiments([AblateMlp(layer)], trace.config)
-        return mean_mlp(model, trace.ids, layer)
+        return mean_mlp(model, trace.ids, layer, stretched)
     if plane is None:
         check_experiments([AblateHeads(layer, heads)], trace.config)
-        return mean_heads(model, trace.ids, layer, heads)
+        return mean_heads(model, trace.ids, layer, heads, stretched)
     check_experiments([AblatePlane(layer, heads[0], plane)], trace.config)
-    return mean_plane(model, trace.ids, layer, heads[0], plane)
+    return mean_plane(model, trace.ids, layer, heads[0], plane, stretched)
 
 
 def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:

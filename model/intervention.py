@@ -120,27 +120,36 @@ def _mlp_replaced(experiment: AblateMlp) -> Change:
     return change
 
 
-def mean_heads(model: Decoder, ids: Tensor, layer: int, heads: Sequence[int]) -> AblateHeads:
-    """The ablation that replaces heads by their mean output over the rows of a prompt [B, T]."""
-    z = _recorded(model, ids, f"blocks.{layer}.attn.hook_z").mean(dim=(0, 2))  # [H, Dh]
+def mean_heads(
+    model: Decoder, ids: Tensor, layer: int, heads: Sequence[int], experiments: Sequence[Experiment] = ()
+) -> AblateHeads:
+    """The ablation that replaces heads by their mean output over the rows of a prompt [B, T].
+
+    Of ``experiments`` here and below only those that turn otherwise count: where they stretch RoPE, there would be no
+    positions for the prompt without them.
+    """
+    z = _recorded(model, ids, f"blocks.{layer}.attn.hook_z", experiments).mean(dim=(0, 2))  # [H, Dh]
     return AblateHeads(layer, tuple(heads), tuple(tuple(z[head].tolist()) for head in heads))
 
 
-def mean_plane(model: Decoder, ids: Tensor, layer: int, head: int, plane: int) -> AblatePlane:
+def mean_plane(
+    model: Decoder, ids: Tensor, layer: int, head: int, plane: int, experiments: Sequence[Experiment] = ()
+) -> AblatePlane:
     """The ablation that replaces a plane of a head's q' by its mean over the rows of a prompt [B, T]."""
     attn = model.block(layer).attn
     features = plane_features(attn.rule.rotary_width, attn.rule.pairing)[plane]
-    q = _recorded(model, ids, f"blocks.{layer}.attn.{last_points(model.config, layer)[0]}")  # [B, H, T, Dh]
+    point = f"blocks.{layer}.attn.{last_points(model.config, layer)[0]}"
+    q = _recorded(model, ids, point, experiments)  # [B, H, T, Dh]
     return AblatePlane(layer, head, plane, tuple(q[:, head, :, list(features)].mean(dim=(0, 1)).tolist()))
 
 
-def mean_mlp(model: Decoder, ids: Tensor, layer: int) -> AblateMlp:
+def mean_mlp(model: Decoder, ids: Tensor, layer: int, experiments: Sequence[Experiment] = ()) -> AblateMlp:
     """The ablation that replaces an MLP by its mean output over the rows of a prompt [B, T]."""
-    out = _recorded(model, ids, f"blocks.{layer}.hook_mlp_out").mean(dim=(0, 1))  # [D]
+    out = _recorded(model, ids, f"blocks.{layer}.hook_mlp_out", experiments).mean(dim=(0, 1))  # [D]
     return AblateMlp(layer, tuple(out.tolist()))
 
 
-def _recorded(model: Decoder, ids: Tensor, name: str) -> Tensor:
-    with torch.no_grad(), recording(model, (name,)) as record:
+def _recorded(model: Decoder, ids: Tensor, name: str, experiments: Sequence[Experiment]) -> Tensor:
+    with torch.no_grad(), recording(model, (name,)) as record, turned(model, experiments):
         model(ids)
     return record[name].float()
