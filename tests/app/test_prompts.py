@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,27 @@ from pytestqt.qtbot import QtBot
 
 from app import engine
 from app.door import Held, Opened, Typed
-from app.questions import AskLedger, AskPlanes, AskProof, AskRules
+from app.questions import (
+    AskArithmetic,
+    AskAtlas,
+    AskAttribution,
+    AskBranchProof,
+    AskCache,
+    AskCell,
+    AskHead,
+    AskHeadDifference,
+    AskLedger,
+    AskMean,
+    AskNeeds,
+    AskNextToken,
+    AskNextTokenDifference,
+    AskPlanes,
+    AskProof,
+    AskRouting,
+    AskRow,
+    AskRules,
+    Question,
+)
 from app.session import Session
 from app.session_file import SavedView
 from app.session_keeping import open_session, save_session
@@ -175,6 +196,28 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: An
     assert proof.holds or (rule == "dynamic" and "dynamic" in proof.explained)
     with pytest.raises(TooLongError, match="end after 96"):
         finished(engine.step(held, 16, Sampling()))
+
+
+@pytest.mark.parametrize("question", [
+    AskHead(1, 2), AskRow(1, 2, 80), AskCell(1, 2, 80, 70), AskCache(), AskAtlas(exact=True), AskBranchProof(),
+    AskNextToken(80, 3, Sampling()), AskNextToken(3, 3, Sampling()), AskProof(by_layer=True), AskRouting(0),
+    AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
+    AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(),
+], ids=repr)  # fmt: skip
+def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(opened: Opened, question: Question) -> None:
+    held = finished(engine.run(opened, LONG, 1, experiments=[RopeScaling("dynamic", 1.5)]))
+    held = replace(held, pinned=finished(engine.run(opened, LONG, 2, experiments=[RopeScaling("linear", 1.5)])))
+    found = ask(held, question)
+    assert found is not None or isinstance(question, AskRouting)
+
+
+def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(opened: Opened) -> None:
+    scalings = (RopeScaling("linear", 1.5), RopeScaling("linear", 30.0))
+    near, far = (ask(finished(engine.run(opened, LONG, 1, experiments=[one])), AskMean(1, (2,))) for one in scalings)
+    assert near.means != far.means
+    short = finished(engine.run(opened, "abcdef", 1, experiments=[NoScale()]))
+    plain = finished(engine.run(opened, "abcdef", 1))
+    assert ask(short, AskMean(1, (2,))) == ask(plain, AskMean(1, (2,)))
 
 
 def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session: Session) -> None:
