@@ -35,6 +35,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "weight_bytes": card.weight_bytes,
                 "kv_bytes_per_token": per_token,
                 "has_tokenizer": card.has_tokenizer,
+                "chat_templates": list(card.chats),
                 "devices": list(opened.devices),
                 "notes": notes,
                 "config": config.to_dict(),
@@ -60,6 +61,7 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("RoPE", turns),
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
         ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
+        ("chat template", ", ".join(card.chats) or "none"),
         ("devices", ", ".join(opened.devices)),
         *(("note", note) for note in notes),
     ]

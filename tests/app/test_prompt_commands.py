@@ -44,6 +44,12 @@ def test_generate_puts_the_prompt_into_the_template(run: Run, chatty: Path) -> N
     assert json.loads(out)["rendered"] == ""
 
 
+def test_info_says_whether_there_is_a_template(run: Run, chatty: Path, tiny: Path) -> None:
+    assert "chat template  default\n" in run("info", chatty)[1]
+    assert "chat template  none\n" in run("info", tiny)[1]
+    assert json.loads(run("info", chatty, "--json")[1])["chat_templates"] == ["default"]
+
+
 @pytest.mark.parametrize("command", ["generate", "heads"])
 def test_a_template_that_is_not_there_is_a_sentence(run: Run, tiny: Path, command: str) -> None:
     steps = ("--steps", 1) if command == "generate" else ()
