@@ -1,87 +1,135 @@
 """How long the window's event loop is held up while somebody works: reports, asserts nothing.
 
-    python -m tests.benchmarks.event_loop_gaps [--tokens 2048] [--checkpoint PATH]
+    python -m tests.benchmarks.event_loop_gaps [--tokens 512 2048] [--repeats 3] [--checkpoint PATH] [--detail]
 
-A timer of 0 ms notes when it is called; the time between two calls is a gap. The same is measured while the window is
-idle, so that what the machine itself does can be told from what the window does.
+A scripted session (run, head switches, pan, zoom, steps) in a real window of 1920 × 1080 pixels, on Qt's offscreen
+platform unless QT_QPA_PLATFORM says otherwise. Each action is done twice: once while the compute thread computes, and
+once with every answer remembered, so that the thread is idle and what is left is the window's own work. The largest
+gaps of several repeats are told by their median, beside those of an idle window.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from PySide6.QtCore import QEventLoop, QRectF, QTimer
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.door import Typed
+from app.door import Held, Typed, load_engine
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import RopewalkError
+from model.progress import Progress, Steps
+from tests.benchmarks.callbacks import FRAME_MS, Record, TimedApplication
 from views.main_window import MainWindow
+from views.scores import ScoresPanel
 from views.snapshot import wait_until_drawn
 
+BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
+HEADS = 4
+STEPS = 4
+LOOK_MS = 150
+"""How long the loop goes on after an action, so that what it left to do is counted too."""
 
-class Probe:
-    """Notes the gaps between two calls of a timer that is always due."""
+Action = tuple[str, Callable[[], object]]
+
+
+class Remembering:
+    """The engine; once told to, it answers what it has answered before without computing anything."""
 
     def __init__(self) -> None:
-        self.gaps: list[float] = []
-        self._last = time.perf_counter()
-        self._timer = QTimer()
-        self._timer.timeout.connect(self._on_call)
+        self.from_memory = False
+        self._answers: dict[object, Any] = {}
 
-    def measure(self, work: Callable[[], None]) -> list[float]:
-        """Milliseconds between calls while ``work`` runs the event loop."""
-        self.gaps, self._last = [], time.perf_counter()
-        self._timer.start(0)
-        work()
-        self._timer.stop()
-        return self.gaps
+    def __getattr__(self, name: str) -> Any:
+        return getattr(load_engine(), name)
 
-    def _on_call(self) -> None:
-        now = time.perf_counter()
-        self.gaps.append(1000 * (now - self._last))
-        self._last = now
+    def run(self, opened: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[Held]:
+        """Prefill, or bring back the run of the same prompt."""
+        held: Held = yield from self._recalled(
+            ("run", prompt), lambda: load_engine().run(opened, prompt, run_id, *rest, **more)
+        )
+        return replace(held, run=replace(held.run, run_id=run_id))
+
+    def step(self, held: Held, count: int, sampling: Any) -> Steps[Held]:
+        """Decode, or bring back what was decoded from there."""
+        key = ("step", held.run.prompt, held.run.length, count)
+        made: Held = yield from self._recalled(key, lambda: load_engine().step(held, count, sampling))
+        return replace(made, run=replace(made.run, run_id=held.run.run_id))
+
+    def answer(self, held: Held, question: Any) -> Steps[Any]:
+        """Answer, or say again what was answered."""
+        key = (held.run.prompt, held.run.length, question)
+        return (yield from self._recalled(key, lambda: load_engine().answer(held, question)))
+
+    def _recalled(self, key: object, compute: Callable[[], Steps[Any]]) -> Steps[Any]:
+        if self.from_memory and key in self._answers:
+            yield Progress(0, 1, "Remembering")
+        else:
+            self._answers[key] = yield from compute()
+        return self._answers[key]
 
 
-def idle(milliseconds: int) -> None:
-    """Let the event loop run."""
-    loop = QEventLoop()
-    QTimer.singleShot(milliseconds, loop.quit)
-    loop.exec()
+class FirstSight(QObject):
+    """Notes when the selected head is painted for the first time after an action."""
 
+    def __init__(self, session: Session, panel: ScoresPanel) -> None:
+        super().__init__(panel)
+        self._session, self._panel = session, panel
+        self._began = 0.0
+        self.seen_after = 0.0
+        panel.weights.installEventFilter(self)
 
-def report(name: str, gaps: list[float]) -> None:
-    """Say the largest gaps, and how many are over a frame."""
-    largest = sorted(gaps, reverse=True)[:3]
-    over = sum(gap > 16 for gap in gaps)
-    print(f"{name:28} {len(gaps):7} gaps, {over:4} over 16 ms, largest " + ", ".join(f"{gap:.1f}" for gap in largest))
+    def begin(self) -> None:
+        """Wait for another head from now on."""
+        self._began, self.seen_after = time.perf_counter(), 0.0
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Look at each paint of the weights."""
+        picture, now = self._panel._picture, self._session.selection.now
+        waiting = event.type() == QEvent.Type.Paint and self.seen_after == 0.0
+        if waiting and picture is not None and (picture.layer, picture.head) == (now.layer, now.head):
+            self.seen_after = 1e3 * (time.perf_counter() - self._began)
+        return False
 
 
 def main() -> int:
-    """Run the scripted session."""
+    """Run the scripted session at each length."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, default=2048)
-    parser.add_argument("--checkpoint", help="a checkpoint whose positions reach that far; else fewer tokens are run")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--checkpoint", help="by default the bundled model, its limit raised where that is needed")
+    parser.add_argument("--detail", action="store_true", help="name the callbacks that worked longest")
     parsed = parser.parse_args()
-    qt = QApplication(["ropewalk"])
+    qt = TimedApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        path = parsed.checkpoint or raised(Path(folder), max(parsed.tokens) + STEPS)
+        engine = Remembering()
+        session = Session(SettingsStore(Path(folder) / "settings.json"), engine=lambda: engine)
         window = MainWindow(session, restore=False)
         window.resize(1920, 1080)
         window.show()
         try:
-            work(session, window, parsed.checkpoint, parsed.tokens)
+            report_once("start and torch", qt.measured(partial(opened, session, window, path)))
+            report_once("idle", qt.measured(partial(idle, 1000)))
+            for tokens in parsed.tokens:
+                measure(qt, session, window, engine, tokens, parsed.repeats, detail=parsed.detail)
         except RopewalkError as error:
             print(error.sentence, file=sys.stderr)
             return 1
@@ -91,46 +139,116 @@ def main() -> int:
     return 0
 
 
-def work(session: Session, window: MainWindow, path: str | None, tokens: int) -> None:
-    """Open, run, look at heads, pan, zoom and step, each measured by itself."""
-    probe = Probe()
-    report("start and torch", probe.measure(lambda: start(session, window, path)))
-    report("idle", probe.measure(lambda: idle(1000)))
-    limit = session.model.config.max_position if session.model is not None else tokens
-    count = min(tokens, limit - 4)
-    ids = " ".join(str(3 + i % 89) for i in range(count))
+def raised(folder: Path, tokens: int) -> str:
+    """A copy of the bundled model that takes so many tokens."""
+    copy = folder / "raised"
+    shutil.copytree(BUNDLED, copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["max_position_embeddings"] = max(tokens, config["max_position_embeddings"])
+    (copy / "config.json").write_text(json.dumps(config))
+    return str(copy)
+
+
+def measure(
+    qt: TimedApplication,
+    session: Session,
+    window: MainWindow,
+    engine: Remembering,
+    tokens: int,
+    repeats: int,
+    *,
+    detail: bool,
+) -> None:
+    """Do every action so many times, computing and remembering in turn, and print what came of it."""
+    scores = window.panels["scores"]
+    assert isinstance(scores, ScoresPanel)
+    sight = FirstSight(session, scores)
+    computing: dict[str, list[Record]] = defaultdict(list)
+    remembering: dict[str, list[Record]] = defaultdict(list)
+    seen: dict[str, list[float]] = defaultdict(list)
+    idles: list[float] = []
+    for _ in range(repeats):
+        for kept, engine.from_memory in ((computing, False), (remembering, True)):
+            for name, act in script(session, scores, tokens):
+                sight.begin()
+                kept[name].append(qt.measured(partial(drawn, window, act)))
+                if not engine.from_memory and name.startswith("head"):
+                    seen[name].append(sight.seen_after)
+        idles.append(qt.measured(partial(idle, 500)).worst_gap)
+    print(f"\n{tokens} tokens, median of {repeats}; milliseconds; idle gap {median(idles):.0f}")
+    print(f"{'':10}{'gap':>6}{'callback':>10}{'work':>6}{'queue':>7}{'lock':>6}{'> 16':>6}", end="")
+    print("   | answers remembered:   gap  work   | head seen after")
+    for name, records in computing.items():
+        print_line(name, records, remembering[name], seen.get(name))
+        if detail:
+            callbacks = [one for record in records for one in record.callbacks]
+            for one in sorted(callbacks, key=lambda one: -one.work)[:3]:
+                print(f"{'':12}{one.work:6.1f} {one.receiver}")
+
+
+def print_line(name: str, records: list[Record], calm: list[Record], seen: list[float] | None) -> None:
+    """One action: the worst of each repeat, and of these the median."""
+    worst = [record.worst for record in records]
+    print(
+        f"{name:10}{median(r.worst_gap for r in records):6.0f}{median(c.wall for c in worst):10.0f}"
+        f"{median(r.busiest.work for r in records):6.0f}{median(c.queued for c in worst):7.0f}"
+        f"{median(c.blocked for c in worst):6.0f}{median(r.over for r in records):6.0f}"
+        f"   | {'':20}{median(r.worst_gap for r in calm):5.0f}{median(r.busiest.work for r in calm):6.0f}"
+        + ("" if seen is None else f"   | {median(seen):.0f}"),
+        flush=True,
+    )
+
+
+def report_once(name: str, record: Record) -> None:
+    """Say the largest gaps of something that happens once."""
+    largest = sorted(record.gaps, reverse=True)[:3]
+    over = sum(gap > FRAME_MS for gap in record.gaps)
+    print(f"{name:18} {over:4} gaps over 16 ms, largest " + ", ".join(f"{gap:.0f}" for gap in largest), flush=True)
+
+
+def script(session: Session, scores: ScoresPanel, tokens: int) -> Iterator[Action]:
+    """What is done, one after another."""
     session.set_typed(Typed(as_ids=True))
-    print(f"{count} tokens")
-    report("run", probe.measure(lambda: drawn(window, lambda: session.start(ids))))
-    for head in range(3):
-        choose = partial(session.selection.update, layer=head % 2, head=head)
-        report(f"head {head}", probe.measure(partial(drawn, window, choose)))
-    maps = window.panels["scores"].maps  # type: ignore[attr-defined]
+    yield "run", partial(session.start, " ".join(str(3 + i % 89) for i in range(tokens)))
+    for head in range(HEADS):
+        yield f"head {head}", partial(session.selection.update, layer=head % 2, head=head)
+    yield "query", partial(session.selection.update, query=tokens // 2)
+    yield "key", partial(session.selection.update, key=tokens // 3)
     for part in (2, 8, 32):
-        view = QRectF(count / 2 - 0.5, count / 2 - 0.5, count / part, count / part)
-        report(f"zoom 1/{part}", probe.measure(partial(drawn, window, partial(maps[2]._look_at, view))))
-    report("pan", probe.measure(lambda: drawn(window, lambda: pan(maps[2]))))
-    for number in range(2):
-        report(f"step {number + 1}", probe.measure(lambda: drawn(window, session.step)))
+        view = QRectF(tokens / 2 - 0.5, tokens / 2 - 0.5, tokens / part, tokens / part)
+        yield f"zoom 1/{part}", partial(scores.weights._look_at, view)
+    yield "pan", partial(pan, scores)
+    yield "zoom out", partial(scores.weights._look_at, QRectF(-0.5, -0.5, tokens, tokens))
+    for number in range(1, STEPS + 1):
+        yield f"step {number}", session.step
+    yield "back", session.step_back
 
 
-def start(session: Session, window: MainWindow, path: str | None) -> None:
+def opened(session: Session, window: MainWindow, path: str) -> None:
     """Open the model, importing torch."""
     session.begin(path)
     wait_until_drawn(window)
 
 
-def pan(heatmap: object) -> None:
+def pan(scores: ScoresPanel) -> None:
     """Move the view ten times without waiting, as a hand does."""
     for _ in range(10):
-        heatmap._look_at(heatmap.view.translated(-3, -3))  # type: ignore[attr-defined]
+        scores.weights._look_at(scores.weights.view.translated(-3, -3))
         QApplication.processEvents()
 
 
 def drawn(window: MainWindow, act: Callable[[], object]) -> None:
-    """Do something and wait until it is drawn."""
+    """Do something, and wait until it is drawn and the loop has gone on for a moment."""
     act()
     wait_until_drawn(window)
+    idle(LOOK_MS)
+
+
+def idle(milliseconds: int) -> None:
+    """Let the event loop run."""
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()
 
 
 if __name__ == "__main__":
