@@ -5,6 +5,8 @@ It owns how planes are laid out, painted and picked. It must not know sessions.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -33,6 +35,8 @@ class PlanesView(QWidget):
     plane_clicked = Signal(int)
     plane_pointed = Signal(int)
 
+    ARC = 36
+    """Pixels from which on a circle has room for the angle between its vectors."""
     FEW = 16
     """Up to this many planes, angles are written even where they need a line each."""
 
@@ -151,6 +155,7 @@ class PlanesView(QWidget):
             f"plane {plane} (features {first} and {second}) · θ = {wording.number(theta, 5)} rad a position · "
             f"query turned by {wording.number(self.turned.position * theta)}, "
             f"key by {wording.number(self.turned.key_position * float(r.key_frequencies[plane]))} rad · "
+            f"angle from k to q {wording.number(float(self.turned.between[plane]))} rad · "
             f"share of the score {wording.number(float(self.turned.shares[plane]))}"
         )
 
@@ -167,9 +172,11 @@ class PlanesView(QWidget):
             painter.drawPixmap(0, 0, self._still_picture())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         r, q_after, k_after = turned.reading, turned.q_after, turned.k_after
+        between = turned.between
         q_longest, k_longest = _longest(r.q_before, r.factor), _longest(r.k_before, r.factor)
         for plane in range(self.planes):
             if self.cell_of(plane).intersects(QRectF(event.rect())):
+                self._paint_between(painter, plane, k_after[plane], float(between[plane]))
                 self._paint_vector(painter, plane, k_after[plane] / k_longest, look.key, True)
                 self._paint_vector(painter, plane, q_after[plane] / q_longest, look.query, True)
                 self._paint_angles(painter, plane)
@@ -227,6 +234,17 @@ class PlanesView(QWidget):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colour)
             painter.drawEllipse(tip, width * 1.1, width * 1.1)
+
+    def _paint_between(self, painter: QPainter, plane: int, k: Doubles, angle: float) -> None:
+        """An arc from the key to the query, inside the circle."""
+        circle = self.circle_of(plane)
+        if circle.width() < self.ARC:
+            return
+        inset = circle.width() * 0.36
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(theme.current().faint, 1))
+        start, span = math.degrees(math.atan2(float(k[1]), float(k[0]))), math.degrees(angle)
+        painter.drawArc(circle.adjusted(inset, inset, -inset, -inset), round(16 * start), round(16 * span))
 
     def _paint_name(self, painter: QPainter, plane: int) -> None:
         if self.turned is None:

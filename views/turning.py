@@ -73,6 +73,14 @@ class Turned:
         return rotated(r.q_before, self.position * r.query_frequencies, r.factor) if self.moved else r.q_after
 
     @cached_property
+    def between(self) -> Doubles:
+        """[F] the angle from k to q after rotation, φ + (m − n)θ brought into (−π, π]."""
+        q, k = self.q_after, self.k_after
+        across = q[:, 1] * k[:, 0] - q[:, 0] * k[:, 1]
+        angles: Doubles = np.arctan2(across, (q * k).sum(1))
+        return angles
+
+    @cached_property
     def shares(self) -> Doubles:
         """[F] what each plane adds to the scaled score."""
         if not self.moved:

@@ -174,6 +174,11 @@ def test_rope(window: MainWindow) -> None:
         abs=1e-5,
     )
     assert tuple(pair) == tuple(reading.features[0])
+    phase = np.arctan2(reading.q_before[:, 1], reading.q_before[:, 0])
+    phase -= np.arctan2(reading.k_before[:, 1], reading.k_before[:, 0])
+    between = np.exp(1j * (phase + (14 - KEY) * theta))
+    assert np.allclose(np.exp(1j * turned.between), between, atol=1e-4)
+    assert f"angle from k to q {wording.number(float(turned.between[last]))} rad" in panel.view.told(last)
     click(window, panel.back_button)
     assert panel.position == QUERY
     click(window, panel.both)
