@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
+from safetensors.torch import load_file, save_file
 
 from app.door import Typed
 from app.session import Session
@@ -76,6 +79,17 @@ def tokens(window: MainWindow) -> list[str]:
     found = window.session.run
     assert found is not None
     return [token.text for token in found.tokens]
+
+
+def write_wider(folder: Path, vocabulary: int) -> Path:
+    """Give the tiny checkpoint rows for more ids."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    weights = load_file(folder / "model.safetensors")
+    embedding = weights["model.embed_tokens.weight"]
+    extra = embedding[: vocabulary - len(embedding)]
+    save_file({**weights, "model.embed_tokens.weight": torch.cat((embedding, extra))}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": vocabulary}), encoding="utf-8")
+    return folder
 
 
 # The chat template ----------------------------------------------------------------------------------------------------
@@ -320,3 +334,41 @@ def test_the_bos_is_left_out_and_ids_are_typed_with_clicks(qtbot: QtBot, opened:
     press(bar.ids)
     run(qtbot, window, "0 2 70")
     assert tokens(window)[:2] == ["<s>", "<|end|>"]
+
+
+# Tokens as what they are ----------------------------------------------------------------------------------------------
+
+
+def test_white_space_bytes_and_scripts_are_shown_as_what_they_are(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "abc")
+    run(qtbot, window, "a\t 你👍ש<s>")
+    assert tokens(window) == [
+        "<s>", "a", "⇥", "·", "<E4>", "<BD>", "<A0>", "<F0>", "<9F>", "<91>", "<8D>", "<D7>", "<A9>", "<s>",
+    ]  # fmt: skip
+    strip: Any = window.panels["tokens"].strip  # type: ignore[attr-defined]
+    assert "raw bytes of 你" in strip.tip(4)
+    assert "raw bytes of 👍" in strip.tip(7)
+    assert "raw bytes of \u2068ש\u2069" in strip.tip(11)
+    assert "special token" in strip.tip(13)
+    close = [strip.box_of(i + 1).left() - strip.box_of(i).right() for i in range(13)]
+    inside = {4, 5, 7, 8, 9, 11}  # between the bytes of one character
+    assert max(close[i] for i in inside) < min(close[i] for i in set(range(13)) - inside)
+    window.session.selection.update(query=11, key=2)
+    cell: Any = window.panels["tokens"].cell  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: cell.text() == "query 11 <D7> → key 2 ⇥")
+
+
+def test_a_right_to_left_token_leaves_the_words_around_it_in_order(qtbot: QtBot, opened: Open, tmp_path: Path) -> None:
+    folder = write_chatty(tmp_path / "hebrew")
+    file = folder / "tokenizer.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    state["added_tokens"].append({**state["added_tokens"][0], "id": 256, "content": "שלום", "special": False})
+    file.write_text(json.dumps(state), encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert config["vocab_size"] == 256
+    window = opened(write_wider(folder, 257), "a שלום 5")
+    assert tokens(window) == ["<s>", "a", "·", "שלום", "·", "5"]
+    window.session.selection.update(query=3, key=1)
+    qtbot.waitUntil(lambda: "query 3" in window.panels["why"].subtitle.text())
+    assert "query 3 \u2068שלום\u2069 → key 1 a" in window.panels["why"].subtitle.text()
+    assert window.panels["tokens"].cell.text() == "query 3 \u2068שלום\u2069 → key 1 a"  # type: ignore[attr-defined]
