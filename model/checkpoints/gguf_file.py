@@ -47,6 +47,7 @@ SCALARS: dict[int, tuple[str, str]] = {
 }
 """Metadata types that are one number: how struct and numpy call them."""
 TEXT, ARRAY, FLAG = 8, 9, 7
+LENGTH = struct.Struct("<Q")
 
 PLAIN = {GGMLQuantizationType.F32: torch.float32, GGMLQuantizationType.F16: torch.float16,
          GGMLQuantizationType.BF16: torch.bfloat16, GGMLQuantizationType.F64: torch.float64}  # fmt: skip
@@ -134,6 +135,19 @@ class _Reader:
     def text(self, what: str) -> str:
         return self.take(self.number("Q", what), what).decode("utf-8", "replace")
 
+    def texts(self, what: str) -> list[str]:
+        """A list of texts, read in one go: a vocabulary has a hundred thousand of them."""
+        data, size = self.data, self.size
+        found: list[str] = []
+        for _ in range(self.count(f"texts in {what}", 8)):
+            start = self.at + 8
+            length = LENGTH.unpack_from(data, self.at)[0] if start <= size else size
+            if length > size - start:
+                self.take(8 + length, what)  # raises
+            self.at = start + length
+            found.append(data[start : self.at].decode("utf-8", "replace"))
+        return found
+
     def count(self, what: str, least_bytes: int) -> int:
         """A count of things that take at least ``least_bytes`` each."""
         count = int(self.number("Q", what))
@@ -173,7 +187,7 @@ def _value(reader: _Reader, kind: int, key: str) -> Any:
         raise CheckpointError(f"{reader.path.name} gives {what} the unknown type {kind}; it is damaged or too new.")
     inner = int(reader.number("I", what))
     if inner == TEXT:
-        return [reader.text(what) for _ in range(reader.count(f"texts in {key!r:.60}", 8))]
+        return reader.texts(what)
     if inner not in SCALARS:
         raise CheckpointError(f"{reader.path.name} gives {what} a list of the unknown type {inner}; it is damaged.")
     numpy_type = np.dtype(SCALARS[inner][1])

@@ -138,12 +138,12 @@ def _byte_level(
     steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
     backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
     backend.decoder = decoders.ByteLevel()
-    alphabet = byte_alphabet()
+    alphabet = frozenset(byte_alphabet())
     special, defined = [], []
     for piece, kind in zip(pieces, kinds, strict=True):
         if kind in (CONTROL, UNKNOWN):
             special.append(AddedToken(piece, special=True, normalized=False))
-        elif kind in (USER, BYTE) or any(letter not in alphabet for letter in piece):
+        elif kind in (USER, BYTE) or not alphabet.issuperset(piece):
             defined.append(AddedToken(piece, special=False, normalized=False))
     backend.add_special_tokens([token for token in special if token.content])
     backend.add_tokens([token for token in defined if token.content])

@@ -167,6 +167,7 @@ def open_steps(
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
+        yield Progress(1, 1, "Reading the tokenizer")
         tokenizer, notes = _tokenizer(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())

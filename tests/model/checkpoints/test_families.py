@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoints import open_checkpoint, outline_checkpoint
-from model.checkpoints.families import FAMILIES
+from model.checkpoints.families import BY_TYPE, FAMILIES
 from model.checkpoints.multimodal import WRAPPERS
 from model.checkpoints.reading import fields_of, read_config
 from model.checkpoints.refused import REASONS
@@ -148,6 +148,15 @@ def test_families_that_cannot_be_shown_say_what_they_are(folder: Path, kind: str
     with pytest.raises(CheckpointError, match=f"{kind}: .*{what}") as caught:
         open_checkpoint(folder)
     assert caught.value.sentence.endswith(".")
+
+
+def test_the_families_that_were_asked_for_are_there() -> None:
+    asked = (
+        "llama mistral mixtral qwen2 qwen3 qwen3_moe gemma gemma2 gemma3_text phi3 olmo2 smollm3 glm4 gpt_neox "
+        "stablelm granite cohere starcoder2 minimind"
+    )
+    assert set(asked.split()) <= set(BY_TYPE)
+    assert len(FAMILIES) >= 50
 
 
 def test_nothing_is_both_opened_and_refused() -> None:
