@@ -127,3 +127,70 @@ def test_text_types_are_families_that_open() -> None:
     from model.checkpoints.families import BY_TYPE
 
     assert {*TEXT_TYPES.values(), *(wrapper.text for wrapper in WRAPPERS.values())} <= set(BY_TYPE)
+
+
+REAL: dict[str, tuple[dict[str, Any], str, int]] = {
+    "gemma-3-4b": (
+        {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999,
+         "eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144, "initializer_range": 0.02,
+         "mm_tokens_per_image": 256, "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+         "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+                         "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                         "sliding_window": 1024},
+         "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}},
+        "gemma3_text",
+        # 262,208 · 2,560 embedded; 34 layers of 94.3 M
+        3_880_263_168,
+    ),
+    "llava-1.5-7b": (
+        {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "ignore_index": -100,
+         "image_token_index": 32000, "pad_token_id": 32001, "projector_hidden_act": "gelu",
+         "tie_word_embeddings": False, "torch_dtype": "float16", "vocab_size": 32064,
+         "vision_feature_layer": -2, "vision_feature_select_strategy": "default",
+         "text_config": {"_name_or_path": "lmsys/vicuna-7b-v1.5", "architectures": ["LlamaForCausalLM"],
+                         "max_position_embeddings": 4096, "model_type": "llama", "rms_norm_eps": 1e-05,
+                         "torch_dtype": "float16", "vocab_size": 32064},
+         "vision_config": {"hidden_size": 1024, "model_type": "clip_vision_model"}},
+        "llama",
+        # Llama 2 7B has 6,738,415,616; 64 more rows of 4,096 at either end
+        6_738_415_616 + 2 * 64 * 4096,
+    ),
+    "qwen2-vl-7b": (
+        {"model_type": "qwen2_vl", "architectures": ["Qwen2VLForConditionalGeneration"], "attention_dropout": 0.0,
+         "bos_token_id": 151643, "eos_token_id": 151645, "vision_start_token_id": 151652,
+         "vision_end_token_id": 151653, "vision_token_id": 151654, "image_token_id": 151655, "video_token_id": 151656,
+         "hidden_act": "silu", "hidden_size": 3584, "initializer_range": 0.02, "intermediate_size": 18944,
+         "max_position_embeddings": 32768, "max_window_layers": 28, "num_attention_heads": 28,
+         "num_hidden_layers": 28, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+         "sliding_window": 32768, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "use_cache": True,
+         "use_sliding_window": False, "vision_config": {"depth": 32, "embed_dim": 1280},
+         "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "vocab_size": 152064},
+        "qwen2",
+        7_615_616_512,
+    ),
+    "gpt-oss-20b": (
+        {"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "attention_bias": True,
+         "attention_dropout": 0.0, "eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64,
+         "hidden_act": "silu", "hidden_size": 2880, "initial_context_length": 4096, "initializer_range": 0.02,
+         "intermediate_size": 2880, "layer_types": ["sliding_attention", "full_attention"] * 12,
+         "max_position_embeddings": 131072, "num_attention_heads": 64, "num_experts_per_tok": 4,
+         "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32, "output_router_logits": False,
+         "pad_token_id": 199999, "rms_norm_eps": 1e-05, "rope_theta": 150000, "router_aux_loss_coef": 0.9,
+         "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "rope_type": "yarn", "truncate": False,
+                          "original_max_position_embeddings": 4096},
+         "quantization_config": {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"},
+         "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": False, "use_cache": True,
+         "vocab_size": 201088},
+        "gpt_oss",
+        20_914_757_184,
+    ),
+}  # fmt: skip
+"""Published configs (Gemma 3's and LLaVA's leave much to defaults), the family of the text model, its parameters."""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_published_configs_open(name: str, tmp_path: Path) -> None:
+    config, family, parameters = REAL[name]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    outline = outline_checkpoint(tmp_path / "config.json")
+    assert (outline.family, outline.parameters) == (family, parameters)
