@@ -1,0 +1,109 @@
+"""Opening on the real engine, piece by piece: what the model that is open goes on doing, and what ends an opening."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.door import load_engine
+from app.session import Session
+from app.settings import SettingsStore
+from model.checkpoints import weights
+from model.progress import Pace, Watch
+
+HELD = 30
+"""The piece at which a load is held; the tiny checkpoint has some hundreds of 64 numbers each."""
+
+
+class Loading:
+    """Counts the pieces that were loaded, and waits at one of them while ``free`` is not set."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+        self.held = threading.Event()
+        self.free = threading.Event()
+        self.free.set()
+
+    def check(self, *whatever: Any) -> None:
+        """Stands in for the check of a piece."""
+        self.pieces += 1
+        if self.pieces == HELD and not self.free.is_set():
+            self.held.set()
+            assert self.free.wait(20)
+
+
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
+    made = Loading()
+    monkeypatch.setattr(weights, "_pace", lambda: Pace(64, 64))
+    monkeypatch.setattr(Watch, "over", property(lambda self: True))
+    monkeypatch.setattr(weights, "_check_finite", made.check)
+    return made
+
+
+@pytest.fixture
+def session(qtbot: QtBot, tmp_path: Path, tiny: Path, loading: Loading) -> Iterator[Session]:
+    """A run of six tokens on the real engine; from then on a load is held."""
+    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    with qtbot.waitSignal(session.run_changed, timeout=60_000):
+        session.begin(str(tiny), prompt="abcdef")
+    qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
+    loading.pieces = 0
+    loading.free.clear()
+    yield session
+    loading.free.set()
+    session.close()
+
+
+def test_a_decode_step_waits_for_one_piece_of_a_load_and_no_more(
+    qtbot: QtBot, session: Session, loading: Loading, wordless: Path
+) -> None:
+    at: dict[str, int] = {}
+    session.run_changed.connect(lambda before, run: at.setdefault(f"{run.length} rows", loading.pieces))
+    session.model_changed.connect(lambda card: at.setdefault("model", loading.pieces))
+    before = session.model
+    session.open(str(wordless))
+    assert loading.held.wait(20)
+    session.step()
+    loading.free.set()
+    qtbot.waitUntil(lambda: "model" in at, timeout=60_000)
+    assert at["7 rows"] < at["model"]
+    assert at["model"] > 4 * HELD
+    assert session.model is not before
+
+
+def test_a_cancel_ends_a_load_and_keeps_what_is_open(
+    qtbot: QtBot, session: Session, loading: Loading, wordless: Path
+) -> None:
+    before, run = session.model, session.run
+    session.open(str(wordless))
+    assert loading.held.wait(20)
+    session.cancel()
+    loading.free.set()
+    with qtbot.waitSignal(session.run_changed, timeout=60_000):
+        session.step()
+    assert loading.pieces == HELD
+    assert session.model is before
+    assert session.run is not None
+    assert run is not None
+    assert session.run.length == run.length + 1
+
+
+def test_a_wrong_file_keeps_what_is_open(qtbot: QtBot, session: Session, tiny: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(tiny, tmp_path / "broken")
+    file = broken / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    before, run = session.model, session.run
+    with qtbot.waitSignal(session.failed, timeout=60_000) as failed:
+        session.open(str(broken))
+    assert failed.args is not None
+    assert "model.safetensors" in failed.args[0]
+    assert (session.model, session.run) == (before, run)
+    with qtbot.waitSignal(session.run_changed, timeout=60_000):
+        session.step()
