@@ -193,8 +193,16 @@ class GrowthView(QWidget):
         self.run = run
         self.measured = {n: size for n, size in self.measured.items() if n <= run.newest}
         self.measured[reading.length] = reading.bytes_measured
-        self.setAccessibleDescription(self.sentence())
+        self.setAccessibleDescription(f"{self.sentence()}; {self.in_bits()}")
         self.update()
+
+    def in_bits(self) -> str:
+        """Say what the rows in view would take with fewer bits a number."""
+        run = self.run
+        if run is None:
+            return ""
+        sizes = ", ".join(wording.byte_size(kv_bytes_at_bits(run.config, run.length, bits)) for bits in (16, 8, 4))
+        return f"in 16, 8 and 4 bits: {sizes}"
 
     def formula(self, length: int, kv_heads: int | None = None) -> int:
         """Bytes at a length by formula."""
@@ -219,7 +227,7 @@ class GrowthView(QWidget):
         """Where the lines are."""
         line = ink.line_height(theme.current().font("label"))
         right = ink.text_width(theme.current().font("label"), "Hkv = 00: 000 KB") + theme.GRID
-        return QRectF(2, line + 2, self.width() - right - 4, self.height() - 2 * line - 8)
+        return QRectF(2, 2.5 * line + 2, self.width() - right - 4, self.height() - 3.5 * line - 8)
 
     def point(self, length: int, size: int) -> QPointF:
         """Where a length and its bytes are drawn."""
@@ -241,6 +249,7 @@ class GrowthView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         ink.draw_text(painter, QRectF(0, 0, self.width(), line), self.sentence(), label, look.text)
+        ink.draw_text(painter, QRectF(0, line, self.width(), line), self.in_bits(), label, look.faint)
         painter.setPen(QPen(look.line, 1))
         painter.drawLine(box.bottomLeft(), box.bottomRight())
         last = max(run.newest, run.prefill + 8)

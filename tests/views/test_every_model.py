@@ -733,6 +733,12 @@ def test_cache(window: MainWindow) -> None:
     each = 2 * config.layers * config.kv_heads * config.head_width * 4
     assert panel.growth.measured == {n: n * each for n in (prefill, prefill + 1, prefill + 2)}
     assert f"{(prefill + 2) * each:,} bytes" in panel.subtitle.text()
+    panel.page_box.setCurrentText("bytes by step")
+    sizes = ", ".join(wording.byte_size((prefill + 2) * each * bits // 32) for bits in (16, 8, 4))
+    assert panel.growth.in_bits() == f"in 16, 8 and 4 bits: {sizes}"
+    assert panel.growth.in_bits() in panel.growth.accessibleDescription()
+    for heads in (1, config.heads):
+        assert panel.growth.formula(prefill + 2, heads) == (prefill + 2) * each * heads // config.kv_heads
     panel.page_box.setCurrentText("planner")
     panel.planner.context.setValue(40)
     panel.planner.batch.setValue(3)
