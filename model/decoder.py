@@ -7,7 +7,7 @@ what a :class:`~model.config.ModelConfig` says; it knows no families and no file
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -202,9 +202,11 @@ class Decoder(nn.Module):
         What to build.
     seed
         Seed of the random weights it opens with.
+    blocks
+        Its blocks, where somebody has built them one by one; None builds them here.
     """
 
-    def __init__(self, config: ModelConfig, seed: int = 0) -> None:
+    def __init__(self, config: ModelConfig, seed: int = 0, blocks: Sequence[Block] | None = None) -> None:
         super().__init__()
         c = config
         self.config = config
@@ -215,7 +217,7 @@ class Decoder(nn.Module):
             Rotary(rope, c.head_width if rope.width is None else rope.width, c.max_position) for rope in self._rules()
         )
         self.hook_embed = HookPoint()
-        self.blocks = nn.ModuleList(Block(c, layer) for layer in range(c.layers))
+        self.blocks = nn.ModuleList([Block(c, layer) for layer in range(c.layers)] if blocks is None else blocks)
         self.norm = stream_norm(c) if c.final_norm else nn.Identity()
         self.hook_final = HookPoint()
         self.head = nn.Linear(c.width, c.vocabulary, bias=c.logit_bias)

@@ -21,7 +21,7 @@ from model.checkpoints.mxfp4 import unpacked_source
 from model.checkpoints.reading import read_config
 from model.checkpoints.source import Options, Question, Source, TensorFile
 from model.checkpoints.weights import (
-    empty_model,
+    empty_model_steps,
     load_steps,
     pattern_of,
     patterns_of,
@@ -162,7 +162,7 @@ def open_steps(
         config = yield from _tied_steps(described)
         if files is not None:
             _check_memory(config, place, dtype)
-        model = empty_model(config)
+        model = yield from empty_model_steps(config)
         yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)

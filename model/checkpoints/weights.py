@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from model.checkpoints.layouts import Fused, Piece, Rule, Shape, WeightMap
 from model.checkpoints.source import Part, Stored, TensorFile
 from model.config import ModelConfig
-from model.decoder import Decoder
+from model.decoder import Block, Decoder
 from model.errors import CheckpointError, ShapeError
 from model.packing import allocate
 from model.progress import SLICE_SECONDS, Pace, Progress, Steps, Watch
@@ -48,10 +48,18 @@ class _Unfilled(TorchFunctionMode):
         return func(*args, **named)
 
 
-def empty_model(config: ModelConfig) -> Decoder:
-    """The decoder that a config describes, on the meta device: shapes without numbers."""
+def empty_model_steps(config: ModelConfig) -> Steps[Decoder]:
+    """The decoder that a config describes, on the meta device: shapes without numbers. Many experts take seconds."""
+    blocks: list[Block] = []
+    watch = Watch()
+    for layer in range(config.layers):
+        with torch.device("meta"), _Unfilled():
+            blocks.append(Block(config, layer))
+        if watch.over:
+            yield Progress(layer + 1, config.layers, "Building the model")
+            watch.restart()
     with torch.device("meta"), _Unfilled():
-        return Decoder(config)
+        return Decoder(config, blocks=blocks)
 
 
 @dataclass(frozen=True)
