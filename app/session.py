@@ -458,6 +458,7 @@ class Session(QObject):
         changed = self._opened is not kept.opened
         self._opened, self._prompt, self._drawn = kept.opened, kept.prompt, kept.drawn
         if changed:
+            self._refused = self._fitting = None
             self.model_changed.emit(kept.opened.card)
         self._forget_proofs()
         now = kept.selection
@@ -556,6 +557,7 @@ class Session(QObject):
             changed = self._opened is not opened
             self._opened, self._prompt = opened, prompt
             if changed:
+                self._refused = self._fitting = None
                 self.model_changed.emit(opened.card)
             self._drawn = (Sampling(),) * decoded
             self._head_chosen = True
