@@ -131,7 +131,7 @@ def _step(sheet: Sheet, place: int, told: ToldStep, figures: list[Figure], numbe
 
 
 def _question(sheet: Sheet, asked: Asked, number: int) -> None:
-    sheet.line((), mark=f"Question {number}")
+    sheet.question(f"Question {number}")
     if asked.missing:
         sheet.line((Span("missing", asked.missing),), indent=BODY)
         return

@@ -33,6 +33,8 @@ from views.formulas import formula_svg
 
 BODY: Final = 15
 """Height of the type, in pixels of which 96 are an inch: 11 points."""
+ROOM: Final = 5 * BODY
+"""What must follow a heading on its page."""
 DRAWING: Final = QTextFormat.ObjectTypes.UserObject.value + 1
 PLACE: Final = QTextFormat.Property.UserProperty.value + 1
 MONO: Final = frozenset({"code", "value", "formula", "missing"})
@@ -95,6 +97,12 @@ class Sheet:
         self._block(form)
         for span in spans:
             self._insert(span, size, strong=True)
+        self._keep_with_next()
+
+    def question(self, name: str) -> None:
+        """Begin a question, kept with what is asked."""
+        self.line((), mark=name)
+        self._keep_with_next()
 
     def text(self, told: Told, size: int = BODY, *, indent: float = 0) -> None:
         """Write paragraphs, points, formulas and tables."""
@@ -171,6 +179,14 @@ class Sheet:
         else:
             self._cursor.setBlockFormat(form)
         self._begun = True
+
+    def _keep_with_next(self) -> None:
+        """Begin a page with the last line where it would stand alone at the foot of one."""
+        line = self._document.documentLayout().blockBoundingRect(self._cursor.block())
+        if self.height - line.bottom() % self.height < ROOM:
+            form = self._cursor.blockFormat()
+            form.setPageBreakPolicy(QTextFormat.PageBreakFlag.PageBreak_AlwaysBefore)
+            self._cursor.setBlockFormat(form)
 
     def _block_of_drawing(self, size: QSizeF, draw: Draw, indent: float = 0) -> None:
         form = QTextBlockFormat()

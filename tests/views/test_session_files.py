@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,10 @@ def state(window: MainWindow) -> tuple[Any, ...]:
     assert run is not None
     tokens = [token.id for token in run.tokens]
     return run.prompt, tokens, run.prefill, run.length, session.experiments, session.selection.now
+
+
+def has_run(window: MainWindow) -> bool:
+    return window.session.run is not None
 
 
 def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
@@ -251,8 +256,8 @@ def test_the_window_can_begin_with_a_session(qtbot: QtBot, tmp_path: Path) -> No
         try:
             fresh.show()
             fresh.files.begin(str(file))
-            qtbot.waitSignal(fresh.session.run_changed, timeout=60_000).wait()
-            qtbot.waitSignal(fresh.session.settled, timeout=60_000).wait()
+            qtbot.waitUntil(partial(has_run, fresh), timeout=60_000)
+            wait_until_drawn(fresh)
             assert wanted is None or state(fresh) == wanted
             assert fresh.failure.isVisible() == (wanted is None)
         finally:
