@@ -1,6 +1,7 @@
 """Moving pictures as files: a reel of frames on disk, and a table of formats that it is encoded into.
 
-It owns the encoding, on whatever thread it is called. It must not know what the frames show, nor Qt.
+It owns the encoding, on whatever thread it is called. It must not know what the frames show, nor Qt. Pillow is loaded
+when it is needed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from PIL import Image, features
+from typing import TYPE_CHECKING, Final
 
 from app.provenance import Provenance
 from model.errors import RopewalkError
 from model.progress import Progress, Steps
 from model.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Pulse = Callable[[Progress], None]
 
@@ -49,6 +51,8 @@ class Reel:
         if not self.durations:
             self.size = (width, height)
         if (width, height) != self.size:
+            from PIL import Image
+
             frame = Image.new("RGBX", self.size)
             frame.paste(Image.frombuffer("RGBX", (width, height), pixels), (0, 0))
             pixels = frame.tobytes()
@@ -61,8 +65,10 @@ class Reel:
         for _ in self.durations:
             yield self._file.read(4 * self.size[0] * self.size[1])
 
-    def frames(self, pulse: Pulse) -> Iterator[Image.Image]:
+    def frames(self, pulse: Pulse) -> Iterator[Image]:
         """The frames as pictures; ``pulse`` hears of each and may end it."""
+        from PIL import Image
+
         for place, pixels in enumerate(self.raw()):
             pulse(Progress(place, len(self), "Encoding"))
             yield Image.frombuffer("RGBX", self.size, pixels).convert("RGB")
@@ -135,8 +141,10 @@ def encode_gif(reel: Reel, about: Provenance, path: Path, pulse: Pulse) -> None:
     )
 
 
-def in_palette(frame: Image.Image) -> Image.Image:
+def in_palette(frame: Image) -> Image:
     """A frame in at most 255 colours: the most frequent ones exactly, the rest by the nearest of them."""
+    from PIL import Image
+
     found = frame.getcolors(frame.width * frame.height) or []
     kept = sorted(found, key=lambda entry: -entry[0])[:COLOURS]
     palette = Image.new("P", (1, 1))
@@ -205,6 +213,8 @@ def _feed(process: subprocess.Popen[bytes], reel: Reel, pulse: Pulse) -> None:
 
 def no_webp() -> str:
     """Why there is no WebP."""
+    from PIL import features
+
     return "" if features.check("webp") else "Pillow was built without WebP on this machine; save a GIF instead."
 
 

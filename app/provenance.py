@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from html import escape
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from app.address import head_name
 from model.readings import Run, Sampling
@@ -53,7 +52,8 @@ class Provenance:
         """An XMP packet with Dublin Core's title and description (ISO 16684-1)."""
 
         def entry(name: str, text: str) -> str:
-            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{escape(text)}</rdf:li></rdf:Alt></dc:{name}>'
+            said = escape(text, quote=False)
+            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{said}</rdf:li></rdf:Alt></dc:{name}>'
 
         return (
             '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
@@ -61,7 +61,7 @@ class Provenance:
             '<rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/"'
             ' xmlns:xmp="http://ns.adobe.com/xap/1.0/">'
             f"{entry('title', self.title)}{entry('description', self.text)}"
-            f"<xmp:CreatorTool>{escape(software())}</xmp:CreatorTool>"
+            f"<xmp:CreatorTool>{escape(software(), quote=False)}</xmp:CreatorTool>"
             '</rdf:Description></rdf:RDF></x:xmpmeta><?xpacket end="w"?>'
         ).encode()
 
@@ -77,6 +77,8 @@ def provenance(session: Session, title: str) -> Provenance:
 
 def software() -> str:
     """The program and its version."""
+    from importlib.metadata import PackageNotFoundError, version  # slow, and no start needs it
+
     try:
         return f"Ropewalk {version('ropewalk')}"
     except PackageNotFoundError:

@@ -294,6 +294,8 @@ class ExportDialog(QDialog):
         super().__init__(window)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        line = theme.current().line.name()
+        self.setStyleSheet(f"QAbstractSpinBox {{ border: 1px solid {line}; border-radius: {theme.GRID // 2}px; }}")
         self.pages = [page(window, exporter) for page in PAGES]
         self.what = QComboBox()
         self.what.setAccessibleName("Take home")

@@ -6,7 +6,7 @@ It owns these menus and the words when a file is done. What is exported and how 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,11 @@ from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QMenu
 
 from views import keys, wording
-from views.export_dialog import ExportDialog
-from views.exporter import WINDOW, Exporter
 from views.session_files import SessionFiles
 
 if TYPE_CHECKING:
+    from views.export_dialog import ExportDialog
+    from views.exporter import Exporter
     from views.main_window import MainWindow
 
 
@@ -36,17 +36,24 @@ class FileMenu(QObject):
     def __init__(self, window: MainWindow, menu: QMenu) -> None:
         super().__init__(window)
         self.window, self.menu = window, menu
-        self.exporter = Exporter(window)
         self.sessions = SessionFiles(window)
-        for part in (self.exporter, self.sessions):
-            part.failed.connect(lambda sentence: window.failure.tell(sentence, ""))
-        self.exporter.saved.connect(lambda path: window.status.tell(f"Saved {Path(path).name}"))
+        self.sessions.failed.connect(self._tell_failure)
         self.sessions.told.connect(window.status.tell)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, dock in window.docks.items():
             bar = dock.titleBarWidget()
             bar.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
             bar.customContextMenuRequested.connect(partial(self._offer_panel, name))
+
+    @cached_property
+    def exporter(self) -> Exporter:
+        """What exports are made by; what it needs is loaded at the first one, for it would make every start longer."""
+        from views.exporter import Exporter
+
+        made = Exporter(self.window)
+        made.failed.connect(self._tell_failure)
+        made.saved.connect(lambda path: self.window.status.tell(f"Saved {Path(path).name}"))
+        return made
 
     def verbs(self) -> dict[str, Callable[[], object]]:
         """A function for each action of the group File."""
@@ -67,6 +74,8 @@ class FileMenu(QObject):
 
     def export(self, name: str = "") -> ExportDialog:
         """Show the Export dialog, with a panel chosen where one is named."""
+        from views.export_dialog import ExportDialog
+
         dialog = ExportDialog(self.window, self.exporter)
         if name:
             dialog.choose(name)
@@ -75,8 +84,12 @@ class FileMenu(QObject):
 
     def close_down(self) -> None:
         """End what is going on, and keep what nobody saved."""
-        self.exporter.close_down()
+        if "exporter" in self.__dict__:
+            self.exporter.close_down()
         self.sessions.keep()
+
+    def _tell_failure(self, sentence: str) -> None:
+        self.window.failure.tell(sentence, "")
 
     def _fill(self) -> None:
         menu, verbs = self.menu, self.verbs()
@@ -117,5 +130,5 @@ class FileMenu(QObject):
         menu.aboutToHide.connect(menu.deleteLater)
         menu.addAction("Export…").triggered.connect(lambda: self.export(name))
         menu.addAction("Copy picture").triggered.connect(lambda: self.exporter.copy(name))
-        menu.addAction("Copy picture of the window").triggered.connect(lambda: self.exporter.copy(WINDOW))
+        menu.addAction("Copy picture of the window").triggered.connect(lambda: self.exporter.copy(""))
         return menu

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QByteArray, QObject, Signal
+from PySide6.QtCore import QByteArray, QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from app.session_file import SUFFIX, SavedSession, SavedView, write_session
 from app.session_keeping import open_session, save_session, saved_steps
-from model.errors import RopewalkError
+from model.errors import CheckpointError, RopewalkError
+from model.progress import Steps
 from views import theme
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from views.main_window import MainWindow
 
+CALM_MS: Final = 5000
+"""How long nothing must have changed before what nobody saved is kept."""
 KINDS: Final = f"Sessions (*{SUFFIX})"
 
 
@@ -45,6 +48,12 @@ class SessionFiles(QObject):
         self.window = window
         self.path: Path | None = None
         self._saved: SavedSession | None = None
+        self._calm = QTimer(self)
+        self._calm.setSingleShot(True)
+        self._calm.setInterval(CALM_MS)
+        self._calm.timeout.connect(self._keep_beside)
+        for changed in (window.session.run_changed, window.session.experiments_changed, window.session.pinned_changed):
+            changed.connect(lambda *what: self._calm.start())
 
     @property
     def last(self) -> Path:
@@ -113,26 +122,34 @@ class SessionFiles(QObject):
 
     def keep(self) -> None:
         """Write what nobody saved beside the settings, where the menu offers it as the last session."""
+        self._calm.stop()
+        steps = self._keeping()
+        try:
+            while True:
+                next(steps)
+        except StopIteration:
+            return
+        except RopewalkError as error:
+            self.failed.emit(error.sentence)
+
+    def _keep_beside(self) -> None:
+        """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
+        self.window.session.export("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
+
+    def _keeping(self) -> Steps[None]:
         session = self.window.session
         state = session.keep()
         if state is None or not state.opened.card.path:
             return
-        steps = saved_steps(state, session.pinned_kept, session.sampling, self._view(), self.last)
+        pinned, sampling, view, known = session.pinned_kept, session.sampling, self._view(), self._saved
+        if state.held.run.newest == state.held.run.prefill and not state.experiments and pinned is None:
+            return  # the prompt alone comes back by itself
         try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            saved: SavedSession = end.value
-        except RopewalkError:
-            return  # its checkpoint is gone, so it could not be brought back
-        made = saved.run.decoded or saved.run.experiments or saved.pinned is not None
-        unsaved = self._saved is None or _without_view(saved) != _without_view(self._saved)
-        if not made or not unsaved:
-            return
-        try:
+            saved = yield from saved_steps(state, pinned, sampling, view, self.last)
+        except CheckpointError:
+            return  # it is gone, so that nothing could be brought back
+        if known is None or _without_view(saved) != _without_view(known):
             write_session(saved, self.last)
-        except RopewalkError as error:
-            self.failed.emit(error.sentence)
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -162,6 +179,10 @@ class SessionFiles(QObject):
             self.window.layouts.put(QByteArray(view.layout))
         if view.projector:
             self.window.set_look(projector=True)
+
+
+def _ignore(what: object) -> None:
+    """Nobody waits for it."""
 
 
 def _without_view(saved: SavedSession) -> SavedSession:

@@ -12,16 +12,18 @@ import numpy as np
 import pypdf
 import pypdfium2
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from PySide6.QtCore import QByteArray, QPointF, QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent
 from PySide6.QtSvg import QSvgRenderer
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.provenance import Provenance, provenance
 from model.lens import read_row
 from tests.views.real_window import PROMPT, real_window
-from views import pictures, theme
+from views import ink, pictures, theme
 from views.heatmap import Levels
 from views.main_window import MainWindow
 from views.scores import ScoresPanel
@@ -159,6 +161,53 @@ def test_a_pdf_has_cells_that_stay_sharp_and_text_that_can_be_copied(
     for cell in unmarked(window, wanted):
         for point in cell_points(scores, cell):
             assert image.getpixel((round(point.x() * 4), round(point.y() * 4))) == wanted[cell], cell
+
+
+class Grid(QWidget):
+    """A widget that is nothing but cells."""
+
+    def __init__(self, cells: NDArray[np.uint8]) -> None:
+        super().__init__()
+        self.cells = cells
+        self.resize(300, 300)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        ink.draw_cells(painter, QRectF(0, 0, 300, 300), self.cells)
+        painter.end()
+
+
+@pytest.mark.parametrize("side", [7, 150])
+@pytest.mark.parametrize("name", ["svg", "pdf"])
+def test_few_cells_are_rectangles_and_many_are_whole_blocks_of_pixels(qtbot: QtBot, name: str, side: int) -> None:
+    cells = np.random.default_rng(side).integers(0, 256, (side, side, 4), np.uint8)
+    cells[..., 3] = 255
+    cells[1, 2, 3] = 0  # a masked cell shows the ground
+    grid = Grid(cells)
+    qtbot.addWidget(grid)
+    about = Provenance("Grid", ())
+    written = next(one for one in pictures.FORMATS if one.name == name).draw(grid, about, 1)()
+    if name == "svg":
+        image = QImage(1200, 1200, QImage.Format.Format_RGB32)
+        painter = QPainter(image)
+        QSvgRenderer(QByteArray(written)).render(painter)
+        painter.end()
+        image = image.convertToFormat(QImage.Format.Format_RGB888)
+        pixels = np.frombuffer(image.constBits(), np.uint8).reshape(1200, -1)[:, :3600].reshape(1200, 1200, 3)
+        paths = sum(len(e.get("d", "")) for e in ElementTree.fromstring(written).iter(f"{SVG}path"))
+        assert (paths > 0) == (side == 7)
+    else:
+        document = pypdfium2.PdfDocument(written)
+        pixels = np.asarray(document[0].render(scale=4 * 96 / 72).to_pil().convert("RGB"))
+        document.close()
+    pitch = 1200 / side
+    window = theme.current().window
+    ground = window.red(), window.green(), window.blue()
+    for row in range(side):
+        for column in range(side):
+            found = pixels[int((row + 0.5) * pitch), int((column + 0.5) * pitch)]
+            shown = cells[row, column, :3] if cells[row, column, 3] else ground
+            assert [int(part) for part in found] == [int(part) for part in shown], (row, column)
 
 
 @pytest.mark.parametrize("name", ["svg", "pdf"])

@@ -206,6 +206,16 @@ def test_what_nobody_saved_is_there_the_next_time(qtbot: QtBot, tmp_path: Path) 
         assert window.windowTitle() == "Ropewalk"
 
 
+def test_what_nobody_saved_is_kept_while_working(qtbot: QtBot, window: MainWindow) -> None:
+    sessions = window.files.sessions
+    sessions._calm.setInterval(1)
+    work(qtbot, window)
+    sessions._calm.start()
+    qtbot.waitUntil(sessions.last.exists, timeout=30_000)
+    qtbot.waitUntil(lambda: read_session(sessions.last).selection == window.session.selection.now, timeout=30_000)
+    assert len(read_session(sessions.last).run.decoded) == 3
+
+
 def test_what_was_saved_is_not_kept_twice(qtbot: QtBot, tmp_path: Path) -> None:
     with real_window(tmp_path) as window:
         work(qtbot, window)
