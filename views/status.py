@@ -48,6 +48,7 @@ class StatusLine(QWidget):
         self.facts = ElidedLabel()
         self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.check = QToolButton()
+        self.check.setProperty("kind", "small")
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.check.clicked.connect(self.proofs_wanted)
         self.what = plain_label("idle", "subtitle")

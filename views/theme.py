@@ -381,6 +381,7 @@ QPushButton[kind="main"] {{ background: {t.accent.name()}; color: {t.on_accent.n
 QPushButton[kind="main"]:disabled {{ background: {t.hover.name()}; color: {t.faint.name()}; }}
 QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
 QPushButton[kind="small"] {{ padding: 0 {GRID}px; }}
+QToolButton[kind="small"] {{ padding: 0 {GRID}px; font-size: {t.size("subtitle")}px; }}
 QToolButton::menu-indicator {{ image: none; }}
 QToolButton[popupMode="1"] {{ padding-right: {t.grid(2.5)}px; }}
 QToolButton::menu-button {{ background: transparent; border: none; width: {t.grid(2.5)}px; }}

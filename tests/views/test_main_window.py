@@ -156,7 +156,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     weight = float(running.weights(2, 3)[9, 3])
     wanted = theme.current().sequential[round(weight * 255)].tolist()[:3]
     image = scores.weights.grab().toImage()
-    corner = scores.weights.cell_rect(9, 3).center().toPoint() + QPoint(2, 2)
+    corner = scores.weights.cell_rect(9, 3).center().toPoint() + QPoint(1, 1)
     assert image.pixelColor(corner) == QColor(*wanted)
     assert "L2H3" in window.panels["why"].subtitle.text()
 
