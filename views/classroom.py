@@ -151,6 +151,7 @@ class Classroom(QObject):
 
     def close_down(self) -> None:
         """Take everything away; the window closes."""
+        self.walk.close_down()
         self.spotlight.put_out()
         self.curtain.lift()
         self.full.leave()

@@ -158,7 +158,7 @@ class Heatmap(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
-        self._lit: frozenset[tuple[int, int]] = frozenset()
+        self.lit: frozenset[tuple[int, int]] = frozenset()
         self._pixels: NDArray[np.uint8] | None = None
         self._layout_now: _Layout | None = None
         self._pressed: QPointF | None = None
@@ -248,8 +248,8 @@ class Heatmap(QWidget):
 
     def set_lit(self, cells: frozenset[tuple[int, int]]) -> None:
         """Ring these cells (query, key)."""
-        if cells != self._lit:
-            self._lit = cells
+        if cells != self.lit:
+            self.lit = cells
             self.update()
 
     def set_view(self, view: QRectF) -> None:
@@ -590,7 +590,7 @@ class Heatmap(QWidget):
                 painter.drawRect(box.intersected(place.plot))
 
     def _paint_lit(self, painter: QPainter, place: _Layout) -> None:
-        for query, key in self._lit:
+        for query, key in self.lit:
             box = self.cell_rect(query, key)
             if place.plot.contains(box.center()):
                 lit.ring(painter, box)

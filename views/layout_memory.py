@@ -5,13 +5,16 @@ It owns the saved layouts. It must not know what a lesson shows, nor how project
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray
+from PySide6.QtCore import QByteArray, QTimer
 from PySide6.QtWidgets import QMainWindow
 
 from views import layouts
 
 VERSION = 1
 """Of a saved layout: raise it when docks are renamed."""
+
+PASSES = 2
+"""How often a layout is brought back: first the panels learn how small they can be, then the bars around them."""
 
 
 class LayoutMemory:
@@ -20,6 +23,7 @@ class LayoutMemory:
     def __init__(self, window: QMainWindow, docks: layouts.Docks) -> None:
         self._window, self._docks = window, docks
         self._ordinary = QByteArray()
+        self._coming_back, self._passes = QByteArray(), 0
         self._before_lesson: tuple[QByteArray, bool] | None = None
         """What was on screen before the lesson, and whether that was projector mode's."""
 
@@ -44,6 +48,7 @@ class LayoutMemory:
         behind
             The layout behind a panel that is alone on the screen, and stays alone.
         """
+        self._coming_back = QByteArray()
         if self._before_lesson is None:
             self._ordinary = self.now() if behind is None else behind
         elif not self._before_lesson[1]:
@@ -58,6 +63,7 @@ class LayoutMemory:
 
     def enter_lesson(self, projector: bool) -> None:
         """Keep what is on screen; the first of several lessons counts."""
+        self._coming_back = QByteArray()
         if self._before_lesson is None:
             self._before_lesson = self.now(), projector
 
@@ -69,8 +75,7 @@ class LayoutMemory:
         if projector == was:
             self._restore(before)
         elif projector:
-            self._restore(before)
-            layouts.project(self._docks)
+            layouts.place_projected(self._window, self._docks)
         else:
             self._restore(self._ordinary)
 
@@ -81,5 +86,20 @@ class LayoutMemory:
         return self._ordinary if projector or self.in_lesson else self.now()
 
     def _restore(self, layout: QByteArray) -> None:
+        """Bring a layout on screen; once more when panels that were hidden know again how small they can be."""
         if not self.put(layout):
             layouts.arrange(self._window, self._docks, self._window.size())
+            return
+        self._coming_back, self._passes = layout, PASSES
+        QTimer.singleShot(0, self._window, self._restore_again)
+
+    def _restore_again(self) -> None:
+        if self._coming_back.isEmpty():
+            return
+        layouts.keep_rows(self._docks)
+        self.put(self._coming_back)
+        self._passes -= 1
+        if self._passes:
+            QTimer.singleShot(0, self._window, self._restore_again)
+        else:
+            self._coming_back = QByteArray()

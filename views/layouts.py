@@ -114,3 +114,21 @@ def project(docks: Docks) -> None:
         if name in shown:
             dock.setFloating(False)
         dock.setVisible(name in shown)
+
+
+def place_projected(window: QMainWindow, docks: Docks) -> None:
+    """Put the panels that a projector shows in their places, wherever they were, and hide the others first.
+
+    All panels at once in double type would make a window grow.
+    """
+    sides = {"top": Qt.DockWidgetArea.TopDockWidgetArea, "bottom": Qt.DockWidgetArea.BottomDockWidgetArea}
+    for entry in PANELS:
+        if not entry.projected:
+            docks[entry.name].hide()
+    for entry in PANELS:
+        if entry.projected:
+            dock = docks[entry.name]
+            dock.setFloating(False)
+            window.removeDockWidget(dock)
+            window.addDockWidget(sides.get(entry.area, Qt.DockWidgetArea.LeftDockWidgetArea), dock)
+            dock.show()

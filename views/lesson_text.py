@@ -46,7 +46,7 @@ class LessonText(QTextEdit):
         super().__init__()
         self.told: Told = ()
         self._scale = scale
-        self._squeezed = False
+        self.is_squeezed = False
         """Whether a formula had to be drawn smaller than the text."""
         self._role, self._strong = role, strong
         self.setAccessibleName(name)
@@ -83,7 +83,7 @@ class LessonText(QTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the lines anew, and take the height that they need."""
         super().resizeEvent(event)
-        if self._squeezed and event.size().width() != event.oldSize().width():
+        if self.is_squeezed and event.size().width() != event.oldSize().width():
             self._write()  # a wide formula takes what width there is
         else:
             self._fit()
@@ -114,7 +114,7 @@ class LessonText(QTextEdit):
             self.setFixedHeight(height)
 
     def _write(self) -> None:
-        self._squeezed = False
+        self.is_squeezed = False
         self.clear()
         cursor = QTextCursor(self.document())
         first = True
@@ -182,7 +182,7 @@ class LessonText(QTextEdit):
         form = QTextImageFormat()
         form.setName(name)
         share = min(1.0, max(self.viewport().width(), 120) * FINE / picture.width())
-        self._squeezed = self._squeezed or share < 1
+        self.is_squeezed = self.is_squeezed or share < 1
         form.setWidth(picture.width() * share / FINE)
         form.setHeight(picture.height() * share / FINE)
         form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)

@@ -132,6 +132,8 @@ class Panel(QWidget):
         self._stale = True
         if self.on_screen:
             self._ask()
+        else:
+            self._awaited.clear()  # what was asked before may be about a run that is gone, and is then never answered
 
     def ask(
         self,

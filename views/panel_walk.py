@@ -28,10 +28,12 @@ class PanelWalk(QObject):
         super().__init__(window)
         self.current = ""
         self._docks = docks
+        self._follows = False
         window.installEventFilter(self)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._on_focus)
+            self._follows = True
 
     def forward(self) -> None:
         """Go to the panel after."""
@@ -50,6 +52,13 @@ class PanelWalk(QObject):
         panel = self._docks[name].panel
         target = first_stop(panel)
         target.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def close_down(self) -> None:
+        """Follow the focus no longer; the window closes."""
+        app = QApplication.instance()
+        if isinstance(app, QApplication) and self._follows:
+            self._follows = False
+            app.focusChanged.disconnect(self._on_focus)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Name the tabs, which the window makes by itself where panels stand behind one another."""

@@ -53,6 +53,7 @@ class StatusLine(QWidget):
         self.check.clicked.connect(self.proofs_wanted)
         self.what = plain_label("idle", "subtitle")
         self.stretch = QPushButton()
+        self.stretch.setAccessibleName("Take out the stretching of RoPE")
         self.stretch.setProperty("kind", "small")
         self.stretch.setCheckable(True)
         self.stretch.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -88,8 +89,10 @@ class StatusLine(QWidget):
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))
-        self.cancel.ensurePolished()
-        self.setMinimumHeight(self.cancel.sizeHint().height())  # nothing moves when a job begins or ends
+        for button in (self.cancel, self.check):
+            button.ensurePolished()
+        heights = (self.cancel.sizeHint().height(), self.check.sizeHint().height())
+        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a proof arrives
 
     def _on_model(self, card: ModelCard) -> None:
         self._tell()

@@ -96,7 +96,7 @@ class TokenStrip(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
-        self._lit: frozenset[int] = frozenset()
+        self.lit: frozenset[int] = frozenset()
         self._looks: list[Look] = []
         self._room = 0
         """Height that can be seen at a time."""
@@ -150,8 +150,8 @@ class TokenStrip(QWidget):
 
     def set_lit(self, positions: frozenset[int]) -> None:
         """Ring these tokens."""
-        if positions != self._lit:
-            self._lit = positions
+        if positions != self.lit:
+            self.lit = positions
             self.update()
 
     def describe(self, position: int, role: str) -> str:
@@ -324,7 +324,7 @@ class TokenStrip(QWidget):
         text = self._looks[position].text
         ink.draw_text(painter, inner, text, font, colour, ink.CENTRE, Qt.TextElideMode.ElideMiddle)
         self._paint_position(painter, position, box, kind)
-        if position in self._lit:
+        if position in self.lit:
             lit.ring(painter, box.adjusted(1, 1, -1, -1))
 
     def _outline(self, position: int, token: TokenText) -> QPen | None:

@@ -1,0 +1,237 @@
+"""A lesson leaves no trace: what was there before comes back, and what it marks is marked for as long as a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.door import load_engine
+from app.lesson_plan import Lesson
+from app.lessons import load_shelf
+from app.session import Session
+from app.settings import SettingsStore
+from model.experiments import NoScale
+from model.ledger import build_ledger
+from model.lessons.text import said
+from tests.views.fake_session import CONFIG, FakeSession
+from views import lit, snapshot, theme
+from views.heads import HeadsPanel
+from views.ledger import LedgerPanel
+from views.main_window import MainWindow
+from views.next_token import NextTokenPanel
+from views.panel import NOTHING_YET
+
+SHELF = load_shelf()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    """The window over a real session, with the bundled model and a run."""
+    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    window = MainWindow(session, restore=False)
+    window.resize(1600, 1000)
+    window.show()
+    window.activateWindow()
+    with qtbot.waitSignal(session.settled, timeout=60_000):
+        session.begin(None, prompt="hark, who goes there?")
+    window.lesson.take_shelf(SHELF)
+    settle(window)
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def settle(window: MainWindow) -> None:
+    for _ in range(2):
+        snapshot.wait_until_drawn(window)
+        snapshot.settle(window)
+
+
+def enter(qtbot: QtBot, window: MainWindow, number: int, step: int) -> Lesson:
+    lesson = SHELF.lesson(str(number))
+    window.lesson.open(lesson, step)
+    player = window.lesson.player
+    qtbot.waitUntil(lambda: player.told is not None and not window.session.busy, timeout=60_000)
+    settle(window)
+    return lesson
+
+
+def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
+    return {name: (dock.isFloating(), dock.geometry()) for name, dock in window.docks.items() if dock.panel.on_screen}
+
+
+def everything(window: MainWindow) -> dict[str, Any]:
+    """All that a lesson may change."""
+    session = window.session
+    return {
+        "run": session.run,
+        "model": session.opened,
+        "prompt": (session.prompt, window.bar.prompt.text()),
+        "experiments": session.experiments,
+        "selection": session.selection.now,
+        "switches": {name: switch.isChecked() for name, switch in window.stage.switches().items()},
+        "places": places(window),
+        "bars": (window.bar.isVisible(), window.statusBar().isVisible(), window.classroom.line.isVisible()),
+        "remembered": (session.settings.now.prompt, session.settings.now.recent),
+    }
+
+
+def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
+    """A run with decoded tokens under an experiment, a cell, a switch, a closed and a floating panel."""
+    session = window.session
+    session.run_to(9)
+    settle(window)
+    session.set_experiments([NoScale()])
+    qtbot.waitUntil(lambda: session.experiments == (NoScale(),) and not session.busy, timeout=60_000)
+    session.selection.update(layer=2, head=3, query=6, key=4, plane=2)
+    window.stage.switches()["scores.log"].setChecked(True)
+    window.docks["heads"].close()
+    window.docks["cache"].setFloating(True)
+    window.docks["cache"].move(200, 200)
+    settle(window)
+    window.activateWindow()
+    window.setFocus()
+
+
+@pytest.mark.parametrize("number", [1, 3, 9, 11])
+def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow, number: int) -> None:
+    changed_by_hand(qtbot, window)
+    before = everything(window)
+    lesson = enter(qtbot, window, number, 0)
+    for _ in lesson.steps:
+        QTest.keyClick(window, Qt.Key.Key_PageDown)
+        qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy, timeout=60_000)
+    assert window.lesson.player.step == len(lesson.steps) - 1
+    window.session.step()
+    settle(window)
+    assert everything(window) != before
+    QTest.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    settle(window)
+    after = everything(window)
+    assert after.pop("places") == before.pop("places")
+    assert after == before
+    assert not any(panel.lit for panel in window.panels.values())
+    assert cast("LedgerPanel", window.panels["ledger"]).outline is None
+
+
+def test_nothing_has_to_be_computed_anew(qtbot: QtBot, window: MainWindow) -> None:
+    held = window.session.held
+    enter(qtbot, window, 1, 2)
+    assert window.session.held is not held
+    window.lesson.leave()
+    assert window.session.held is held
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_projector_mode_may_come_and_go_during_a_lesson(qtbot: QtBot, window: MainWindow, first: bool) -> None:
+    ordinary = places(window)
+    window.set_look(projector=first)
+    settle(window)
+    enter(qtbot, window, 11, 0)
+    QTest.keyClick(window, Qt.Key.Key_P)
+    settle(window)
+    assert window.classroom.line.isVisible() is not first
+    window.lesson.leave()
+    settle(window)
+    assert window.bar.isVisible()
+    if first:
+        assert places(window) == ordinary
+    else:
+        assert set(places(window)) == {"tokens", "scores", "why"}
+        window.set_look(projector=False)
+        settle(window)
+        assert places(window) == ordinary
+
+
+def test_a_panel_alone_gives_way_to_the_next_step(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 11, 0)
+    window.classroom.full.enter("heads")
+    QTest.keyClick(window, Qt.Key.Key_PageDown)
+    qtbot.waitUntil(lambda: window.lesson.player.step == 1 and not window.session.busy)
+    assert not window.isFullScreen()
+    assert window.docks["lesson"].isVisible()
+
+
+def colour_at(view: Any, point: QPoint) -> QColor:
+    return QColor(view.grab().toImage().pixelColor(point))
+
+
+def test_every_head_that_is_named_has_its_ring(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 2, 3)
+    heads = cast("HeadsPanel", window.panels["heads"])
+    assert heads.view.lit == {(1, 4), (1, 5), (1, 6), (1, 7)}
+    for layer, head in heads.view.lit:
+        place = heads.view.plan.of(layer, head)
+        assert place is not None
+        edge = QPoint(place.square.center().x(), place.square.top() - round(theme.current().grid(0.25)))
+        assert theme.contrast(colour_at(heads.view, edge), theme.current().panel) > 4.5
+    QApplication.sendPostedEvents()
+    window.session.selection.update(layer=0, head=0)
+    assert len(heads.view.lit) == 4  # they stay, whatever is selected or pointed at
+
+
+def test_named_rows_of_the_ledger_are_banded_and_in_sight(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 3, 1)
+    ledger = cast("LedgerPanel", window.panels["ledger"])
+    assert ledger.model.lit == {"q", "k", "v", "o"}
+    first = next(place for place, row in enumerate(ledger.model.rows) if row.entry.key == "q")
+    box = ledger.table.visualRect(ledger.model.index(first, 1))
+    assert ledger.table.viewport().rect().contains(box)
+    corner = box.bottomRight() - QPoint(2, box.height() // 2)
+    assert colour_at(ledger.table.viewport(), corner) == lit.band()
+
+
+def test_a_rank_is_ringed(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 11, 3)
+    view = cast("NextTokenPanel", window.panels["next_token"]).candidates
+    assert view.lit == {0}
+    before = view.grab().toImage()
+    view.light(frozenset())
+    assert view.grab().toImage() != before
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+@pytest.mark.parametrize("ink", ["text", "faint", "query", "key", "value"])
+def test_a_marked_row_can_be_read(name: theme.ThemeName, ink: str) -> None:
+    theme.apply(name)
+    assert theme.contrast(getattr(theme.current(), ink), lit.band()) >= 4.5
+    theme.apply("dark")
+
+
+def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: FakeSession) -> None:
+    panel = LedgerPanel(cast("Any", session))
+    qtbot.addWidget(panel)
+    panel.show()
+    assert panel.notice.text() == NOTHING_YET
+    ledger = build_ledger(CONFIG, 0, 1, 3, 5)
+    panel.show_outline(ledger)
+    assert panel.body.isVisible()
+    assert panel.model.rowCount() == len(ledger.entries)
+    session.begin()  # a run comes meanwhile: the ledger of the sizes stays
+    assert panel.model.rowCount() == len(ledger.entries)
+    panel.show_outline(None)
+    qtbot.waitUntil(lambda: panel.settled and "T = 12" in panel.subtitle.text())
+
+
+def test_the_notes_follow_the_lesson(qtbot: QtBot, window: MainWindow) -> None:
+    window.classroom.toggle_notes()
+    notes = window.classroom.presenter
+    assert notes is not None
+    lesson = enter(qtbot, window, 1, 0)
+    assert notes.place.text() == f"1  {lesson.title} · step 1 of {len(lesson.steps)}"
+    told = window.lesson.told
+    assert told is not None
+    assert notes.notes.toPlainText() == said(told.notes)
+    assert notes.after.toPlainText() == said(window.lesson.player.title_of(1))
+    QTest.keyClick(notes, Qt.Key.Key_PageDown)
+    qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy)
+    assert notes.place.text().endswith(f"step 2 of {len(lesson.steps)}")
+    assert not notes.isHidden()

@@ -1,0 +1,281 @@
+"""Each lesson walked in the real window as a class sees it: by a clicker, on a projector, answered wrong and right.
+
+At every step: the panels that it names and no others, every place that it names marked, nothing smaller than 18 points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFontInfo, QPainter, QTextDocument
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QTextEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.door import load_engine
+from app.lesson_checks import Chosen, Clicked, Entered, Marked, example_reply
+from app.lesson_plan import Asked, Lesson
+from app.lessons import load_shelf
+from app.session import Session
+from app.settings import SettingsStore
+from model.lessons.text import said
+from views import lit, snapshot, theme
+from views.cache import CachePanel
+from views.heads import HeadsPanel
+from views.ledger import LedgerPanel
+from views.lesson_check import CheckCard
+from views.lesson_stage import NEED_NO_RUN
+from views.lesson_text import LessonText
+from views.main_window import MainWindow
+from views.next_token import NextTokenPanel
+from views.rope import RopePanel
+from views.scores import ScoresPanel
+from views.tokens import TokensPanel
+
+SMALLEST = 24
+"""Pixels of 18 points, at 96 dots an inch, on a projector of 1920 × 1080."""
+
+SHELF = load_shelf()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    """The window of a projector over a real session, with the bundled model and a run."""
+    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    window = MainWindow(session, restore=False)
+    window.resize(1920, 1080)
+    window.show()
+    window.activateWindow()
+    window.set_look(projector=True)
+    with qtbot.waitSignal(session.settled, timeout=60_000):
+        session.begin(None, prompt=" hark, who goes there?")
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def ready(qtbot: QtBot, window: MainWindow, step: int) -> None:
+    """Wait until a step is on screen as it should be."""
+    player, session = window.lesson.player, window.session
+    qtbot.waitUntil(lambda: player.step == step and player.told is not None and not session.busy, timeout=60_000)
+    snapshot.wait_until_drawn(window)
+    snapshot.settle(window)
+
+
+# What is on screen ----------------------------------------------------------------------------------------------------
+
+
+class Painted:
+    """Every text that is painted, and how large."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.small: set[str] = set()
+        before = QPainter.drawText
+
+        def draw_text(painter: QPainter, *given: Any) -> Any:
+            if QFontInfo(painter.font()).pixelSize() < SMALLEST:
+                self.small.add(f"{next((part for part in given if isinstance(part, str)), '')}")
+            return before(painter, *given)
+
+        monkeypatch.setattr(QPainter, "drawText", draw_text)
+
+
+def small_type(window: MainWindow, painted: Painted) -> list[str]:
+    """Texts on screen that cannot be read from the back of a room."""
+    found = []
+    for widget in window.findChildren(QWidget):
+        if not widget.isVisible() or widget.visibleRegion().isEmpty():
+            continue
+        if isinstance(widget, (QLabel, QAbstractButton, QComboBox, QLineEdit)):
+            text = widget.currentText() if isinstance(widget, QComboBox) else widget.text()
+            if text and QFontInfo(widget.font()).pixelSize() < SMALLEST:
+                found.append(f"{type(widget).__name__}: {text}")
+        if isinstance(widget, QTextEdit):
+            found += [f"{widget.accessibleName()}: {text}" for text in small_fragments(widget.document())]
+        if isinstance(widget, LessonText) and widget.is_squeezed:
+            found.append(f"{widget.accessibleName()}: a formula that is wider than its place")
+    painted.small.clear()
+    window.grab()
+    return found + sorted(painted.small)
+
+
+def small_fragments(document: QTextDocument) -> list[str]:
+    found = []
+    block = document.begin()
+    while block.isValid():
+        place = block.begin()
+        while not place.atEnd():
+            fragment = place.fragment()
+            form = fragment.charFormat()
+            if not form.isImageFormat() and fragment.text().strip() and form.font().pixelSize() < SMALLEST:
+                found.append(fragment.text())
+            place += 1
+        block = block.next()
+    return found
+
+
+def marked(window: MainWindow) -> dict[str, frozenset[Any]]:
+    """What is marked in the panels, read from the views that paint it."""
+    panels = window.panels
+    ledger = cast("LedgerPanel", panels["ledger"])
+    return {
+        "rows": frozenset(row.entry.key for row in ledger.model.rows) & ledger.model.lit,
+        "heads": cast("HeadsPanel", panels["heads"]).view.lit,
+        "cells": cast("ScoresPanel", panels["scores"]).weights.lit,
+        "tokens": cast("TokensPanel", panels["tokens"]).strip.lit,
+        "planes": cast("RopePanel", panels["rope"]).view.lit,
+        "layers": cast("CachePanel", panels["cache"]).slabs.lit,
+        "ranks": cast("NextTokenPanel", panels["next_token"]).candidates.lit,
+    }
+
+
+def check_scene(window: MainWindow, lesson: Lesson) -> None:
+    """The panels that the step names, its marks, its line; for a config alone its ledger."""
+    told = window.lesson.told
+    assert told is not None
+    scene, shapes = told.scene, window.lesson.player.ledger
+    wanted = set(scene.panels) if shapes is None else set(scene.panels) & NEED_NO_RUN
+    assert {name for name, dock in window.docks.items() if dock.isVisible()} == wanted | {"lesson"}
+    line = window.classroom.line
+    assert line.isVisible()
+    assert line.place.text() == f"{window.lesson.player.step + 1} / {len(lesson.steps)}"
+    assert line.says.toPlainText().strip() or told.look_at
+    assert not window.bar.isVisible()
+    seen = marked(window)
+    for highlight in scene.highlights:
+        places: frozenset[Any] = frozenset(highlight.places)
+        if highlight.what not in ("rows", "heads", "cells"):
+            places = lit.numbers({highlight.what: places}, highlight.what)
+        if highlight.what == "rows" and "ledger" not in wanted:
+            continue
+        assert seen[highlight.what] == places
+    ledger = cast("LedgerPanel", window.panels["ledger"])
+    assert ledger.outline == shapes
+    if shapes is not None:
+        assert ledger.model.rowCount() == len(shapes.entries)
+        assert ledger.body.isVisible()
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def press(button: QAbstractButton | None) -> None:
+    assert button is not None
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def reply(window: MainWindow, card: CheckCard, right: bool) -> None:
+    """Answer a question with the mouse and the keyboard."""
+    answer = example_reply(card.asked, right)
+    if isinstance(answer, Entered):
+        assert card.field is not None
+        card.field.clear()
+        QTest.keyClicks(card.field, answer.text)
+        QTest.keyClick(card.field, Qt.Key.Key_Return)
+    elif isinstance(answer, Chosen):
+        press(card.replies[answer.place])
+    elif isinstance(answer, Marked):
+        press(card.replies[0])
+        press(card.replies[1])
+        for box in card.points:
+            box.setChecked(right)
+        press(card.mark)
+    elif isinstance(answer, Clicked):
+        choose(window, card.asked, right)
+        press(card.replies[0])
+
+
+def choose(window: MainWindow, asked: Asked, right: bool) -> None:
+    """Click a place in its panel: one that is looked for, or another one."""
+    panels, accepted = window.panels, set(asked.accepted)
+    run = window.session.run
+    assert run is not None
+    rows, config = range(run.length), run.config
+    places: dict[str, list[tuple[int, ...]]] = {
+        "head": [(layer, head) for layer in range(config.layers) for head in range(config.heads)],
+        "cell": [(query, key) for query in rows for key in rows],
+        "query": [(row,) for row in rows],
+        "key": [(row,) for row in rows],
+        "plane": [(plane,) for plane in range(config.head_width // 2)],
+        "layer": [(layer,) for layer in range(config.layers)],
+    }
+    place = next(spot for spot in places[asked.target] if (spot in accepted) == right)
+    modifier = Qt.KeyboardModifier.ShiftModifier if asked.target == "key" else Qt.KeyboardModifier.NoModifier
+    view, box = spot_of(panels, asked.target, place)
+    assert view.isVisible(), f"{asked.target} is asked for, but its panel is not on screen"
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, modifier, box.center().toPoint())
+
+
+def spot_of(panels: Any, target: str, place: tuple[int, ...]) -> tuple[QWidget, QRectF]:
+    if target == "head":
+        view = panels["heads"].view
+        return view, QRectF(view.plan.of(*place).square)
+    if target == "cell":
+        return panels["scores"].weights, panels["scores"].weights.cell_rect(*place)
+    if target in ("query", "key"):
+        return panels["tokens"].strip, panels["tokens"].strip.box_of(place[0])
+    if target == "plane":
+        return panels["rope"].view, panels["rope"].view.circle_of(place[0])
+    slabs = panels["cache"].slabs
+    return slabs, QRectF(slabs.slab("K", place[0]))
+
+
+def check_answers(qtbot: QtBot, window: MainWindow) -> int:
+    """Answer every question of the step wrong, then right, and read what is said to each."""
+    for card in window.lesson.cards:
+        asked = card.asked
+        assert not asked.missing, f"{asked.id}: {asked.missing}"
+        for right in (False, True):
+            reply(window, card, right)
+            verdict = card.verdict
+            assert verdict.isVisible()
+            assert verdict.property("tone") == ("good" if right else "bad"), f"{asked.id}: {verdict.text()}"
+            if asked.kind in ("number", "shape") or (asked.kind == "click" and not right):
+                assert asked.written in verdict.text(), asked.id
+            if asked.kind == "choose":
+                assert said(card.because.told), asked.id
+            assert said(card.because.told) or not (asked.why or asked.kind == "choose")
+        record = window.lesson.records().lesson(window.lesson.player.lesson.id).checks[asked.id]  # type: ignore[union-attr]
+        assert (record.tries, record.right) == (2, 1)
+    return len(window.lesson.cards)
+
+
+@pytest.mark.parametrize("number", [lesson.number for lesson in SHELF.lessons])
+def test_a_lesson_is_walked_in_front_of_a_class(
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    painted = Painted(monkeypatch)
+    failures: list[str] = []
+    window.session.failed.connect(lambda sentence, details: failures.append(sentence))
+    lesson = SHELF.lesson(str(number))
+    window.lesson.take_shelf(SHELF)
+    window.lesson.open(lesson, 0)
+    asked = 0
+    for step in range(len(lesson.steps)):
+        ready(qtbot, window, step)
+        check_scene(window, lesson)
+        assert small_type(window, painted) == [], f"lesson {number}, step {step}"
+        asked += check_answers(qtbot, window)
+        QTest.keyClick(window, Qt.Key.Key_PageDown)
+    assert asked == len(lesson.checks)
+    assert failures == []
+    assert window.lesson.records().lesson(lesson.id).finished
+    assert window.size().width() == 1920
+
+
+def test_small_type_is_found_wherever_it_is(qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    painted = Painted(monkeypatch)
+    snapshot.wait_until_drawn(window)
+    assert small_type(window, painted) == []
+    label = QLabel("too small", window)
+    label.setStyleSheet("font-size: 18px")
+    label.show()
+    monkeypatch.setitem(theme._SIZES, "number", 11)  # what is painted in that type is then 22 pixels high
+    cast("ScoresPanel", window.panels["scores"]).weights.update()
+    found = small_type(window, painted)
+    assert "QLabel: too small" in found
+    assert any(text.replace(".", "").isdigit() for text in found)
