@@ -6,6 +6,7 @@ Nothing is allocated before names, shapes, config and free memory agree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from model.config import ModelConfig
 from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from model.decoder import Decoder
 from model.errors import CheckpointError, DeviceError, TokenizerError
-from model.progress import Progress, Steps, finished
+from model.progress import SLICE_SECONDS, Progress, Steps, finished
 from model.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
@@ -167,8 +168,7 @@ def open_steps(
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
-        yield Progress(1, 1, "Reading the tokenizer")
-        tokenizer, notes = _tokenizer(source)
+        tokenizer, notes = yield from _tokenizer_steps(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
         return Checkpoint(
@@ -288,10 +288,18 @@ def _tied_steps(described: _Described) -> Steps[ModelConfig]:
     return config.changed(tied=False)
 
 
-def _tokenizer(source: Source) -> tuple[Tokenizer | None, tuple[str, ...]]:
-    """The tokenizer, and the notes; one that cannot be read is a note, since ids can still be typed."""
+def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, tuple[str, ...]]]:
+    """The tokenizer, and the notes; one that cannot be read is a note, since ids can still be typed.
+
+    It is read on a thread of its own, which ends here: a large vocabulary takes a second that no slice can hold.
+    """
+    with ThreadPoolExecutor(1, "ropewalk-tokenizer") as pool:
+        reading = pool.submit(source.tokenizer)
+        while not reading.done():
+            wait([reading], timeout=SLICE_SECONDS)
+            yield Progress(1, 1, "Reading the tokenizer")
     try:
-        return source.tokenizer(), source.notes
+        return reading.result(), source.notes
     except TokenizerError as error:
         return None, (*source.notes, error.sentence)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import model.checkpoints.opening as opening
-from model.checkpoints import open_checkpoint, open_steps, outline_checkpoint
+from model.checkpoints import folder_format, open_checkpoint, open_steps, outline_checkpoint
 from model.checkpoints.safetensors_format import SafetensorsFiles
 from model.errors import CheckpointError, DeviceError
 from tests.model.checkpoints import reference
@@ -119,6 +120,20 @@ def test_an_opening_that_is_given_up_closes_its_files(folder: Path, monkeypatch:
         assert not closed
     steps.close()
     assert closed == [True]
+
+
+def test_a_slow_tokenizer_does_not_hold_a_slice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = threading.Semaphore(0)
+
+    def slow(*folders: Path) -> None:
+        for _ in range(3):  # goes on only when the opening has paused thrice meanwhile
+            assert pauses.acquire(timeout=20)
+
+    monkeypatch.setattr(folder_format, "tokenizer_beside", slow)
+    for point in open_steps(folder):
+        if point.what == "Reading the tokenizer":
+            pauses.release()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ropewalk-tokenizer")]
 
 
 def test_a_loaded_model_is_laid_out_for_decoding(folder: Path) -> None:
