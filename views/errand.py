@@ -1,7 +1,7 @@
 """Something that takes many turns of the event loop on the GUI thread: shown with its progress, ended by Cancel.
 
 An errand is a generator. It yields a :class:`Progress` to let the window live on for a turn, or a function to wait
-until that says yes. It must not know what is done in the turns.
+until that says yes, which may raise where it never will. It must not know what is done in the turns.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Errand(QObject):
     def _turn(self) -> None:
         if self._turns is None:
             return
-        if self._waiting is not None and not self._waiting():
-            self._timer.start(self.POLL_MS)
-            return
-        self._waiting = None
         try:
+            if self._waiting is not None and not self._waiting():
+                self._timer.start(self.POLL_MS)
+                return
+            self._waiting = None
             turn = next(self._turns)
         except StopIteration as end:
             self._end(self._done, end.value)
@@ -97,7 +97,9 @@ class Errand(QObject):
         self._timer.start(0)
 
     def _end(self, tell: Callable[[Any], None], what: Any) -> None:
-        self._turns = None
+        if self._turns is not None:
+            self._turns.close()  # where it was the waiting that failed
+        self._turns = self._waiting = None
         self._session.progress_changed.emit(None)
         tell(what)
 

@@ -165,7 +165,10 @@ def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
             session.run_to(length)
 
             def is_there(length: int = length) -> bool:
-                return session.run is not None and session.run.length == length and exporter.drawn(shooting.target)
+                now = session.run
+                if now is None or now.run_id != run.run_id:
+                    raise RopewalkError("Another prompt was run meanwhile, so there is no film of the decode.")
+                return now.length == length and exporter.drawn(shooting.target)
 
             yield is_there
             yield Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
@@ -185,12 +188,14 @@ def _no_lesson(window: MainWindow) -> str:
 
 def walk_turns(window: MainWindow, exporter: Exporter, step: int) -> Turns:
     """Go to a step of the open lesson, and wait until its scene is drawn."""
-    player = window.lesson.player
+    lesson, player = window.lesson.lesson, window.lesson.player
     player.go(step)
 
     def is_there() -> bool:
+        if window.lesson.lesson is not lesson or player.step != step:
+            raise RopewalkError("The lesson was walked or left meanwhile, so its own walk was ended.")
         told = player.told
-        on = told is not None and player.step == step and window.stage.scene is told.scene
+        on = told is not None and window.stage.scene is told.scene
         return on and exporter.drawn(WINDOW)
 
     yield is_there

@@ -286,6 +286,37 @@ def test_the_decode_is_filmed_and_the_view_put_back(
     assert (after.length, after.newest) == (before.length, before.length + 3)
 
 
+def test_another_prompt_ends_a_film_of_the_decode(
+    qtbot: QtBot, window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
+) -> None:
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(1)
+    page.steps.setValue(50)
+
+    def start() -> None:
+        dialog.save_to(str(tmp_path / "decode.gif"))
+        qtbot.waitUntil(lambda: "Filming" in window.status.what.text(), timeout=30_000)
+        window.session.start("something else")
+
+    assert take(start) == "Another prompt was run meanwhile, so there is no film of the decode."
+    qtbot.waitUntil(lambda: not window.session.busy, timeout=30_000)
+    assert window.session.run is not None
+    assert window.session.run.prompt == "something else"
+
+
+def test_leaving_a_lesson_ends_its_film(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
+    dialog = lesson.files.export()
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(2)
+
+    def start() -> None:
+        dialog.save_to(str(tmp_path / "walk.gif"))
+        qtbot.waitUntil(lambda: "Filming" in lesson.status.what.text(), timeout=30_000)
+        lesson.lesson.leave()
+
+    assert take(start) == "The lesson was walked or left meanwhile, so its own walk was ended."
+
+
 def test_cancel_ends_a_film_and_puts_everything_back(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     window.session.selection.update(query=6, key=2)
     page_dialog = window.files.export()
