@@ -139,7 +139,7 @@ _COLOURS: dict[ThemeName, dict[str, str]] = {
         "masked": "#4a4e5c",
         "masked_ground": "#262933",
         "good": "#4ec98b",
-        "bad": "#f58288",
+        "bad": "#ff7c70",
         "undefined": "#ff5fd2",
     },
     "light": {
@@ -159,7 +159,7 @@ _COLOURS: dict[ThemeName, dict[str, str]] = {
         "masked": "#b9bec9",
         "masked_ground": "#e9ebf0",
         "good": "#0f7040",
-        "bad": "#c0302f",
+        "bad": "#b21a33",
         "undefined": "#c2008f",
     },
 }
