@@ -23,6 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 DESCRIPTIONS = (
     "config.json",
+    "params.json",
     "chat_template*",
     "tokenizer*",
     "special_tokens_map.json",
@@ -31,12 +32,16 @@ DESCRIPTIONS = (
     "sentencepiece.bpe.model",
     "*.tiktoken",
 )
+GGUF = ("*.gguf",)
 WEIGHTS = (
-    ("*.safetensors", "*.safetensors.index.json"),
-    ("pytorch_model*.bin", "pytorch_model*.bin.index.json"),
-    ("*.gguf",),
+    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
+    ("model.safetensors",),
+    ("*.safetensors",),
+    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
+    ("pytorch_model.bin",),
+    GGUF,
 )
-"""Kinds of weight files, the better ones first; only the first kind that is there is needed."""
+"""Kinds of weight files, in the order in which a folder is read; only the first kind that is there is needed."""
 
 CHUNK = 1 << 18
 """Bytes between two looks at whether the download was cancelled; the library's own ten megabytes may take long."""
@@ -72,10 +77,10 @@ def needed(name: str, files: Sequence[str]) -> list[str]:
     """
     here = [file for file in files if "/" not in file]
     for kind in WEIGHTS:
-        weights = [file for file in here if any(fnmatch.fnmatch(file, pattern) for pattern in kind)]
-        if not weights:
+        if not any(fnmatch.fnmatch(file, kind[0]) for file in here):
             continue
-        if kind == ("*.gguf",):
+        weights = [file for file in here if any(fnmatch.fnmatch(file, pattern) for pattern in kind)]
+        if kind is GGUF:
             if len(weights) > 1:
                 raise CheckpointError(
                     f"{name} holds {len(weights)} GGUF files, of which one is enough; download one and open that file.",

@@ -83,3 +83,19 @@ def test_a_name_is_told_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not is_name("name")
     (tmp_path / "org" / "name").mkdir(parents=True)
     assert not is_name("org/name")
+
+
+@pytest.mark.parametrize(
+    ("files", "weights"),
+    [
+        (["model.safetensors", "consolidated.safetensors", "pytorch_model.bin"], ["model.safetensors"]),
+        (["consolidated.safetensors", "params.json"], ["params.json", "consolidated.safetensors"]),
+        (["pytorch_model.bin", "x.gguf"], ["pytorch_model.bin"]),
+        (
+            ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin", "training_args.bin"],
+            ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin"],
+        ),
+    ],
+)
+def test_the_kind_that_a_folder_is_read_by_is_enough(files: list[str], weights: list[str]) -> None:
+    assert needed("org/x", files) == weights

@@ -86,7 +86,8 @@ def test_a_tokenizer_in_other_files_comes_too(hub: Hub) -> None:
 
 def test_shards_come_with_their_index(hub: Hub) -> None:
     files = ("config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
-             "model-00002-of-00002.safetensors", "pytorch_model-00001-of-00001.bin")  # fmt: skip
+             "model-00002-of-00002.safetensors", "pytorch_model-00001-of-00001.bin", "consolidated.safetensors",
+             "adapter_model.safetensors")  # fmt: skip
     hub.repositories["org/shards"] = {file: file.encode() for file in files}
     finished(download_steps("org/shards", told_nothing))
     assert set(hub.fetched()) == set(files[:4])

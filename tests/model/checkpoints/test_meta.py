@@ -17,6 +17,7 @@ from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import prompt
 from tests.model.checkpoints.reference import NARROW, Case, scaled
 from tests.model.checkpoints.rewriting import first_version
+from tests.model.checkpoints.test_tokenizer_files import ranks_of_a_small_vocabulary, write_tiktoken
 
 CASE = Case("llama", "meta", NARROW | {"num_attention_heads": 6, "num_key_value_heads": 2, "rms_norm_eps": 1e-5})
 PARAMS: dict[str, Any] = {
@@ -108,3 +109,13 @@ def test_mistral_s_folders_open_too(tmp_path: Path) -> None:
     expected, _ = reference.reference_logits(model, prompt())
     with torch.no_grad():
         assert float((open_checkpoint(tmp_path).model(prompt()) - expected).abs().max()) <= 5e-5
+
+
+def test_a_llama_3_folder_takes_text_by_its_tiktoken_file(tmp_path: Path) -> None:
+    folder = write(tmp_path, tensors_of(reference.build(CASE), CASE), PARAMS, 1, 1)
+    write_tiktoken(folder / "tokenizer.model", ranks_of_a_small_vocabulary())
+    tokenizer = open_checkpoint(folder).tokenizer
+    assert tokenizer is not None
+    first, *rest = tokenizer.describe(tokenizer.encode("To be, or not"))
+    assert (first.text, first.kind) == ("<|begin_of_text|>", "special")
+    assert "".join(token.text for token in rest) == "To·be,·or·not"
