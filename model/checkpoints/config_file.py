@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from model.checkpoints.damage import check_is_data
 from model.checkpoints.source import Options
 from model.errors import CheckpointError
 
@@ -18,8 +19,9 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     CheckpointError
-        When it is too large, not text, not JSON, or not an object.
+        When it is empty, a pointer or web page saved in its place, too large, not JSON, or not an object.
     """
+    check_is_data(path)
     size = path.stat().st_size
     if size > LARGEST_JSON:
         raise CheckpointError(f"{path.name} has {size:,} bytes, too many for a config; it is some other file.")

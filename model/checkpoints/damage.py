@@ -1,4 +1,4 @@
-"""What a weight file may turn out to be instead of weights, found in its first bytes."""
+"""What a checkpoint's file may turn out to be instead, found in its first bytes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def check_is_data(path: Path) -> None:
         raise CheckpointError(f"{path.name} is empty; download it again.")
     if start.startswith(LFS):
         raise CheckpointError(
-            f"{path.name} is a Git LFS pointer of {path.stat().st_size} bytes, not the weights it stands for; run "
+            f"{path.name} is a Git LFS pointer of {path.stat().st_size} bytes, not the file it stands for; run "
             "'git lfs pull' in its folder, or download the file itself."
         )
     if start.lstrip().lower().startswith(HTML):
         raise CheckpointError(
-            f"{path.name} is a web page, not weights: a download that was refused was saved under this name; sign in "
-            "where it came from and download it again."
+            f"{path.name} is a web page, not a model's file: a download that was refused was saved under this name; "
+            "sign in where it came from and download it again."
         )

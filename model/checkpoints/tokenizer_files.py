@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.checkpoints.chat_files import templates_beside
+from model.checkpoints.damage import check_is_data
 from model.checkpoints.sentencepiece_file import read_model
 from model.checkpoints.tiktoken_file import is_tiktoken, read_tiktoken
+from model.errors import CheckpointError, TokenizerError
 from model.tokenizer import Tokenizer
 
 JSON = "tokenizer.json"
@@ -25,10 +27,15 @@ def tokenizer_beside(*folders: Path) -> Tokenizer | None:
 
 
 def _tokenizer_in(folder: Path) -> Tokenizer | None:
-    if (folder / JSON).is_file():
-        return Tokenizer.from_file(folder / JSON)
-    for name in MODELS:
-        if (folder / name).is_file():
-            return read_tiktoken(folder / name) if is_tiktoken(folder / name) else read_model(folder / name)
-    ranks = sorted(folder.glob("*.tiktoken"))
-    return read_tiktoken(ranks[0]) if ranks else None
+    names = [name for name in (JSON, *MODELS) if (folder / name).is_file()]
+    found = [*(folder / name for name in names), *sorted(folder.glob("*.tiktoken"))]
+    if not found:
+        return None
+    path = found[0]
+    try:
+        check_is_data(path)
+    except CheckpointError as error:  # ids can still be typed
+        raise TokenizerError(error.sentence, error.details) from error
+    if path.name == JSON:
+        return Tokenizer.from_file(path)
+    return read_tiktoken(path) if is_tiktoken(path) else read_model(path)

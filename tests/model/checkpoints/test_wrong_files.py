@@ -172,6 +172,22 @@ def test_what_is_no_weights_at_all(folder: Path, name: str, text: str, part: str
     refused(folder / name if name.endswith(".gguf") else folder, name, part)
 
 
+@pytest.mark.parametrize(("text", "part"), [(POINTER, "git lfs pull"), (PAGE, "web page"), ("", "empty")])
+def test_what_is_no_config_at_all(folder: Path, text: str, part: str) -> None:
+    (folder / "config.json").write_text(text)
+    refused(folder, "config.json", part)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.model", "qwen.tiktoken"])
+@pytest.mark.parametrize(("text", "part"), [(POINTER, "git lfs pull"), (PAGE, "web page"), ("", "empty")])
+def test_what_is_no_tokenizer_at_all_leaves_ids(folder: Path, name: str, text: str, part: str) -> None:
+    (folder / name).write_text(text)
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.tokenizer is None
+    assert checkpoint.notes[-1].startswith(f"{name} is ")
+    assert part in checkpoint.notes[-1]
+
+
 class Evil:
     """Writes a file when it is unpickled."""
 
