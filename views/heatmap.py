@@ -608,6 +608,10 @@ class Heatmap(QWidget):
         """The token where every one is labelled, else its position: a few tokens out of many say nothing."""
         return self._labels[index] if stride == 1 and index < len(self._labels) else str(index)
 
+    def _mark_colour(self, *, row: bool) -> QColor:
+        """The colour of the selected row's or column's name."""
+        return theme.current().query if row else theme.current().key
+
     def _paint_row_labels(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
         font, view = now.font("number"), self._view
@@ -616,7 +620,7 @@ class Heatmap(QWidget):
         for index in ticks:
             y = place.plot.top() + (index - view.top()) * place.step
             box = QRectF(0, y - height / 2, place.plot.left() - 6, height)
-            colour = now.query if index == self._query else now.faint
+            colour = self._mark_colour(row=True) if index == self._query else now.faint
             ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
 
     def _paint_column_labels(self, painter: QPainter, place: _Layout) -> None:
@@ -631,7 +635,7 @@ class Heatmap(QWidget):
         painter.rotate(-90)
         for index in ticks:
             x = (index - view.left()) * place.step
-            colour = now.key if index == self._key else now.faint
+            colour = self._mark_colour(row=False) if index == self._key else now.faint
             box = QRectF(-room, x - height / 2, room, height)
             ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
         painter.restore()

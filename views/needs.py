@@ -60,8 +60,8 @@ class NeedsPanel(Panel):
         pair = QHBoxLayout()
         pair.setSpacing(theme.GRID)
         for heatmap in self.maps:
-            heatmap.picked.connect(lambda layer, head: self.session.selection.update(layer=layer, head=head))
-            heatmap.pointed.connect(self._point)
+            heatmap.chosen.connect(lambda layer, head: self.session.selection.update(layer=layer, head=head))
+            heatmap.entered.connect(self._point)
             pair.addWidget(heatmap, 1)
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -92,14 +92,14 @@ class NeedsPanel(Panel):
     def show_selection(self, selection: Selection) -> None:
         """Mark the selected head."""
         for heatmap in self.maps:
-            heatmap.set_selection(selection.layer, selection.head)
+            heatmap.mark(selection.layer, selection.head)
 
     def show_hover(self, hover: Hover) -> None:
         """Mark the head that is pointed at, here or elsewhere."""
         layer = -1 if hover.layer is None else hover.layer
         head = -1 if hover.head is None else hover.head
         for heatmap in self.maps:
-            heatmap.set_hover(layer, head)
+            heatmap.point(layer, head)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the words beside the maps where the panel is low, so that the heads can be seen."""

@@ -8,105 +8,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QPainter, QPen, QResizeEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.questions import AskRouting, Question
 from app.selection import Hover, Selection
 from model.readings import Routing, Run
 from views import theme, wording
-from views.heatmap import Heatmap, Levels
+from views.heatmap import Levels
 from views.panel import Panel, plain_label
+from views.turned_map import TurnedMap
 
 if TYPE_CHECKING:
     from app.session import Session
 
 
-class ExpertMap(Heatmap):
-    """Tokens by experts, with the tokens along whichever side leaves larger cells; a chosen expert is outlined."""
+class ExpertMap(TurnedMap):
+    """Tokens and experts; a chosen expert is outlined."""
 
     def __init__(self) -> None:
-        super().__init__("router probability, tokens and experts")
-        self.routing: Routing | None = None
-        self.chosen: frozenset[tuple[int, int]] = frozenset()
-        self.across = False
-        """Whether the tokens are the columns."""
-        self._naming_tokens = True
+        super().__init__("router probability, tokens and experts", ("", "E"))
+        self.taken: frozenset[tuple[int, int]] = frozenset()
+        """(token, expert) of every choice."""
 
     def show_routing(self, routing: Routing, labels: tuple[str, ...]) -> None:
         """Draw the probabilities [S, E] and the choice [S, k]."""
-        self.routing = routing
-        self.chosen = frozenset((row, int(one)) for row, chosen in enumerate(routing.chosen) for one in chosen)
+        self.taken = frozenset((row, int(one)) for row, chosen in enumerate(routing.chosen) for one in chosen)
         self.set_labels(labels)
-        self._turn(anew=True)
+        numbers = routing.probabilities.astype(np.float32)
+        self.show_numbers(numbers, np.ones(numbers.shape, np.bool_))
         self.set_levels(Levels(0.0, 1.0))
-
-    def probability(self, token: int, expert: int) -> float:
-        """The number drawn for a token and an expert."""
-        return self.value(*self._turned(token, expert))
-
-    def cell_of(self, token: int, expert: int) -> QRectF:
-        """Where a token and an expert are drawn."""
-        return self.cell_rect(*self._turned(token, expert))
-
-    def mark(self, token: int) -> None:
-        """Outline a token."""
-        self.set_selection(*self._turned(token, -1))
-
-    def _turned(self, token: int, expert: int) -> tuple[int, int]:
-        """A token and an expert as a row and a column of the picture, and the other way."""
-        return (expert, token) if self.across else (token, expert)
-
-    def _turn(self, *, anew: bool = False) -> None:
-        if self.routing is None:
-            return
-        tokens, experts = self.routing.probabilities.shape
-        down = min(self.width() / experts, self.height() / tokens)
-        across = min(self.width() / tokens, self.height() / experts) > down
-        if across == self.across and not anew:
-            return
-        chosen, self.across = self._selected(), across
-        values = self.routing.probabilities.astype(np.float32)
-        values = np.ascontiguousarray(values.T) if across else values
-        rows, columns = values.shape
-        self.set_data(values, np.ones((rows, columns), np.bool_), (0, rows), (0, columns))
-        self.mark(chosen)
-
-    def _selected(self) -> int:
-        return self._key if self.across else self._query
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Turn the picture where that makes its cells larger."""
-        super().resizeEvent(event)
-        self._turn()
-
-    def _label(self, index: int, stride: int) -> str:
-        return super()._label(index, stride) if self._naming_tokens else f"E{index}"
-
-    def _paint_row_labels(self, painter: QPainter, place: Any) -> None:
-        self._naming_tokens = not self.across
-        super()._paint_row_labels(painter, place)
-        self._naming_tokens = True
-
-    def _paint_column_labels(self, painter: QPainter, place: Any) -> None:
-        self._naming_tokens = self.across
-        super()._paint_column_labels(painter, place)
-        self._naming_tokens = True
 
     def _paint_crosshair(self, painter: QPainter, place: Any) -> None:
         """Outline the chosen experts, and the query's token."""
         look = theme.current()
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        for token, expert in self.chosen:
+        for token, expert in self.taken:
             ground = self.cell_color(*self._turned(token, expert)) or look.panel
             painter.setPen(QPen(look.ink_on(ground), 1.5))
             painter.drawRect(self.cell_of(token, expert).adjusted(1, 1, -1, -1))
-        token = self._selected()
-        if token >= 0 and self.routing is not None:
-            first, last = self.cell_of(token, 0), self.cell_of(token, self.routing.probabilities.shape[1] - 1)
+        token, _ = self.marked
+        if token >= 0 and self.taken:
+            experts = max(self._values.shape[0 if self.across else 1] - 1, 0)
             painter.setPen(QPen(look.query, 2))
-            painter.drawRect(first.united(last))
+            painter.drawRect(self.cell_of(token, 0).united(self.cell_of(token, experts)))
 
 
 class RoutingPanel(Panel):
@@ -121,8 +67,8 @@ class RoutingPanel(Panel):
         super().__init__(session, parent)
         self.routing: Routing | None = None
         self.map = ExpertMap()
-        self.map.picked.connect(self._pick)
-        self.map.pointed.connect(self._point)
+        self.map.chosen.connect(lambda token, expert: self.session.selection.update(query=token))
+        self.map.entered.connect(self._point)
         self.load = plain_label("", "label")
         self.load.setWordWrap(True)
         layout = QVBoxLayout(self.body)
@@ -150,17 +96,13 @@ class RoutingPanel(Panel):
 
     def show_selection(self, selection: Selection) -> None:
         """Outline the query's token."""
-        self.map.mark(selection.query)
+        self.map.mark(selection.query, -1)
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
         self.map.theme_changed()
 
-    def _pick(self, row: int, column: int) -> None:
-        self.session.selection.update(query=column if self.map.across else row)
-
-    def _point(self, row: int, column: int) -> None:
-        token = column if self.map.across else row
+    def _point(self, token: int, expert: int) -> None:
         self.session.selection.point_at(Hover(query=token) if token >= 0 else Hover())
 
 

@@ -616,7 +616,7 @@ def test_needs(window: MainWindow, qtbot: QtBot) -> None:
     assert direct is not None
     parts = float(direct.heads.sum() + direct.mlps.sum()) + direct.embedding + direct.rest
     assert parts == pytest.approx(direct.logit, abs=1e-3)
-    assert np.allclose(panel.direct.value(LAYER, HEAD), direct.heads[LAYER, HEAD], atol=1e-5)
+    assert np.allclose(panel.direct.number(LAYER, HEAD), direct.heads[LAYER, HEAD], atol=1e-5)
     second = 1
     panel.token.setCurrentIndex(second)
     panel.token.activated.emit(second)
@@ -654,7 +654,7 @@ def check_ablation(window: MainWindow) -> None:
     assert needs.change.shape == (config.layers, config.heads)
     layer, head = divmod(int(needs.change.argmin()), config.heads)
     assert wording.head_name(layer, head) in panel.sentence.text()
-    click(window, panel.ablated, panel.ablated.cell_rect(layer, head).center().toPoint())
+    click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     assert (window.session.selection.now.layer, window.session.selection.now.head) == (layer, head)
     window.session.set_experiments((AblateHeads(layer, (head,)),))
     snapshot.wait_until_drawn(window)
@@ -763,8 +763,8 @@ def test_experts(window: MainWindow) -> None:
     share /= share.sum()
     chosen = np.argsort(-share)[: config.moe.per_token]
     for expert in range(config.moe.experts):
-        assert panel.map.probability(QUERY, expert) == pytest.approx(share[expert], abs=1e-5)
-        assert ((QUERY, expert) in panel.map.chosen) == (expert in chosen)
+        assert panel.map.number(QUERY, expert) == pytest.approx(share[expert], abs=1e-5)
+        assert ((QUERY, expert) in panel.map.taken) == (expert in chosen)
     assert all(f"expert {expert}" in line("mlp.router").substituted for expert in chosen)
     counts = np.bincount(panel.routing.chosen.ravel(), minlength=config.moe.experts)
     assert counts.sum() == config.moe.per_token * run_of(window).length

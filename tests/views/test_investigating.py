@@ -279,7 +279,7 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     assert needs.change.shape == (4, 8)
     assert panel.run_button.text() == "Ablate each head"
     layer, head = divmod(int(needs.change.argmin()), 8)
-    click(window, panel.ablated, panel.ablated.cell_rect(layer, head).center().toPoint())
+    click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     now = window.session.selection.now
     assert (now.layer, now.head) == (layer, head)
     window.session.set_experiments((AblateHeads(layer, (head,)),))

@@ -43,9 +43,9 @@ def routed(qtbot: QtBot, tmp_path: Path) -> Any:
 def test_each_token_has_its_probabilities_and_its_experts(routed: FakeSession, shown: Shown) -> None:
     panel = shown(RoutingPanel, routed, 500, 420)
     routing = routed.answer(AskRouting(1))
-    assert panel.map.probability(3, 2) == pytest.approx(routing.probabilities[3, 2])
-    assert {(3, int(one)) for one in routing.chosen[3]} <= panel.map.chosen
-    assert len(panel.map.chosen) == 2 * 12
+    assert panel.map.number(3, 2) == pytest.approx(routing.probabilities[3, 2])
+    assert {(3, int(one)) for one in routing.chosen[3]} <= panel.map.taken
+    assert len(panel.map.taken) == 2 * 12
     counts = np.bincount(routing.chosen.ravel(), minlength=4)
     assert f"0: {counts[0]}, 1: {counts[1]}" in panel.load.text()
     assert "2 of 4 experts" in panel.subtitle.text()
@@ -65,14 +65,14 @@ def test_tokens_lie_along_the_side_that_leaves_larger_cells(routed: FakeSession,
     assert panel.map.across
     wide = panel.map.cell_of(5, 1)
     routing = routed.answer(AskRouting(1))
-    assert panel.map.probability(5, 1) == pytest.approx(routing.probabilities[5, 1])
+    assert panel.map.number(5, 1) == pytest.approx(routing.probabilities[5, 1])
     QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(7, 2).center().toPoint())
     assert routed.selection.now.query == 7
     QTest.mouseMove(panel.map, panel.map.cell_of(9, 0).center().toPoint())
     assert routed.selection.hover.query == 9
     panel.resize(260, 700)
     qtbot.waitUntil(lambda: not panel.map.across)
-    assert panel.map.probability(5, 1) == pytest.approx(routing.probabilities[5, 1])
+    assert panel.map.number(5, 1) == pytest.approx(routing.probabilities[5, 1])
     tall = panel.map.cell_of(5, 1)
     assert min(wide.width(), tall.width()) > 15
     QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(3, 0).center().toPoint())
