@@ -274,8 +274,11 @@ class SlabsView(QWidget):
         text = (
             f"{self.columns - self.first_decoded} decoded" if self.reading and self.reading.stride == 1 else "decoded"
         )
+        first = block.left() + ink.text_width(font, "K") + 8
+        if first + ink.text_width(font, text) > block.right():
+            text = f"+{self.columns - self.first_decoded}"
         width = ink.text_width(font, text)
-        left = min(max(start, block.left() + ink.text_width(font, "K") + 8), block.right() - width)
+        left = min(max(start, first), block.right() - width)
         ink.draw_text(painter, QRectF(left, 0, width, line - 1), text, font, look.text)
 
     def _paint_layers(self, painter: QPainter) -> None:

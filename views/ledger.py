@@ -136,6 +136,10 @@ ESSENTIAL = ("operation", "check", "shape", "symbol", "decode", "memory")
 EXTRA = ("flops", "parameters", "causal", "decode_flops", "decode_memory", "dtype")
 
 
+COSTS = ("flops", "causal", "shape", "parameters", "memory")
+"""What a projector shows in place of all columns."""
+
+
 class LedgerModel(QAbstractTableModel):
     """The rows of a ledger for a table view."""
 
@@ -433,6 +437,7 @@ class LedgerPanel(Panel):
     def theme_changed(self) -> None:
         """Take new fonts, row heights and columns."""
         look = theme.current()
+        self.all_columns.setText("Costs" if look.projector else "All columns")
         rows = self.table.verticalHeader()
         rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.5)))
         self.table.horizontalHeader().setFont(look.font("label"))
@@ -462,7 +467,7 @@ class LedgerPanel(Panel):
     def fit_columns(self) -> None:
         """Show the columns that fit, the more important first, or all of them when asked."""
         widths = {column.key: self._width(number) for number, column in enumerate(COLUMNS)}
-        wanted = set(widths) - {"memory"} if self.all_columns.isChecked() else self._fitting(widths)
+        wanted = self._asked_for(widths) if self.all_columns.isChecked() else self._fitting(widths)
         spare = self.table.viewport().width() - sum(widths[key] for key in wanted)
         if spare > 0:
             widths["operation"] += spare
@@ -472,6 +477,17 @@ class LedgerPanel(Panel):
         for i, column in enumerate(COLUMNS):
             self.table.setColumnHidden(i, column.key not in wanted)
             header.resizeSection(i, widths[column.key])  # once: each other width paints the table again
+
+    def _asked_for(self, widths: dict[str, int]) -> set[str]:
+        """All columns, to be scrolled; nobody scrolls on a projector, so there the costs replace other columns."""
+        if not theme.current().projector:
+            return set(widths) - {"memory"}
+        wanted, room = {"operation"}, self.table.viewport().width() - widths["operation"]
+        for key in COSTS:
+            if widths[key] <= room:
+                wanted.add(key)
+                room -= widths[key]
+        return wanted
 
     def _fitting(self, widths: dict[str, int]) -> set[str]:
         has_decode = any(row.decode is not None for row in self.model.rows)

@@ -21,12 +21,13 @@ from views.lesson import LessonPanel
 from views.panel_dock import PanelDock
 from views.rope import RopePanel
 from views.scores import ScoresPanel
+from views.tokens import TokensPanel
 
 if TYPE_CHECKING:
     from app.session import Session
     from model.ledger import ShapeLedger
 
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 2, "why": 3, "cache": 4, "rope": 7}
+HEIGHTS: Final[Mapping[str, int]] = {"why": 3, "cache": 4, "rope": 7}
 """Shares of the height; a panel that is not named takes 5."""
 
 LINES: Final = frozenset({"tokens", "why"})
@@ -69,6 +70,7 @@ class LessonStage(QObject):
         self._lesson = docks[LessonPanel.name]
         self._shown: tuple[str, ...] = ()
         self._before: dict[str, bool] = {}
+        self._tall_tokens = 0
         self._scores = cast("ScoresPanel", docks["scores"].panel)
         self._rope = cast("RopePanel", docks["rope"].panel)
         self._ledger = cast("LedgerPanel", docks["ledger"].panel)
@@ -121,6 +123,7 @@ class LessonStage(QObject):
         if self.scene is None:
             return
         window = self._window
+        self._tall_tokens = 0
         self._show_bars(theme.current().projector)
         beside = [self._docks[name] for name in self._docks if name in self._shown]
         for dock in self._docks.values():
@@ -140,7 +143,12 @@ class LessonStage(QObject):
         if layout is not None:
             layout.activate()
         self._share_out()
-        QTimer.singleShot(0, self._share_out)  # a panel that got less may then have hidden what took the room
+        QTimer.singleShot(0, self._share_out_again)
+
+    def _share_out_again(self) -> None:
+        """A panel that got less may by now have hidden what took the room, and lines have broken anew."""
+        self._share_out()
+        QTimer.singleShot(0, self._share_out)
 
     def _share_out(self) -> None:
         """Share out the width and the height."""
@@ -152,10 +160,24 @@ class LessonStage(QObject):
         window.resizeDocks(beside, self._heights(beside), Qt.Orientation.Vertical)
 
     def _heights(self, docks: list[PanelDock]) -> list[int]:
-        """Shares of the height; the panel named first is what the step is about."""
-        names = [dock.panel.name for dock in docks]
+        """Tokens take the lines they need, the others share the rest; the first named is what the step is about."""
         tall = next((name for name in self._shown if name not in LINES), "")
-        return [100 * (HEIGHTS.get(name, 5) + (FIRST if name == tall else 0)) for name in names]
+        lines = {dock: self._lines(dock) for dock in docks if dock.panel.name == TokensPanel.name}
+        rest = sum(dock.height() for dock in docks) - sum(lines.values())
+        shares = {
+            dock: HEIGHTS.get(dock.panel.name, 5) + (FIRST if dock.panel.name == tall else 0)
+            for dock in docks
+            if dock not in lines
+        }
+        return [lines.get(dock) or rest * shares[dock] // sum(shares.values()) for dock in docks]
+
+    def _lines(self, dock: PanelDock) -> int:
+        """Height of the tokens; more where they scroll, up to a third of the window."""
+        panel = cast("TokensPanel", dock.panel)
+        beyond = panel.area.verticalScrollBar().maximum()
+        wanted = max(dock.sizeHint().height(), dock.height() + beyond if beyond else 0)
+        self._tall_tokens = max(self._tall_tokens, min(wanted, self._window.height() // 3))
+        return self._tall_tokens
 
     def _show_bars(self, on_projector: bool) -> None:
         """On a projector the large line of the step stands where the bars are otherwise."""

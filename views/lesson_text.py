@@ -48,6 +48,7 @@ class LessonText(QTextEdit):
         self._scale = scale
         self.is_squeezed = False
         """Whether a formula had to be drawn smaller than the text."""
+        self._widest = 0.0
         self._role, self._strong = role, strong
         self.setAccessibleName(name)
         self.setReadOnly(True)
@@ -83,7 +84,8 @@ class LessonText(QTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the lines anew, and take the height that they need."""
         super().resizeEvent(event)
-        if self.is_squeezed and event.size().width() != event.oldSize().width():
+        cut = self._widest > self.viewport().width()
+        if (self.is_squeezed or cut) and event.size().width() != event.oldSize().width():
             self._write()  # a wide formula takes what width there is
         else:
             self._fit()
@@ -114,7 +116,7 @@ class LessonText(QTextEdit):
             self.setFixedHeight(height)
 
     def _write(self) -> None:
-        self.is_squeezed = False
+        self.is_squeezed, self._widest = False, 0.0
         self.clear()
         cursor = QTextCursor(self.document())
         first = True
@@ -183,6 +185,7 @@ class LessonText(QTextEdit):
         form.setName(name)
         share = min(1.0, max(self.viewport().width(), 120) * FINE / picture.width())
         self.is_squeezed = self.is_squeezed or share < 1
+        self._widest = max(self._widest, picture.width() * share / FINE)
         form.setWidth(picture.width() * share / FINE)
         form.setHeight(picture.height() * share / FINE)
         form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)

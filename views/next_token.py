@@ -164,7 +164,7 @@ class BesideOrUnder(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         """The width of the wider part: the other can stand under it."""
-        parts = [self._least(widget) for widget in (self.first, self.second)]
+        parts = [self._least(widget) for widget in (self.first, self.second) if not widget.isHidden()]
         return QSize(max(part.width() for part in parts), max(part.height() for part in parts))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -312,6 +312,7 @@ class NextTokenPanel(Panel):
 
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""
+        self.parts.second.setVisible(not theme.current().projector)  # its keys are there, and the bars need the room
         self._size_boxes()
         self.parts.arrange()
         self.candidates.updateGeometry()
