@@ -266,7 +266,7 @@ class LedgerDelegate(QStyledItemDelegate):
         """A ground, and a line in the accent under it, so that it differs from the chosen row."""
         look = theme.current()
         painter.fillRect(box, look.hover)
-        painter.fillRect(QRectF(box.left(), box.bottom() - 1, box.width(), 2), look.accent)
+        painter.fillRect(QRectF(box.left(), box.bottom() - 2, box.width(), 2), look.accent)
 
     def _paint_name(self, painter: QPainter, box: QRectF, row: LedgerRow) -> None:
         look = theme.current()

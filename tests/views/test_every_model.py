@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskArithmetic, AskLedger, AskPlanes
+from model import attention
 from model.costs import kv_bytes, kv_bytes_at_bits
 from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
 from model.readings import Arithmetic, PlaneReading
@@ -809,5 +810,28 @@ def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
     assert all(gap.difference <= gaps.layer_tolerance for gap in gaps.layers[:LAYER])
     window.session.start(run_of(window).prompt)
     snapshot.wait_until_drawn(window)
+    assert not window.failure.isVisible()
+    panel.page_box.setCurrentText("contents")
+
+
+def test_a_branch_that_is_wrong_raises_the_alarm(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    right: Callable[..., Any] = attention.BRANCHES["explicit"]
+
+    def wrong(q: Any, k: Any, v: Any, rule: Any, **more: Any) -> Any:
+        result = right(q, k, v, rule, **more)
+        return replace(result, out=result.out.roll(1, dims=-1)) if rule.layer == LAYER else result
+
+    monkeypatch.setitem(attention.BRANCHES, "explicit", wrong)
+    window.show_proofs()
+    panel = cast("CachePanel", window.panels["cache"])
+    click(window, panel.proof.buttons["branches"])
+    proof = window.session.branches
+    assert proof is not None
+    assert proof.alarms
+    assert window.failure.isVisible()
+    assert f"It begins in layer {LAYER}: the stream after row" in window.failure.sentence.text()
+    assert panel.proof.labels["branches"].text().startswith(f"fused ≠ explicit from layer {LAYER} on")
+    monkeypatch.setitem(attention.BRANCHES, "explicit", right)
+    click(window, panel.proof.buttons["branches"])
     assert not window.failure.isVisible()
     panel.page_box.setCurrentText("contents")

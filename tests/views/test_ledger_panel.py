@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from app.selection import Hover
 from model.ledger import Check, LedgerEntry
 from tests.views.fake_session import FakeSession
 from views import theme, wording
@@ -269,3 +270,26 @@ def test_other_operations_replace_the_table(running: FakeSession, shown: Shown) 
     fewer = panel.model.rows[:-1]
     assert changed_cells(panel, lambda: panel.model.show(fewer)) == (set(), 1)
     assert len(panel.model.texts) == len(fewer)
+
+
+def test_the_row_of_a_line_of_arithmetic_is_marked_and_brought_into_sight(running: FakeSession, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 420, 300)
+    keys = [row.entry.key for row in panel.model.rows]
+    last = keys.index("lm_head")
+
+    def lines(row: int) -> int:
+        """Rows of pixels in the accent inside a row of the table."""
+        image, box = panel.table.grab().toImage(), panel.table.visualRect(panel.model.index(row, 0))
+        top = panel.table.horizontalHeader().height() + box.top()
+        accent = theme.current().accent.rgb()
+        return sum(image.pixelColor(20, y).rgb() == accent for y in range(top, top + box.height()))
+
+    running.selection.point_at(Hover(operation="q"))
+    assert panel.model.pointed == "q"
+    assert lines(keys.index("q")) > 0
+    assert lines(keys.index("k")) == 0
+    running.selection.point_at(Hover(operation="lm_head"))
+    assert panel.table.visualRect(panel.model.index(last, 0)).bottom() <= panel.table.viewport().height()
+    assert lines(last) > 0
+    running.selection.point_at(Hover())
+    assert lines(last) == 0
