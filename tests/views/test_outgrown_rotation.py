@@ -1,0 +1,38 @@
+"""A rotation that outgrew its original length, in the real window: the difference is explained and is no alarm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication
+
+from tests.model.checkpoints import reference
+from tests.views.driving import click, opened, run_of
+from views import snapshot
+from views.cache import CachePanel
+
+
+def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tmp_path: Path) -> None:
+    case = next(case for case in reference.CASES if (case.family, case.variant) == ("llama", "longrope"))
+    checkpoint = reference.save(reference.build(case), tmp_path / "long")
+    with opened(tmp_path, str(checkpoint), "5 17 3 42 61 90 8 2 5 17") as window:
+        session = window.session
+        session.run_to(reference.ORIGINAL)
+        snapshot.wait_until_drawn(window)
+        assert run_of(window).length == reference.ORIGINAL
+        assert window.status.check.text().startswith("cached = full within")
+        session.run_to(reference.ORIGINAL + 3)
+        snapshot.wait_until_drawn(window)
+        check = session.check
+        assert check is not None
+        assert not check.holds
+        assert not check.alarms
+        assert window.status.check.text().endswith("as it must")
+        assert f"past {reference.ORIGINAL} positions" in window.status.check.toolTip()
+        assert not window.failure.isVisible()
+        click(window, window.status.check)
+        panel = window.panels["cache"]
+        assert isinstance(panel, CachePanel)
+        click(window, panel.proof.buttons["cached"])
+        assert "It begins in layer 0: the cached K of row" in panel.proof.labels["cached"].text()
+        assert not window.failure.isVisible()
