@@ -66,7 +66,7 @@ from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import cache_steps, read_cell, read_planes, read_row
 from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
-from model.measure import measure
+from model.measure import measure_steps
 from model.memory import within_memory
 from model.numbers import numbers_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
@@ -487,12 +487,14 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
 
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
-    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 4 else 1
-    prefill = checked(built(trace.prefill, 0), measure(model, start, asked.layer, rows=rows))
+    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 16 else 1
+    measured = yield from measure_steps(model, start, asked.layer, rows=rows)
+    prefill = checked(built(trace.prefill, 0), measured)
     yield Progress(1, 2, "Checking shapes")
     if trace.length == trace.prefill:
         return prefill, None
-    return prefill, checked(built(1, trace.length - 1), measure(model, trace, asked.layer, rows=1))
+    measured = yield from measure_steps(model, trace, asked.layer, rows=1)
+    return prefill, checked(built(1, trace.length - 1), measured)
 
 
 def _proof(held: Held, trace: Trace, asked: AskProof) -> Steps[Proof]:

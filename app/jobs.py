@@ -105,6 +105,8 @@ class Jobs(QObject):
     _parted = Signal(object, object)
 
     TELL_EVERY = 0.033
+    GATHER = 0.003
+    """Seconds in which an idle thread lets all who hear of a change ask, so that it begins with the most urgent."""
 
     def __init__(self, parent: QObject | None = None, show_after: float = 0.2) -> None:
         super().__init__(parent)
@@ -316,8 +318,9 @@ class Jobs(QObject):
     def _work(self) -> None:
         while True:
             with self._condition:
-                while not self._queue and not self._closing:
-                    self._condition.wait()
+                if not self._queue:
+                    self._condition.wait_for(lambda: self._queue or self._closing)
+                    self._condition.wait_for(lambda: self._closing, self.GATHER)
                 if not self._queue:
                     return
                 job = self._most_urgent()

@@ -27,6 +27,7 @@ from model.intervention import changed_block, changed_rule, turned
 from model.ledger import Measured, Seen
 from model.norms import Norm, QkNorm
 from model.probes import capture, hook_points
+from model.progress import Progress, Steps, Watch, finished
 from model.rope import plane_features
 from model.spec import AttentionSpec
 from model.trace import Trace
@@ -473,6 +474,11 @@ def measure(model: Decoder, trace: Trace | None, layer: int, *, rows: int = 1) -
     TraceError
         When the layer or the rows are not there, or the run was given vectors.
     """
+    return finished(measure_steps(model, trace, layer, rows=rows))
+
+
+def measure_steps(model: Decoder, trace: Trace | None, layer: int, *, rows: int = 1) -> Steps[Measured]:
+    """Do what :func:`measure` does, pausing when a slice of time is over; the rows are run again in one slice."""
     if trace is None:
         return measure_weights(model, layer)
     if trace.ids is None:
@@ -490,10 +496,11 @@ def measure(model: Decoder, trace: Trace | None, layer: int, *, rows: int = 1) -
         reach=trace.reach(trace.length - 1),
         experiments=trace.experiments,
     )
-    return _with_readings(replace(measured, cache_expected=trace.positions.shape[1]), trace, layer)
+    yield Progress(1, 2, "Checking shapes")
+    return (yield from _with_readings(replace(measured, cache_expected=trace.positions.shape[1]), trace, layer))
 
 
-def _with_readings(measured: Measured, trace: Trace, layer: int) -> Measured:
+def _with_readings(measured: Measured, trace: Trace, layer: int) -> Steps[Measured]:
     """Add what is wrong with the weights as ``model.lens`` reads them, on a few rows of every head."""
     sums, masked, scores = measured.weight_sum_error or 0.0, measured.masked_weight or 0.0, measured.score_error or 0.0
     spec = trace.specs[layer]
@@ -501,8 +508,12 @@ def _with_readings(measured: Measured, trace: Trace, layer: int) -> Measured:
     exact = exact_scores(trace.queries[layer].tensor[:, :, rows], trace.keys[layer].tensor, spec).cpu()  # [B, H, n, S]
     sees = visible(rows, trace.length, spec.window, trace.padding, causal=spec.causal)
     sees = sees[:, 0].expand(trace.batch, -1, -1).cpu()  # [B, n, S]
+    watch = Watch()
     for batch in range(trace.batch):
         for head in range(spec.heads):
+            if watch.over:
+                yield Progress(head, spec.heads, "Checking shapes")
+                watch.restart()
             for place, row in enumerate(rows.tolist()):
                 seen_from, lse = sees[batch, place], float(trace.lse[layer].tensor[batch, head, row])
                 weights = torch.tensor(lens.weights(trace, layer, head, (row, row + 1), batch=batch))[0].double()

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QTimer
 from pytestqt.qtbot import QtBot
 
 from app.jobs import Failure, JobProgress, Jobs, Urgency
@@ -304,3 +305,33 @@ def test_work_that_cannot_pause_says_how_far_it_is_and_ends_when_cancelled(qtbot
     jobs.cancel("open")
     gate.open.set()
     assert ended.wait(10)
+
+
+def test_an_idle_thread_begins_with_the_most_urgent_of_what_is_asked_together(
+    qtbot: QtBot, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    with qtbot.waitSignal(jobs.settled):
+        submit(jobs, log, "first", Urgency.COARSE, log.work("first", 1))
+    log.lines.clear()
+    monkeypatch.setattr(jobs, "GATHER", 0.5)  # however slow this machine is
+    with qtbot.waitSignal(jobs.settled):
+        for slot, urgency in (("late", Urgency.REFINEMENT), ("coarse", Urgency.COARSE), ("pointer", Urgency.POINTER)):
+            submit(jobs, log, slot, urgency, log.work(slot, 1))
+    assert [line for line in log.lines if line.endswith("0")] == ["pointer0", "coarse0", "late0"]
+
+
+def test_answers_that_arrive_together_are_heard_in_one_turn_each(qtbot: QtBot, jobs: Jobs) -> None:
+    log = Log()
+    told: list[int] = []
+    turns = QTimer()
+    turns.timeout.connect(lambda: told.append(len(log.results)))
+    for slot in ("a", "b", "c"):
+        submit(jobs, log, slot, Urgency.COARSE, log.work(slot, 1))
+    while len(jobs._arrived) < 3:  # all of them are there before any is heard
+        QCoreApplication.sendPostedEvents(jobs)
+    with qtbot.waitSignal(jobs.settled):
+        turns.start(0)
+    turns.stop()
+    assert log.results == ["a", "b", "c"]
+    assert {1, 2} <= set(told)  # the window had a turn between one and the next

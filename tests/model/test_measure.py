@@ -30,11 +30,12 @@ from model.experiments import (
 )
 from model.intervention import changed_block
 from model.ledger import ShapeLedger, build_ledger, checked
-from model.measure import block_of, measure, measure_weights, observe, relative, sampled
+from model.measure import block_of, measure, measure_steps, measure_weights, observe, relative, sampled
 from model.probes import hook_points, intervening
 from model.rope import rotate
 from model.spec import AttentionSpec
 from model.trace import append, capture
+from tests.model.small_models import make, random_ids
 
 IDS = [3, 1, 4, 1, 5, 9]
 
@@ -365,3 +366,11 @@ def test_sampled_rows_have_both_ends() -> None:
     assert sampled(101, 3).tolist() == [0, 50, 100]
     assert sampled(9, 0).tolist() == [0, 8]
     assert sampled(1, 0).tolist() == [0]
+
+
+def test_a_run_is_measured_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.progress.Watch.over", True)
+    model = make("plain")
+    trace = capture(model, random_ids(6))
+    heads = [point.done for point in measure_steps(model, trace, 1)][1:]
+    assert heads == list(range(model.config.heads))
