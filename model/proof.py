@@ -75,7 +75,7 @@ def cached_proof_steps(
 
 def _apart(found: Tensor, expected: Tensor, dtype: str, layers: int) -> tuple[float, float]:
     """How far logits are apart, and how far they may be."""
-    difference = float((found.double() - expected.double()).abs().max())
+    difference = float((found.cpu().double() - expected.cpu().double()).abs().max())
     return difference, logit_tolerance(expected, dtype, layers)
 
 
@@ -167,7 +167,7 @@ def _gap(found: Tensor, expected: Tensor, what: str, start: int = 0, *, axis: in
 
     Equal numbers are equal even where they are infinite; NaN is as far as can be.
     """
-    a, b = found.double(), expected.double()
+    a, b = found.cpu().double(), expected.cpu().double()
     apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(math.inf)
     finite = b[b.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
