@@ -5,8 +5,6 @@ It owns where things are, and what comes back at the next start. It must not kno
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, QMimeData, Qt
@@ -18,23 +16,19 @@ from model.readings import Proof
 from views import keys, layouts, motion, theme
 from views.cache import CachePanel
 from views.classroom import Classroom
-from views.commands import commands
-from views.experiments import ExperimentsPanel
 from views.file_menu import FileMenu
 from views.key_sheet import KeySheet
 from views.layout_memory import LayoutMemory
 from views.lesson import LessonPanel
 from views.lesson_stage import LessonStage
 from views.open_dialog import OpenDialog
-from views.palette import Palette
 from views.panel import Panel
 from views.panel_dock import PanelDock
 from views.prompt_bar import PromptBar
 from views.proof import alarm
 from views.registry import PANELS
-from views.rope import RopePanel
 from views.status import FailureStrip, StatusLine
-from views.why import WhyPanel
+from views.verbs import verbs
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -80,7 +74,7 @@ class MainWindow(QMainWindow):
         self.lesson = cast("LessonPanel", self.docks[LessonPanel.name].panel)
         self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
         self.files = FileMenu(self, self.bar.checkpoint.menu())
-        self.shortcuts = keys.Shortcuts(self, self._verbs())
+        self.shortcuts = keys.Shortcuts(self, verbs(self))
         self.lesson.scene_wanted.connect(self.stage.show)
         self.lesson.lesson_opened.connect(self._on_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
@@ -122,58 +116,6 @@ class MainWindow(QMainWindow):
             if wanted is not None:
                 wanted.connect(self.reveal)
 
-    def _verbs(self) -> dict[str, Callable[[], object]]:
-        session, selection = self.session, self.session.selection
-
-        def move(field: str, by: int) -> Callable[[], None]:
-            return lambda: selection.update(**{field: getattr(selection.now, field) + by})
-
-        moves = {
-            f"{field}_{word}": move(field, by)
-            for field in ("head", "query", "key")
-            for word, by in (("after", 1), ("before", -1))
-        }
-        switches = {name: switch.toggle for name, switch in self.stage.switches().items()}
-        shows = {f"show_{name}": partial(self.reveal, name, True) for name in self.docks}
-        return (
-            moves
-            | switches
-            | shows
-            | self.classroom.verbs()
-            | self.files.verbs()
-            | {
-                "run": self.bar.start,
-                "focus_prompt": self.focus_prompt,
-                "open": self.choose_checkpoint,
-                "dismiss": self.dismiss,
-                "step": session.step,
-                "step_back": session.step_back,
-                "to_start": session.to_start,
-                "to_end": session.to_end,
-                "toggle_play": session.toggle_play,
-                "layer_down": move("layer", 1),
-                "layer_up": move("layer", -1),
-                "back": selection.back,
-                "forward": selection.forward,
-                "theme": self.toggle_theme,
-                "projector": self.toggle_projector,
-                "layout": self.reset_layout,
-                "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
-                "keys": self.show_keys,
-                "palette": self.show_palette,
-                "present": self.present,
-                "motion": self.toggle_motion,
-                "rotation": cast("RopePanel", self.docks["rope"].panel).toggle,
-                "pin": session.pin,
-                "unpin": session.unpin,
-                "every_step": cast("WhyPanel", self.docks["why"].panel).fold_levels.toggle,
-                "undo_experiment": cast("ExperimentsPanel", self.docks["experiments"].panel).undo,
-                "no_experiment": lambda: session.set_experiments(()),
-                "proofs": self.show_proofs,
-                "quit": self.close,
-            }
-        )
-
     # What a person can ask of the window --------------------------------------------------------------------------
 
     @property
@@ -212,27 +154,6 @@ class MainWindow(QMainWindow):
     def show_keys(self) -> None:
         """List the keys."""
         KeySheet(self).open()
-
-    def show_palette(self) -> Palette:
-        """Offer everything that can be done, to be found by its words."""
-        palette = Palette(commands(self, self._verbs()), self)
-        palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
-        palette.open()
-        return palette
-
-    def present(self) -> None:
-        """Projector mode on the whole screen with the notes beside it, or back."""
-        on = not self.isFullScreen() or not theme.current().projector
-        self.classroom.full.leave()
-        self.set_look(projector=on)
-        full = Qt.WindowState.WindowFullScreen
-        self.setWindowState(self.windowState() | full if on else self.windowState() & ~full)
-        if on == (self.classroom.presenter is None):
-            self.classroom.toggle_notes()
-
-    def toggle_motion(self) -> None:
-        """Let things move, or show where they end."""
-        self.session.settings.update(motion=motion.choose("full" if motion.reduced() else "reduced"))
 
     def choose_checkpoint(self, path: str = "", at_once: bool = False) -> OpenDialog:
         """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""

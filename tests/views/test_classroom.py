@@ -33,6 +33,7 @@ from views.palette import Command, Palette, found
 from views.presenter import Cue, Presenter, spare_screen
 from views.rope import RopePanel
 from views.tokens import TokensPanel
+from views.verbs import show_palette, verbs
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: Mai
 
 
 def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWindow) -> None:
-    offered = {one.text: one.keys for one in commands(window, window._verbs())}
+    offered = {one.text: one.keys for one in commands(window, verbs(window))}
     for entry in keys.ACTIONS:
         if entry.group != "Lesson":  # those wait for a lesson
             assert offered[entry.text] == keys.written(entry.keys)
@@ -280,8 +281,7 @@ def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWi
 
 
 def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:
-    verbs = window._verbs()
-    assert {entry.name for entry in keys.ACTIONS} == set(verbs)
+    assert {entry.name for entry in keys.ACTIONS} == set(verbs(window))
     assert all(entry.keys for entry in keys.ACTIONS)
     titles = {f"show_{entry.name}": f"Show {entry.kind.title}" for entry in registry.PANELS}
     assert {entry.name: entry.text for entry in keys.ACTIONS if entry.name.startswith("show_")} == titles
@@ -299,7 +299,7 @@ def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: Mai
     ],
 )
 def test_words_in_any_order_and_letters_find_an_action(window: MainWindow, typed: str, first: str) -> None:
-    assert found(commands(window, window._verbs()), typed)[0].text == first
+    assert found(commands(window, verbs(window)), typed)[0].text == first
 
 
 def test_nothing_answers_to_nonsense() -> None:
@@ -314,7 +314,7 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
     QTest.keyClick(palette.field, Qt.Key.Key_Return)
     assert theme.current().name == "light"
     qtbot.waitUntil(lambda: window.findChild(Palette) is None)
-    palette = window.show_palette()
+    palette = show_palette(window)
     QTest.keyClick(palette.field, Qt.Key.Key_Down)
     assert palette.list.currentIndex().row() == 1
     QTest.keyClick(palette.field, Qt.Key.Key_Escape)
@@ -323,7 +323,7 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
 
 def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:
     log = window.stage.switches()["scores.log"]
-    entry = next(one for one in commands(window, window._verbs()) if one.text == log.accessibleName())
+    entry = next(one for one in commands(window, verbs(window)) if one.text == log.accessibleName())
     entry.run()
     assert log.isChecked()
 
@@ -347,7 +347,7 @@ def test_f6_walks_the_panels_that_can_be_seen_and_back(window: MainWindow) -> No
 
 def test_a_key_shows_each_panel_and_enters_it(window: MainWindow) -> None:
     for entry in registry.PANELS:
-        window._verbs()[f"show_{entry.name}"]()
+        verbs(window)[f"show_{entry.name}"]()
         assert window.panels[entry.name].on_screen
         assert window.classroom.walk.current == entry.name
 
@@ -411,7 +411,7 @@ def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -
 DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
     "open": lambda window: window.choose_checkpoint(),
     "keys": KeySheet,
-    "palette": lambda window: window.show_palette(),
+    "palette": show_palette,
 }
 
 

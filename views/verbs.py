@@ -1,0 +1,102 @@
+"""What every action does in a window: the table behind the keys and the palette.
+
+It owns which verb of which part an action calls. It must not know keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import Qt
+
+from views import motion, theme
+from views.commands import commands
+from views.palette import Palette
+
+if TYPE_CHECKING:
+    from views.experiments import ExperimentsPanel
+    from views.main_window import MainWindow
+    from views.rope import RopePanel
+    from views.why import WhyPanel
+
+Verbs = dict[str, Callable[[], object]]
+
+
+def verbs(window: MainWindow) -> Verbs:
+    """A function for every action of the table, by its name."""
+    session, selection = window.session, window.session.selection
+    return {
+        **_moves(window),
+        **{name: switch.toggle for name, switch in window.stage.switches().items()},
+        **{f"show_{name}": partial(window.reveal, name, True) for name in window.docks},
+        **window.classroom.verbs(),
+        **window.files.verbs(),
+        "run": window.bar.start,
+        "focus_prompt": window.focus_prompt,
+        "open": window.choose_checkpoint,
+        "dismiss": window.dismiss,
+        "step": session.step,
+        "step_back": session.step_back,
+        "to_start": session.to_start,
+        "to_end": session.to_end,
+        "toggle_play": session.toggle_play,
+        "back": selection.back,
+        "forward": selection.forward,
+        "rotation": cast("RopePanel", window.docks["rope"].panel).toggle,
+        "pin": session.pin,
+        "unpin": session.unpin,
+        "every_step": cast("WhyPanel", window.docks["why"].panel).fold_levels.toggle,
+        "undo_experiment": cast("ExperimentsPanel", window.docks["experiments"].panel).undo,
+        "no_experiment": lambda: session.set_experiments(()),
+        "proofs": window.show_proofs,
+        "theme": window.toggle_theme,
+        "projector": window.toggle_projector,
+        "motion": lambda: _toggle_motion(window),
+        "present": lambda: _present(window),
+        "layout": window.reset_layout,
+        "full_screen": lambda: window.setWindowState(window.windowState() ^ Qt.WindowState.WindowFullScreen),
+        "keys": window.show_keys,
+        "palette": lambda: show_palette(window),
+        "quit": window.close,
+    }
+
+
+def _moves(window: MainWindow) -> Verbs:
+    """Steps through layers, heads, queries and keys."""
+    selection = window.session.selection
+
+    def move(field: str, by: int) -> Callable[[], None]:
+        return lambda: selection.update(**{field: getattr(selection.now, field) + by})
+
+    beside: Verbs = {
+        f"{field}_{word}": move(field, by)
+        for field in ("head", "query", "key")
+        for word, by in (("after", 1), ("before", -1))
+    }
+    return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
+
+
+def show_palette(window: MainWindow) -> Palette:
+    """Offer everything that can be done, to be found by its words."""
+    palette = Palette(commands(window, verbs(window)), window)
+    palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
+    palette.open()
+    return palette
+
+
+def _present(window: MainWindow) -> None:
+    """Projector mode on the whole screen with the notes beside it, or back."""
+    on = not window.isFullScreen() or not theme.current().projector
+    window.classroom.full.leave()
+    window.set_look(projector=on)
+    full = Qt.WindowState.WindowFullScreen
+    window.setWindowState(window.windowState() | full if on else window.windowState() & ~full)
+    if on == (window.classroom.presenter is None):
+        window.classroom.toggle_notes()
+
+
+def _toggle_motion(window: MainWindow) -> None:
+    """Let things move, or show where they end."""
+    window.session.settings.update(motion=motion.choose("full" if motion.reduced() else "reduced"))
