@@ -31,6 +31,7 @@ DESCRIPTIONS = (
     "spiece.model",
     "sentencepiece.bpe.model",
     "*.tiktoken",
+    "tekken.json",
 )
 GGUF = ("*.gguf",)
 WEIGHTS = (

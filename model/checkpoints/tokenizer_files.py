@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from model.checkpoints import tekken_file
 from model.checkpoints.chat_files import templates_beside
 from model.checkpoints.damage import check_is_data
 from model.checkpoints.sentencepiece_file import read_model
@@ -27,7 +28,7 @@ def tokenizer_beside(*folders: Path) -> Tokenizer | None:
 
 
 def _tokenizer_in(folder: Path) -> Tokenizer | None:
-    names = [name for name in (JSON, *MODELS) if (folder / name).is_file()]
+    names = [name for name in (JSON, *MODELS, tekken_file.NAME) if (folder / name).is_file()]
     found = [*(folder / name for name in names), *sorted(folder.glob("*.tiktoken"))]
     if not found:
         return None
@@ -38,4 +39,6 @@ def _tokenizer_in(folder: Path) -> Tokenizer | None:
         raise TokenizerError(error.sentence, error.details) from error
     if path.name == JSON:
         return Tokenizer.from_file(path)
+    if path.name == tekken_file.NAME:
+        return tekken_file.read_tekken(path)
     return read_tiktoken(path) if is_tiktoken(path) else read_model(path)

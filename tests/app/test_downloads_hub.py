@@ -77,7 +77,7 @@ def test_progress_counts_bytes_up_to_the_whole(hub: Hub) -> None:
 
 
 def test_a_tokenizer_in_other_files_comes_too(hub: Hub) -> None:
-    files = ("config.json", "tokenizer.model", "added_tokens.json", "qwen.tiktoken", "spiece.model",
+    files = ("config.json", "tokenizer.model", "added_tokens.json", "qwen.tiktoken", "spiece.model", "tekken.json",
              "chat_template.jinja", "model.safetensors")  # fmt: skip
     hub.repositories["org/other"] = {file: file.encode() for file in files}
     finished(download_steps("org/other", told_nothing))

@@ -14,7 +14,9 @@ import pytest
 import sentencepiece
 import tiktoken
 from transformers.convert_slow_tokenizer import TikTokenConverter
+from transformers.integrations.mistral.tokenizer import MistralConverter
 
+from model.checkpoints import tekken_file
 from model.checkpoints.sentencepiece_file import read_model
 from model.checkpoints.tiktoken_file import CASED, MAKERS, ONE_DIGIT, THREE_DIGITS, read_tiktoken
 from model.checkpoints.tokenizer_files import tokenizer_beside
@@ -249,3 +251,56 @@ def test_a_damaged_tiktoken_file_is_a_sentence(damage: str, tmp_path: Path) -> N
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(TokenizerError, match=r"tokenizer\.model .*download it again"):
         read_tiktoken(path)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Tekken
+
+
+def write_tekken(folder: Path, **changes: Any) -> Path:
+    """A file of version 7 with 380 of its 400 ranks in use after 12 special tokens."""
+    vocabulary = [
+        {"rank": rank, "token_bytes": base64.b64encode(data).decode(), "token_str": None}
+        for data, rank in ranks_of_a_small_vocabulary().items()
+    ]
+    names = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "<pad>")
+    content = {
+        "config": {"pattern": CASED, "num_vocab_tokens": 400, "default_vocab_size": 392, "version": "v7",
+                   "default_num_special_tokens": 12},
+        "vocab": vocabulary,
+        "special_tokens": [{"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(names)],
+    }  # fmt: skip
+    (folder / "tekken.json").write_text(json.dumps(content | changes))
+    return folder / "tekken.json"
+
+
+def test_tekken_ids_are_those_of_transformers_converter(tmp_path: Path) -> None:
+    reference = MistralConverter(vocab_file=str(write_tekken(tmp_path))).converted()
+    ours = tokenizer_beside(tmp_path)
+    assert ours is not None
+    assert (ours.vocabulary, ours.bos_id, ours.eos_id) == (392, 1, 2)
+    for text in itertools.chain(WORDS, random_texts(100)):
+        if "<s>" not in text:  # which the converter takes for what it names in any text
+            assert ours.encode(text, add_special=False) == reference.encode(text).ids, text
+    named = ours.encode("[INST]to[/INST]", names_special=True)
+    assert (named[:2], named[-1]) == ([1, 3], 4)
+    assert [token.text for token in ours.describe([5, 6, 11])] == ["<pad>", "<SPECIAL_6>", "<SPECIAL_11>"]
+
+
+def test_tekken_before_version_7_has_the_special_tokens_of_its_time(tmp_path: Path) -> None:
+    config = {"pattern": CASED, "default_vocab_size": 400, "default_num_special_tokens": 30, "version": "v3"}
+    ours = tekken_file.read_tekken(write_tekken(tmp_path, config=config, special_tokens=None))
+    assert [token.text for token in ours.describe([3, 11, 19, 20])] == [
+        "[INST]", "<pad>", "[TOOL_CONTENT]", "<SPECIAL_20>"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"vocab": []}, {"config": {}}, {"special_tokens": [{"rank": 3, "token_str": "x"}]}, {"vocab": "x"},
+     {"config": {"pattern": "((", "default_vocab_size": 392, "default_num_special_tokens": 12}}],
+    ids=str,
+)  # fmt: skip
+def test_a_damaged_tekken_file_is_a_sentence(changes: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"tekken\.json .*download it again"):
+        tekken_file.read_tekken(write_tekken(tmp_path, **changes))
