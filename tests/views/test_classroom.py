@@ -26,6 +26,7 @@ from pytestqt.qtbot import QtBot
 from tests.views.fake_session import FakeSession
 from views import keys, motion, registry, theme
 from views.commands import commands
+from views.export_dialog import ExportDialog
 from views.key_sheet import KeySheet
 from views.layout_memory import VERSION
 from views.main_window import MainWindow
@@ -412,6 +413,7 @@ DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
     "open": lambda window: window.choose_checkpoint(),
     "keys": KeySheet,
     "palette": show_palette,
+    "export": lambda window: ExportDialog(window, window.files.exporter),
 }
 
 
@@ -422,6 +424,12 @@ def test_every_interactive_widget_of_a_dialog_has_a_name(window: MainWindow, nam
     if isinstance(dialog, QDialog):
         dialog.reject()
     dialog.deleteLater()
+
+
+def test_no_dialog_is_left_out(window: MainWindow) -> None:
+    made = {type(dialog(window)) for dialog in DIALOGS.values()}
+    ours = {kind for kind in QDialog.__subclasses__() if kind.__module__.startswith("views.")}
+    assert made == ours
 
 
 def test_every_interactive_widget_of_the_notes_has_a_name(presenter: Presenter) -> None:
