@@ -23,21 +23,22 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.lesson_checks import Reply, Verdict
-from app.lesson_plan import Asked, Lesson, Scene, ToldStep
-from app.lesson_player import LessonPlayer
-from app.lesson_progress import CheckRecord, ProgressStore
-from app.lessons import Shelf, load_lesson, load_shelf
 from app.selection import Selection
 from model.errors import LessonError
 from model.lessons.text import Paragraph, Span, Told, said
 from views import keys, theme
-from views.lesson_check import CheckCard
 from views.lesson_text import LessonText
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
+    # reading, playing and judging lessons is loaded when a lesson is first looked at: no start needs it
+    from app.lesson_checks import Reply, Verdict
+    from app.lesson_plan import Asked, Lesson, Scene, ToldStep
+    from app.lesson_player import LessonPlayer
+    from app.lesson_progress import ProgressStore
+    from app.lessons import Shelf
     from app.session import Session
+    from views.lesson_check import CheckCard
 
 
 class LessonPanel(Panel):
@@ -165,7 +166,7 @@ class LessonPanel(Panel):
 
     def _read_shelf_when_seen(self) -> None:
         if self.shelf is None and self.on_screen:
-            self.take_shelf(load_shelf())
+            self.offered()
 
     def show_selection(self, selection: Selection) -> None:
         """Tell the questions that are answered by a selection."""
@@ -191,6 +192,8 @@ class LessonPanel(Panel):
     def player(self) -> LessonPlayer:
         """Who plays the lesson; made when it is first needed."""
         if self._player is None:
+            from app.lesson_player import LessonPlayer
+
             player = LessonPlayer(self.session, self.records(), parent=self)
             player.lesson_changed.connect(self._on_lesson)
             player.step_changed.connect(self._on_step)
@@ -204,6 +207,8 @@ class LessonPanel(Panel):
     def records(self) -> ProgressStore:
         """What the learner has done; read when it is first needed."""
         if self._records is None:
+            from app.lesson_progress import ProgressStore
+
             self._records = ProgressStore()
         return self._records
 
@@ -227,6 +232,8 @@ class LessonPanel(Panel):
     def offered(self) -> tuple[Lesson, ...]:
         """The lessons there are; the shelf is read if it has not been."""
         if self.shelf is None:
+            from app.lessons import load_shelf
+
             self.take_shelf(load_shelf())
         return self.lessons()
 
@@ -256,6 +263,8 @@ class LessonPanel(Panel):
 
     def open_file(self, path: str) -> None:
         """Open a lesson file from anywhere; what is wrong with it is said in the panel."""
+        from app.lessons import load_lesson
+
         try:
             lesson = load_lesson(Path(path))
         except LessonError as error:
@@ -387,6 +396,9 @@ class LessonPanel(Panel):
     # Questions ----------------------------------------------------------------------------------------------------
 
     def _card(self, place: int, asked: Asked) -> CheckCard:
+        from app.lesson_progress import CheckRecord
+        from views.lesson_check import CheckCard
+
         lesson = self.lesson
         records = {} if lesson is None else self.records().lesson(lesson.id).checks
 

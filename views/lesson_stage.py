@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, cast
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
 
-from app.lesson_plan import Scene
 from app.selection import Hover
 from views import theme
 from views.ledger import LedgerPanel
@@ -24,6 +23,7 @@ from views.scores import ScoresPanel
 from views.tokens import TokensPanel
 
 if TYPE_CHECKING:
+    from app.lesson_plan import Scene
     from app.session import Session
     from model.ledger import ShapeLedger
 
