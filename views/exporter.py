@@ -20,6 +20,7 @@ from app.provenance import Provenance, provenance
 from app.taking_home import take_bytes, take_numbers, take_trace
 from model.progress import Progress
 from views import pictures, theme, wording
+from views.drawing import draw_svg
 from views.errand import Errand, Turns
 from views.panel import Panel
 from views.panel_dock import PanelDock
@@ -93,7 +94,7 @@ class Exporter(QObject):
             self.be_quiet()
             with self.printed(name, paper):
                 image = pictures.to_image(self.widget(name), scale)
-                drawing = pictures.draw_svg(self.widget(name), self.about(name))
+                drawing = draw_svg(self.widget(name), self.about(name))
             yield Progress(1, 2, "Copying")
             data = QMimeData()
             data.setImageData(image)

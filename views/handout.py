@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QPoint, QSizeF
-from PySide6.QtGui import QPageLayout, QPageSize, QPainter, QPdfWriter, QPicture, QRegion
+from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QSizeF
+from PySide6.QtGui import QPageLayout, QPageSize, QPainter, QPdfWriter, QPicture
 
 from app.lesson_plan import Asked, Lesson, ToldStep
 from app.provenance import Provenance
@@ -19,7 +19,8 @@ from views import theme
 from views.errand import Turns
 from views.exporter import Exporter
 from views.lesson_check import LETTERS
-from views.pictures import ALL, describe_pdf
+from views.parts import paint_parts
+from views.pictures import describe_pdf
 from views.reels import walk_turns
 from views.sheet import BODY, Sheet
 
@@ -74,7 +75,7 @@ def _figure(exporter: Exporter, name: str) -> Figure:
     widget = exporter.widget(name)
     picture = QPicture()
     painter = QPainter(picture)
-    widget.render(painter, QPoint(), QRegion(), ALL)
+    paint_parts(painter, widget)
     painter.end()
     panel = exporter.window.panels[name]
     caption = " · ".join(part for part in (panel.title, panel.subtitle.text()) if part)

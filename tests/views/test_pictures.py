@@ -12,12 +12,12 @@ import numpy as np
 import pypdf
 import pypdfium2
 import pytest
+import resvg_py
 from numpy.typing import NDArray
 from PIL import Image
-from PySide6.QtCore import QByteArray, QPointF, QRectF
-from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent
-from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.provenance import Provenance, provenance
@@ -131,18 +131,60 @@ def test_an_svg_has_cells_that_stay_sharp_and_text_that_is_text(
     said = " ".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
     assert "weights (softmax)" in said
     assert "entropy" in said
-    zoom = 6
-    image = QImage(scores.size() * zoom, QImage.Format.Format_RGB32)
-    image.fill(QColor("#808080"))
-    renderer = QSvgRenderer(QByteArray(written))
-    painter = QPainter(image)
-    renderer.render(painter)
-    painter.end()
+    image = rendered(written, 4)
+    assert image.size == (4 * scores.width(), 4 * scores.height())
     wanted = engine_colours(window)
     for cell in unmarked(window, wanted):
         for point in cell_points(scores, cell):
-            found = image.pixelColor(round(point.x() * zoom), round(point.y() * zoom))
-            assert (found.red(), found.green(), found.blue()) == wanted[cell], cell
+            assert image.getpixel((round(point.x() * 4), round(point.y() * 4))) == wanted[cell], cell
+
+
+def rendered(written: bytes, zoom: int) -> Image.Image:
+    """An SVG as a reader draws it that takes the standard at its word."""
+    png = resvg_py.svg_to_bytes(svg_string=written.decode(), zoom=zoom, skip_system_fonts=True)
+    return Image.open(io.BytesIO(bytes(png))).convert("RGB")
+
+
+class Spread(QWidget):
+    """A widget that paints far beyond itself, with a clip of its own in the middle."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(QRectF(-500, -500, 2000, 2000), QColor("#ff0000"))
+        painter.translate(5, 5)
+        painter.setClipRect(QRectF(40, 40, 20, 20))
+        painter.fillRect(QRectF(-500, -500, 2000, 2000), QColor("#0000ff"))
+        painter.end()
+
+
+@pytest.mark.parametrize("name", ["svg", "pdf"])
+def test_what_cannot_be_seen_is_not_in_a_vector_file(qtbot: QtBot, name: str) -> None:
+    outer = QWidget()
+    qtbot.addWidget(outer)
+    outer.resize(300, 200)
+    area = QScrollArea(outer)
+    area.setGeometry(100, 50, 150, 100)
+    area.setFrameShape(QScrollArea.Shape.NoFrame)
+    inner = Spread()
+    inner.resize(400, 400)
+    area.setWidget(inner)
+    outer.show()
+    area.verticalScrollBar().setValue(30)
+    written = next(one for one in pictures.FORMATS if one.name == name).draw(outer, Provenance("Scrolled", ()), 1)()
+    if name == "svg":
+        image = rendered(written, 1)
+    else:
+        document = pypdfium2.PdfDocument(written)
+        image = document[0].render(scale=96 / 72).to_pil().convert("RGB")
+        document.close()
+    truth = outer.grab().toImage()
+    for x in range(4, 300, 10):
+        for y in range(4, 200, 10):
+            wanted = truth.pixelColor(x, y)
+            if (wanted.red(), wanted.green(), wanted.blue()) in ((255, 0, 0), (0, 0, 255)):
+                assert image.getpixel((x, y)) == (wanted.red(), wanted.green(), wanted.blue()), (x, y)
+            else:
+                assert image.getpixel((x, y)) not in ((255, 0, 0), (0, 0, 255)), (x, y)
 
 
 def test_a_pdf_has_cells_that_stay_sharp_and_text_that_can_be_copied(
@@ -188,12 +230,7 @@ def test_few_cells_are_rectangles_and_many_are_whole_blocks_of_pixels(qtbot: QtB
     about = Provenance("Grid", ())
     written = next(one for one in pictures.FORMATS if one.name == name).draw(grid, about, 1)()
     if name == "svg":
-        image = QImage(1200, 1200, QImage.Format.Format_RGB32)
-        painter = QPainter(image)
-        QSvgRenderer(QByteArray(written)).render(painter)
-        painter.end()
-        image = image.convertToFormat(QImage.Format.Format_RGB888)
-        pixels = np.frombuffer(image.constBits(), np.uint8).reshape(1200, -1)[:, :3600].reshape(1200, 1200, 3)
+        pixels = np.asarray(rendered(written, 4))
         paths = sum(len(e.get("d", "")) for e in ElementTree.fromstring(written).iter(f"{SVG}path"))
         assert (paths > 0) == (side == 7)
     else:

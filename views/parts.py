@@ -1,0 +1,80 @@
+"""A widget and all in it one after another, each with what of it can be seen: for devices without a widget's clip.
+
+It owns that order and that clip. It must not know files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtGui import QPainter, QPicture, QRegion
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One widget by itself.
+
+    Attributes
+    ----------
+    at
+        Its upper left corner in the whole.
+    clip
+        What of it can be seen, in the whole; None where it paints nowhere else by itself.
+    """
+
+    widget: QWidget
+    at: QPoint
+    clip: QRect | None
+    is_whole: bool
+
+    def render(self, painter: QPainter, at: QPoint) -> None:
+        """Paint it without what is in it."""
+        whole, nothing = QWidget.RenderFlag.DrawWindowBackground, QWidget.RenderFlag(0)
+        self.widget.render(painter, at, QRegion(), whole if self.is_whole else nothing)
+
+
+def parts_of(whole: QWidget) -> Iterator[Part]:
+    """Everything that can be seen of a widget, from below to above."""
+    return _parts(whole, whole, QRect(QPoint(), whole.size()))
+
+
+def _parts(whole: QWidget, widget: QWidget, seen: QRect) -> Iterator[Part]:
+    at = widget.mapTo(whole, QPoint())
+    inside = seen.intersected(QRect(at, widget.size()))
+    if inside.isEmpty():
+        return
+    yield Part(widget, at, None if _keeps_inside(widget, inside) else inside, widget is whole)
+    for child in widget.children():
+        if isinstance(child, QWidget) and not child.isWindow() and child.isVisibleTo(widget):
+            yield from _parts(whole, child, inside)
+
+
+def _keeps_inside(widget: QWidget, seen: QRect) -> bool:
+    """Whether a widget needs no clip: all of it can be seen, and Qt's own widgets paint nowhere else.
+
+    What scrolls does, and so does what paints itself here.
+    """
+    own = type(widget).__module__.startswith("PySide6") and not isinstance(widget.parentWidget(), QAbstractScrollArea)
+    return own and seen.size() == widget.size()
+
+
+def paint_parts(painter: QPainter, whole: QWidget) -> None:
+    """Paint a widget with every part clipped to what can be seen of it.
+
+    Each is recorded first: a widget that is painted straight away begins with a clip of its own, which is none.
+    """
+    for part in parts_of(whole):
+        picture = QPicture()
+        recorder = QPainter(picture)
+        part.render(recorder, QPoint())
+        recorder.end()
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)  # a recorded picture does not ask for it
+        if part.clip is not None:
+            painter.setClipRect(part.clip)
+        painter.translate(part.at)
+        painter.drawPicture(0, 0, picture)
+        painter.restore()
