@@ -5,6 +5,8 @@ It owns where things are, and what comes back at the next start. It must not kno
 
 from __future__ import annotations
 
+from functools import partial
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, QMimeData, Qt
@@ -49,7 +51,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._arranged = False
-        self._alarm = ""
+        self._alarms: dict[str, str] = {}
         self._was_projector = False
         saved = session.settings.now
         motion.choose(saved.motion)
@@ -108,8 +110,8 @@ class MainWindow(QMainWindow):
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
         self.status.proofs_wanted.connect(self.show_proofs)
-        for proved in (self.session.check_changed, self.session.branches_changed):
-            proved.connect(self._on_proof)
+        self.session.check_changed.connect(partial(self._on_proof, "cached"))
+        self.session.branches_changed.connect(partial(self._on_proof, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         for dock in self.docks.values():
             wanted = getattr(dock.panel, "panel_requested", None)
@@ -243,13 +245,14 @@ class MainWindow(QMainWindow):
         self.stage.leave()
         self.layouts.leave_lesson(theme.current().projector)
 
-    def _on_proof(self, proof: Proof | None) -> None:
-        """Raise the alarm when a proof broke, and take it down with the run that it was about."""
+    def _on_proof(self, kind: str, proof: Proof | None) -> None:
+        """Raise the alarm when a proof broke, and take it down when that proof holds again or its run is gone."""
+        raised = self._alarms.pop(kind, "")
         if proof is not None and proof.alarms:
-            self._alarm = alarm(proof)[0]
-            self.failure.tell(*alarm(proof))
-        elif self._alarm and self.failure.sentence.text() == self._alarm:
-            self._alarm = ""
+            sentence, details = alarm(proof)
+            self._alarms[kind] = sentence
+            self.failure.tell(sentence, details)
+        elif raised and self.failure.sentence.text() == raised:
             self.failure.dismiss()
 
     # How it works -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,14 @@ def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, runn
     assert window.status.check.text() == "cached ≠ full from layer 2 on: off by 0.44 ✗"
     assert window.status.check.property("tone") == "bad"
     prove(running, SOUND)
+    assert not window.failure.isVisible()
+    wrong = replace(BRANCHES, difference=0.3, layers=GAPS)
+    prove(running, wrong)
+    assert window.failure.sentence.text().startswith("The fused logits differ from the explicit ones by 0.3")
+    prove(running, SOUND)
+    prove(running, None)
+    assert window.failure.isVisible(), "each proof takes down its own alarm"
+    prove(running, BRANCHES)
     assert not window.failure.isVisible()
     running.failed.emit("Something else went wrong.", "")
     prove(running, None)
