@@ -6,7 +6,6 @@ It owns where things are, and what comes back at the next start. It must not kno
 from __future__ import annotations
 
 from functools import partial
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, QMimeData, Qt
