@@ -12,12 +12,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from model.experiments import NoScale
 from model.readings import LayerGap, Proof
 from tests.views.fake_session import FakeSession
 from views import theme
 from views.cache import CachePanel
 from views.main_window import MainWindow
 from views.proof import alarm, conditions, small, verdict
+from views.why import WhyPanel
 
 Shown = Callable[..., Any]
 GAPS = (
@@ -108,6 +110,24 @@ def test_a_run_that_is_too_large_is_proved_on_demand(window: MainWindow, running
     for kind, button in panel.proof.buttons.items():
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
         assert running.calls[-1] == ("prove", kind)
+
+
+def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSession) -> None:
+    window.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_V)
+    cache, why = window.panels["cache"], window.panels["why"]
+    assert isinstance(cache, CachePanel)
+    assert cache.page_box.currentText() == "proof"
+    assert isinstance(why, WhyPanel)
+    QTest.keyClick(window, Qt.Key.Key_W)
+    assert why.fold_levels.isChecked()
+    QTest.keyClick(window, Qt.Key.Key_W)
+    assert not why.fold_levels.isChecked()
+    running.set_experiments((NoScale(),))
+    QTest.keyClick(window, Qt.Key.Key_X)
+    assert running.experiments == ()
+    QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert running.experiments == (NoScale(),)
 
 
 def test_the_page_draws_a_bar_for_each_layer(running: FakeSession, shown: Shown) -> None:
