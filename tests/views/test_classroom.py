@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -35,6 +40,8 @@ from views.presenter import Cue, Presenter, spare_screen
 from views.rope import RopePanel
 from views.tokens import TokensPanel
 from views.verbs import show_palette, verbs
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -255,6 +262,42 @@ def test_the_second_screen_is_the_one_that_the_window_does_not_use() -> None:
     assert spare_screen([one], one) is None
     assert spare_screen(screens, one) is other
     assert spare_screen(screens, other) is one
+
+
+TWO_SCREENS = """
+import sys, tempfile
+from pathlib import Path
+from PySide6.QtWidgets import QApplication
+from tests.views.fake_session import FakeSession
+from views.main_window import MainWindow
+
+app = QApplication(sys.argv)
+session = FakeSession(Path(tempfile.mkdtemp()) / "settings.json")
+session.begin()
+window = MainWindow(session, restore=False)
+window.setGeometry(1400, 40, 1280, 800)
+window.show()
+app.processEvents()
+window.classroom.toggle_notes()
+app.processEvents()
+notes = window.classroom.presenter
+print(window.screen().name(), notes.screen().name(), notes.screen().geometry().contains(notes.geometry().center()))
+window.close()
+"""
+
+
+def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
+    """On Qt's offscreen platform with a laptop's screen and a projector's beside it."""
+    screens = [
+        {"name": name, "x": x, "y": 0, "width": 1280, "height": 800, "logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1}
+        for name, x in (("laptop", 0), ("projector", 1280))
+    ]
+    described = tmp_path / "screens.json"
+    described.write_text(json.dumps({"screens": screens}), encoding="utf-8")
+    environment = os.environ | {"QT_QPA_PLATFORM": f"offscreen:configfile={described}"}
+    command = [sys.executable, "-c", TWO_SCREENS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120)
+    assert done.stdout.split() == ["projector", "laptop", "True"], done.stderr
 
 
 def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: MainWindow) -> None:
