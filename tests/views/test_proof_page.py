@@ -112,6 +112,10 @@ def test_a_run_that_is_too_large_is_proved_on_demand(window: MainWindow, running
         assert running.calls[-1] == ("prove", kind)
 
 
+def changed(session: FakeSession) -> list[str]:
+    return [experiment.label for experiment in session.experiments]
+
+
 def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSession) -> None:
     window.setFocus()
     QTest.keyClick(window, Qt.Key.Key_V)
@@ -125,9 +129,9 @@ def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSessi
     assert not why.fold_levels.isChecked()
     running.set_experiments((NoScale(),))
     QTest.keyClick(window, Qt.Key.Key_X)
-    assert running.experiments == ()
+    assert changed(running) == []
     QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    assert running.experiments == (NoScale(),)
+    assert changed(running) == ["no 1/√Dh"]
 
 
 def test_the_page_draws_a_bar_for_each_layer(running: FakeSession, shown: Shown) -> None:
