@@ -16,6 +16,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
+import shiboken6
 from PySide6.QtCore import (
     QCoreApplication,
     QEvent,
@@ -65,19 +66,24 @@ def no_qt_warnings() -> Iterator[None]:
 def nothing_left_alive() -> Iterator[None]:
     """Fail the test that leaves a thread, a running timer or a widget behind."""
     threads = set(threading.enumerate())
-    widgets = {id(widget) for widget in _widgets()}
+    widgets = {_address(widget) for widget in _widgets()}
     yield
     if QCoreApplication.instance() is not None:
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     left = [thread.name for thread in threading.enumerate() if thread not in threads and not thread.daemon]
     assert not left, f"threads left alive: {left}"
-    if any(id(w) not in widgets for w in _widgets()):
+    if any(_address(w) not in widgets for w in _widgets()):
         gc.collect()  # only what nothing refers to any more may still be here
-    remaining = [f"{type(w).__name__} {w.objectName()}" for w in _widgets() if id(w) not in widgets]
+    remaining = [f"{type(w).__name__} {w.objectName()}" for w in _widgets() if _address(w) not in widgets]
     assert not remaining, f"widgets left alive: {remaining}"
     app = QCoreApplication.instance()
     timers = [] if app is None else [timer for timer in app.findChildren(QTimer) if timer.isActive()]
     assert not timers, f"timers left running: {timers}"
+
+
+def _address(widget: QObject) -> int:
+    """Where the widget itself lies; Python's own part of it may be made anew whenever somebody looks."""
+    return int(shiboken6.getCppPointer(widget)[0])
 
 
 def _widgets() -> list[QObject]:

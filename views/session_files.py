@@ -134,22 +134,30 @@ class SessionFiles(QObject):
 
     def _keep_beside(self) -> None:
         """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
-        self.window.session.export("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
+        if self._made_something():
+            self.window.session.export("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
 
     def _keeping(self) -> Steps[None]:
         session = self.window.session
         state = session.keep()
-        if state is None or not state.opened.card.path:
+        if state is None or not self._made_something():
             return
         pinned, sampling, view, known = session.pinned_kept, session.sampling, self._view(), self._saved
-        if state.held.run.newest == state.held.run.prefill and not state.experiments and pinned is None:
-            return  # the prompt alone comes back by itself
         try:
             saved = yield from saved_steps(state, pinned, sampling, view, self.last)
         except CheckpointError:
             return  # it is gone, so that nothing could be brought back
         if known is None or _without_view(saved) != _without_view(known):
             write_session(saved, self.last)
+
+    def _made_something(self) -> bool:
+        """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
+        session = self.window.session
+        state = session.keep()
+        if state is None or not state.opened.card.path:
+            return False
+        run = state.held.run
+        return run.newest > run.prefill or bool(state.experiments) or session.pinned_kept is not None
 
     # How it works -------------------------------------------------------------------------------------------------
 

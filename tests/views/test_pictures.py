@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.provenance import Provenance, provenance
@@ -31,9 +30,10 @@ from views.scores import ScoresPanel
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture
-def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    with real_window(tmp_path) as opened:
+@pytest.fixture(scope="module")
+def window(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
+    """One for all tests here: they only look."""
+    with real_window(tmp_path_factory.mktemp("window")) as opened:
         yield opened
 
 
