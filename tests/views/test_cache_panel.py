@@ -18,8 +18,9 @@ from app.selection import Hover
 from model.shades import FULL
 from tests.views.fake_session import FakeSession
 from views import ink, theme
-from views.cache import CachePanel, byte_lines, capacity, shade_table
+from views.cache import CachePanel, byte_lines
 from views.cache_costs import costs
+from views.slabs import capacity, shade_table
 
 Shown = Callable[..., Any]
 

@@ -28,13 +28,14 @@ from tests.model.checkpoints.fetch import FILE
 from tests.views.driving import answer, click, front, opened, press, run_of
 from tests.views.twin import Twin
 from views import places, snapshot, wording
-from views.cache import SIDES, CachePanel
+from views.cache import CachePanel
 from views.compare import ComparePanel
 from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
 from views.needs import NeedsPanel
 from views.rope import RopePanel
 from views.routing import RoutingPanel
+from views.slabs import SIDES
 from views.timeline import TimelinePanel
 from views.why import WhyPanel
 
