@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QDialog, QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHeaderView, QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
 
 from views import theme
 
@@ -90,6 +90,13 @@ class Palette(QDialog):
         self.list.setAccessibleName("What can be done, with its keys")
         self.list.setColumnCount(3)
         self.list.setHeaderHidden(True)
+        header = self.list.header()
+        header.setStretchLastSection(False)
+        for column, mode in enumerate(
+            (QHeaderView.ResizeMode.Stretch, *(QHeaderView.ResizeMode.ResizeToContents,) * 2)
+        ):
+            header.setSectionResizeMode(column, mode)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -115,10 +122,6 @@ class Palette(QDialog):
             item.setData(0, Qt.ItemDataRole.AccessibleTextRole, f"{one.text}, {one.keys or 'no key'}")
             self.list.addTopLevelItem(item)
         self._go_to(0)
-        for column in (1, 2):
-            self.list.resizeColumnToContents(column)
-        used = self.list.columnWidth(1) + self.list.columnWidth(2) + 3 * theme.GRID
-        self.list.setColumnWidth(0, max(self.list.viewport().width() - used, 40 * theme.GRID))
 
     def _go_to(self, place: int) -> None:
         item = self.list.topLevelItem(min(max(place, 0), self.list.topLevelItemCount() - 1))

@@ -75,6 +75,8 @@ class Presenter(QWidget):
         self.text = LessonText("What the class reads", "body")
         self.after = LessonText("The next step", "heading")
         self.texts = (self.step_title, self.look_at, self.notes, self.text, self.after)
+        for text in self.texts:
+            text.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # else it would take the keys of a clicker for its cursor
         self.buttons = {
             name: self._button(text, says)
             for name, text, says in (
@@ -148,6 +150,7 @@ class Presenter(QWidget):
         self.after.say(cue.after or words("This is the last step." if cue.count else ""))
         self.buttons["back"].setEnabled(cue.step > 0)
         self.buttons["forward"].setEnabled(cue.step < cue.count - 1)
+        self.setAccessibleDescription(self.notes.toPlainText())
         self.area.verticalScrollBar().setValue(0)
 
     def show_blank(self, is_blank: bool) -> None:
@@ -165,6 +168,7 @@ class Presenter(QWidget):
         self.show()
         self.raise_()
         self.activateWindow()
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def theme_changed(self) -> None:
         """Write anew."""

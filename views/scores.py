@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LOG_FLOOR = 1e-4
 """The smallest weight that the log scale tells apart from zero."""
 
+ROUNDING = 1e-6
+"""Relative difference up to which scores count as equal: that of float32."""
+
 _SIDES = (96, 128, 192, 256, 384, 512)
 
 
@@ -271,16 +274,16 @@ class ScoresPanel(Panel):
             return
         start = 1 if self.skip_first.isChecked() and picture.weights.columns[0] == 0 else 0
         raw = picture.scores.raw if picture.scores.raw is not None else picture.scores.values
-        low, high = _range(raw[:, start:])
+        low, high = value_range(raw[:, start:])
         if detail is not None:
-            lower, higher = _range(detail.scores.values if detail.scores.raw is None else detail.scores.raw)
+            lower, higher = value_range(detail.scores.values if detail.scores.raw is None else detail.scores.raw)
             low, high = min(low, lower), max(high, higher)
         self.raw.set_levels(Levels(low, high))
         self.masked.set_levels(Levels(low, high))
         top = 1.0
         if start:
             shown = picture.weights.visible[:, start:]
-            top = max(_range(picture.weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
+            top = max(value_range(picture.weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
         levels = Levels(LOG_FLOOR, top, "log") if self.log_scale.isChecked() else Levels(0.0, top)
         self.weights.set_levels(levels)
         self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
@@ -338,10 +341,11 @@ class ScoresPanel(Panel):
         return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
 
 
-def _range(values: Floats) -> tuple[float, float]:
+def value_range(values: Floats) -> tuple[float, float]:
     """Smallest and largest finite value; (0, 1) where there is none."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())
-    return (low, high) if high > low else (low, low + 1.0)
+    alike = high - low <= ROUNDING * max(abs(low), abs(high))  # else rounding would fill the whole colour bar
+    return (low, low + 1.0) if alike else (low, high)

@@ -247,6 +247,7 @@ def test_the_key_opens_the_notes_and_closes_them(qtbot: QtBot, window: MainWindo
     assert notes is not None
     assert notes.isVisible()
     qtbot.waitUntil(notes.isActiveWindow)
+    assert QApplication.focusWidget() is notes  # no text takes the arrows for its cursor
     window.classroom.curtain.drop()
     assert notes.buttons["blank"].text() == "Show"
     QTest.keyClick(notes, Qt.Key.Key_B)

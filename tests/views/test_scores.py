@@ -19,7 +19,7 @@ from model.readings import HeadPatch
 from tests.views.fake_session import FakeSession
 from views import theme
 from views.heatmap import Heatmap
-from views.scores import ScoresPanel
+from views.scores import ScoresPanel, value_range
 
 Show = Callable[..., Any]
 
@@ -314,3 +314,11 @@ def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
     for heatmap in panel.maps:
         heatmap.grab()
     assert coloured == []
+
+
+def test_scores_that_differ_by_rounding_alone_have_one_colour() -> None:
+    equal = np.array([[1.4142135, np.nan], [1.4142136, 1.4142134]], np.float32)
+    low, high = value_range(equal)
+    assert high - low == 1.0
+    assert value_range(np.array([[1.41, 1.42]], np.float32)) == pytest.approx((1.41, 1.42))
+    assert value_range(np.array([[np.inf]], np.float32)) == (0.0, 1.0)
