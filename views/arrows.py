@@ -20,6 +20,8 @@ ARROWS: Final = {
 
 SIDEWAYS: Final = {key: step for key, step in ARROWS.items() if step[0]}
 
+UP_AND_DOWN: Final = {key: step for key, step in ARROWS.items() if step[1]}
+
 
 def step_of(event: QKeyEvent, arrows: dict[int, tuple[int, int]] = ARROWS) -> tuple[int, int] | None:
     """How far a key without modifiers goes, None for a key that is no arrow."""

@@ -14,7 +14,6 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
-    QFrame,
     QHBoxLayout,
     QPushButton,
     QScrollArea,
@@ -27,7 +26,7 @@ from app.selection import Selection
 from model.errors import LessonError
 from model.lessons.text import Paragraph, Span, Told, said
 from views import keys, theme
-from views.lesson_text import LessonText
+from views.lesson_text import LessonText, ReadingArea
 from views.panel import Panel, plain_label
 
 if TYPE_CHECKING:
@@ -134,14 +133,7 @@ class LessonPanel(Panel):
         inside.addLayout(self._questions)
         inside.addWidget(self.reset_button, 0, Qt.AlignmentFlag.AlignLeft)
         inside.addStretch(1)
-        self.reading = QScrollArea()
-        self.reading.setWidgetResizable(True)
-        self.reading.setFrameShape(QFrame.Shape.NoFrame)
-        self.reading.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.reading.setAccessibleName("The step")
-        self.reading.setWidget(self.page)
-        self.reading.viewport().setAutoFillBackground(False)
-        self.page.setAutoFillBackground(False)
+        self.reading = ReadingArea("The step; arrows up and down scroll it", self.page)
         return self.reading
 
     def _button(self, text: str, says: str) -> QPushButton:

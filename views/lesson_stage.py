@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
 
 from app.selection import Hover
-from views import theme
+from views import motion, theme
 from views.ledger import LedgerPanel
 from views.lesson import LessonPanel
 from views.panel_dock import PanelDock
@@ -194,7 +194,7 @@ class LessonStage(QObject):
     def _set_going(self, scene: Scene) -> None:
         self._rope.pause()
         if scene.play == "decode":
-            self._session.play()
+            self._session.step() if motion.reduced() else self._session.play()
         self._turns = scene.play == "rotation"
         self._turn()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from PySide6.QtCore import QMimeData, QSize, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
 from PySide6.QtGui import (
     QFont,
     QKeyEvent,
@@ -19,10 +19,10 @@ from PySide6.QtGui import (
     QTextImageFormat,
     QTextTableFormat,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextEdit, QWidget
 
 from model.lessons.text import Paragraph, Span, Told, said
-from views import theme, wording
+from views import arrows, theme, wording
 from views.formulas import FINE, formula_picture
 from views.theme import Role
 
@@ -205,6 +205,24 @@ class LessonText(QTextEdit):
         form.setFont(font)
         form.setForeground({"value": look.accent, "missing": look.bad}.get(kind, look.text))
         return form
+
+
+class ReadingArea(QScrollArea):
+    """Scrolls a text with the arrows while the focus is in it, whatever else they do in the window."""
+
+    def __init__(self, name: str, page: QWidget) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(name)
+        self.setWidget(page)
+        self.viewport().setAutoFillBackground(False)
+        page.setAutoFillBackground(False)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the arrows up and down."""
+        return arrows.kept(event, arrows.UP_AND_DOWN) or super().event(event)
 
 
 def words(text: str) -> tuple[Span, ...]:

@@ -235,3 +235,14 @@ def test_the_notes_follow_the_lesson(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy)
     assert notes.place.text().endswith(f"step 2 of {len(lesson.steps)}")
     assert not notes.isHidden()
+
+
+def test_a_long_text_is_scrolled_by_the_arrows(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 7, 9)
+    reading, layer = window.lesson.reading, window.session.selection.now.layer
+    for focused in (reading, window.lesson.text):
+        reading.verticalScrollBar().setValue(0)
+        focused.setFocus()
+        QTest.keyClick(focused, Qt.Key.Key_Down)
+        assert reading.verticalScrollBar().value() > 0
+        assert window.session.selection.now.layer == layer
