@@ -82,10 +82,12 @@ class SessionFiles(QObject):
 
     def save_to(self, path: str) -> None:
         """Save to a file."""
+        pinned = self.window.session.pinned_kept
 
         def done(saved: SavedSession) -> None:
             self._is_open(Path(path), saved)
-            self.told.emit(f"Saved {Path(path).name}")
+            lost = pinned is not None and saved.pinned is None
+            self.told.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
 
         save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
 

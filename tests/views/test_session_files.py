@@ -21,6 +21,7 @@ from app.session import Session
 from app.session_file import read_session
 from app.settings import SettingsStore
 from model.experiments import AblateHeads
+from tests.app.tiny_checkpoint import write_checkpoint
 from tests.views.real_window import PROMPT, real_window
 from views import theme
 from views.main_window import MainWindow
@@ -33,6 +34,12 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     with real_window(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A checkpoint other than the bundled one."""
+    return write_checkpoint(tmp_path / "tiny")
 
 
 Do = Callable[[Callable[[], object]], str]
@@ -122,6 +129,21 @@ def test_saving_again_asks_nothing(qtbot: QtBot, window: MainWindow, do: Do, tmp
     assert do(lambda: QTest.keyClick(window, Qt.Key.Key_S, CONTROL)) == "Saved work.ropewalk"
     assert len(read_session(path).run.decoded) == 3
     assert window.status.what.text() == "Saved work.ropewalk"
+
+
+def test_a_pinned_run_of_another_model_is_said_to_be_left_out(
+    qtbot: QtBot, window: MainWindow, do: Do, tiny: Path, tmp_path: Path
+) -> None:
+    window.session.pin()
+    window.session.open(str(tiny))
+    qtbot.waitUntil(lambda: window.session.model is not None and window.session.model.name == "tiny", timeout=60_000)
+    qtbot.waitUntil(lambda: not window.session.busy, timeout=60_000)
+    path = tmp_path / "work.ropewalk"
+    assert do(lambda: window.files.sessions.save_to(str(path))) == (
+        "Saved work.ropewalk, without the pinned run of another model"
+    )
+    window.session.unpin()
+    assert do(lambda: window.files.sessions.save_to(str(path))) == "Saved work.ropewalk"
 
 
 def test_the_open_dialog_opens_by_key(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
