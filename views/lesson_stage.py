@@ -70,7 +70,6 @@ class LessonStage(QObject):
         self._lesson = docks[LessonPanel.name]
         self._shown: tuple[str, ...] = ()
         self._before: dict[str, bool] = {}
-        self._tall_tokens = 0
         self._scores = cast("ScoresPanel", docks["scores"].panel)
         self._rope = cast("RopePanel", docks["rope"].panel)
         self._ledger = cast("LedgerPanel", docks["ledger"].panel)
@@ -123,7 +122,6 @@ class LessonStage(QObject):
         if self.scene is None:
             return
         window = self._window
-        self._tall_tokens = 0
         self._show_bars(theme.current().projector)
         beside = [self._docks[name] for name in self._docks if name in self._shown]
         for dock in self._docks.values():
@@ -172,12 +170,10 @@ class LessonStage(QObject):
         return [lines.get(dock) or rest * shares[dock] // sum(shares.values()) for dock in docks]
 
     def _lines(self, dock: PanelDock) -> int:
-        """Height of the tokens; more where they scroll, up to a third of the window."""
+        """Height at which all tokens are in sight, up to a quarter of the window."""
         panel = cast("TokensPanel", dock.panel)
-        beyond = panel.area.verticalScrollBar().maximum()
-        wanted = max(dock.sizeHint().height(), dock.height() + beyond if beyond else 0)
-        self._tall_tokens = max(self._tall_tokens, min(wanted, self._window.height() // 3))
-        return self._tall_tokens
+        around = dock.height() - panel.area.viewport().height()
+        return min(around + panel.strip.minimumHeight(), self._window.height() // 4)
 
     def _show_bars(self, on_projector: bool) -> None:
         """On a projector the large line of the step stands where the bars are otherwise."""
