@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -98,6 +98,11 @@ def reduction_note(reduction: Reduction, block: int, becoming: str = "") -> str:
         return ""
     how = f"{reduction} → {becoming}" if becoming else "sampled: 1" if reduction == "sampled" else reduction
     return f"{how} of {block} × {block}"
+
+
+def _with_border(area: QRectF) -> QRect:
+    """The pixels of a part of the cells and of the lines on its border."""
+    return area.toAlignedRect().adjusted(-1, -1, 2, 2)
 
 
 def _label_room() -> int:
@@ -213,7 +218,8 @@ class Heatmap(QWidget):
         self._values[part], self._visible[part] = values, visible
         if self._pixels is not None:
             self._pixels[part] = self._colours(values, visible)
-        self.update()
+        first = self._pixel_rect(top, left)
+        self._repaint_cells(QRectF(first.topLeft(), self._pixel_rect(part[0].stop, part[1].stop).topLeft()))
 
     def set_labels(self, labels: tuple[str, ...]) -> None:
         """Set the token texts of both axes, one per row of the matrix."""
@@ -244,13 +250,19 @@ class Heatmap(QWidget):
         """Draw the hover crosshair; -1 for none."""
         if (query, key) != self._hover:
             self._hover = (query, key)
-            self.update()
+            self._repaint_cells(self._layout().plot)
 
     def set_lit(self, cells: frozenset[tuple[int, int]]) -> None:
         """Ring these cells (query, key)."""
         if cells != self.lit:
             self.lit = cells
             self.update()
+
+    def _repaint_cells(self, area: QRectF) -> None:
+        """Paint a part of the cells anew; what is written around them stays."""
+        seen = area.intersected(self._layout().plot)
+        if not seen.isEmpty():
+            self.update(_with_border(seen))
 
     def set_view(self, view: QRectF) -> None:
         """Show a part of the matrix, as another map does."""
@@ -429,7 +441,6 @@ class Heatmap(QWidget):
         if place.step <= 0 or self._values.size == 0:
             return
         painter = QPainter(self)
-        self._paint_title(painter, place)
         painter.save()
         painter.setClipRect(place.plot)
         self._paint_cells(painter, place)
@@ -438,16 +449,22 @@ class Heatmap(QWidget):
         painter.restore()
         self._paint_crosshair(painter, place)
         self._paint_lit(painter, place)
-        if self.row_labels:
-            self._paint_row_labels(painter, place)
-        if self.column_labels:
-            self._paint_column_labels(painter, place)
-        self._paint_bar(painter, place)
+        if not _with_border(place.plot).contains(event.rect()):
+            self._paint_around(painter, place)
         if self.hasFocus():
             painter.setPen(QPen(theme.current().accent, 1, Qt.PenStyle.DotLine))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(place.plot.adjusted(-2, -2, 2, 2))
         painter.end()
+
+    def _paint_around(self, painter: QPainter, place: _Layout) -> None:
+        """Title, labels and colour bar."""
+        self._paint_title(painter, place)
+        if self.row_labels:
+            self._paint_row_labels(painter, place)
+        if self.column_labels:
+            self._paint_column_labels(painter, place)
+        self._paint_bar(painter, place)
 
     def _coloured(self) -> NDArray[np.uint8]:
         """[h, w, 4] RGBA of every cell, transparent where masked; kept until the data or the levels change."""

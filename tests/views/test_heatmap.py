@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QWheelEvent
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPaintEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -242,3 +243,41 @@ def test_positions_of_four_digits_are_written_in_full(qtbot: QtBot) -> None:
     heatmap.set_labels(("a",) * 6000)
     assert heatmap.label_width() - 6 >= metrics.horizontalAdvance("5999")
     assert heatmap.label_width() > few
+
+
+def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Heatmap("weights")
+    qtbot.addWidget(shown)
+    shown.resize(400, 420)
+    shown.set_data(np.zeros((40, 40), np.float32), np.ones((40, 40), np.bool_), (0, 40), (0, 40))
+    shown.show()
+    qtbot.waitExposed(shown)
+    QApplication.processEvents()
+    around: list[bool] = []
+    dirty: list[QRect] = []
+    paint_around, paint = shown._paint_around, shown.paintEvent
+
+    def noted(painter: Any, place: Any) -> None:
+        around.append(True)
+        paint_around(painter, place)
+
+    def painted(event: QPaintEvent) -> None:
+        dirty.append(event.rect())
+        paint(event)
+
+    monkeypatch.setattr(shown, "_paint_around", noted)
+    monkeypatch.setattr(shown, "paintEvent", painted)
+    shown.patch(10, 20, np.ones((5, 5), np.float32), np.ones((5, 5), np.bool_))
+    QApplication.processEvents()
+    assert around == []
+    part = shown.cell_rect(10, 20).united(shown.cell_rect(14, 24))
+    assert dirty[-1].contains(part.toRect())
+    assert dirty[-1].width() <= part.width() + 5
+    shown.set_hover(3, 4)
+    QApplication.processEvents()
+    assert around == []
+    shown.set_selection(3, 4)  # the labels of both are written in their colours
+    QApplication.processEvents()
+    assert around == [True]
