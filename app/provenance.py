@@ -101,7 +101,7 @@ def _lines(session: Session) -> Iterator[tuple[str, str]]:
     run = session.run
     if run is None:
         return
-    yield from _run_lines(run, session.sampling)
+    yield from _run_lines(run, session.timeline.sampling)
     now = session.selection.now
     yield "Head", f"{head_name(now.layer, now.head)} (kv head {run.specs[now.layer].kv_head_of(now.head)})"
     yield "Query", _position(run, now.query)

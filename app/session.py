@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.door import Engine, Held, Opened, Outlined, Typed, load_engine, without_weights
 from app.downloads import download_steps
 from app.jobs import Failure, Jobs, Urgency
 from app.local_models import LocalModel, cache_folder, local_models_steps
+from app.proofs import Proofs
 from app.questions import (
     AskArithmetic,
     AskAtlas,
@@ -41,11 +42,11 @@ from app.questions import (
     Question,
 )
 from app.selection import Bounds, Selection, SelectionStore
-from app.settings import SettingsStore, sampling_refusal
+from app.settings import SettingsStore
+from app.timeline import Timeline
 from model.experiments import Experiment, PermuteTokens, RopeScaling
 from model.progress import Progress
-from model.readings import ModelCard, Proof, Run, Sampling
-from model.rotations import offers
+from model.readings import ModelCard, Run, Sampling
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
@@ -53,14 +54,6 @@ DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums
 DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 """What is run on a model without a tokenizer until somebody types other ids."""
 
-CHECK_LIMIT = 1024
-"""Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
-
-CHECK_FLOPS = 3e11
-"""The full prefix may take so many FLOPs to be run by itself, some seconds; a larger one is run on demand."""
-
-PACE_MS = 250
-"""How long a played step stays on screen before the next one begins."""
 
 URGENCIES: dict[type[Question], Urgency] = {
     AskRow: Urgency.POINTER,
@@ -113,20 +106,19 @@ class Session(QObject):
         Something could not be done; what was on screen stays.
     offered(experiments)
         After ``failed``: experiments, any of which :meth:`accept` would do what was refused with.
-    sampling_changed(sampling), playing_changed(playing)
-        How tokens are drawn; whether steps follow one another.
     experiments_changed(experiments)
         What is changed in the model in the run on screen; a tuple of ``model.experiments``.
     pinned_changed(run)
         The :class:`Run` that others are compared with, or None.
-    check_changed(check)
-        A cached :class:`Proof`, or None when there is none for this run.
-    branches_changed(proof)
-        The :class:`Proof` of the two branches, or None when there is none for this run.
     settled()
         No job is left, so everything asked for has been answered.
     cancelled()
         The person asked for an end of whatever takes long.
+
+    Attributes
+    ----------
+    timeline, proofs
+        How far the run is in view and how it goes on; what has been proved of it.
     """
 
     run_changed = Signal(object, object)
@@ -134,12 +126,8 @@ class Session(QObject):
     progress_changed = Signal(object)
     failed = Signal(str, str)
     offered = Signal(object)
-    sampling_changed = Signal(object)
-    playing_changed = Signal(bool)
     experiments_changed = Signal(object)
     pinned_changed = Signal(object)
-    check_changed = Signal(object)
-    branches_changed = Signal(object)
     settled = Signal()
     cancelled = Signal()
 
@@ -152,12 +140,10 @@ class Session(QObject):
         super().__init__(parent)
         self.settings = SettingsStore() if settings is None else settings
         self.selection = SelectionStore(self)
-        self.check: Proof | None = None
-        self.branches: Proof | None = None
         self._engine = engine
-        self._jobs = Jobs(self)
-        self._jobs.progress_changed.connect(self.progress_changed)
-        self._jobs.settled.connect(self.settled)
+        self.jobs = Jobs(self)
+        self.jobs.progress_changed.connect(self.progress_changed)
+        self.jobs.settled.connect(self.settled)
         self._downloads = Jobs(self)
         """A thread of its own: the network is slow, and panels must not wait for it."""
         self._downloads.progress_changed.connect(self.progress_changed)
@@ -170,8 +156,6 @@ class Session(QObject):
         self._pinned_kept: Kept | None = None
         self._experiments: tuple[Experiment, ...] = ()
         self._runs = 0
-        self._drawn: tuple[Sampling, ...] = ()
-        self._sampling = self.settings.now.sampling
         self._prompt: str | None = None
         self._typed = Typed()
         self._refused: tuple[str, Typed] | None = None
@@ -180,13 +164,9 @@ class Session(QObject):
         self._start_pending = False
         self._fallbacks: list[str] = []
         self._head_chosen = False
-        self._queued_steps = 0
-        self._playing = False
-        self._closed = False
-        self._pace = QTimer(self)
-        self._pace.setSingleShot(True)
-        self._pace.setInterval(PACE_MS)
-        self._pace.timeout.connect(self._play_on)
+        self.closed = False
+        self.timeline = Timeline(self)
+        self.proofs = Proofs(self)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -206,16 +186,6 @@ class Session(QObject):
         return ("cpu",) if self._opened is None else self._opened.devices
 
     @property
-    def sampling(self) -> Sampling:
-        """How the next token is drawn."""
-        return self._sampling
-
-    @property
-    def playing(self) -> bool:
-        """Whether steps follow one another."""
-        return self._playing
-
-    @property
     def prompt(self) -> str:
         """The newest prompt that was asked for."""
         return self._prompt or ""
@@ -232,7 +202,7 @@ class Session(QObject):
     @property
     def busy(self) -> bool:
         """Whether any answer is still to come."""
-        return self._jobs.busy
+        return self.jobs.busy
 
     # Opening and running ------------------------------------------------------------------------------------------
 
@@ -292,7 +262,7 @@ class Session(QObject):
         options: Mapping[str, int] | None = None,
     ) -> None:
         """Say what a checkpoint is and would cost, without loading it; a newer question replaces an older one."""
-        self._submit(
+        self.submit(
             "outline",
             Urgency.COARSE,
             lambda engine: engine.outline(path, options or {}),
@@ -303,7 +273,7 @@ class Session(QObject):
 
     def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
-        self._jobs.submit("local models", Urgency.COARSE, local_models_steps(cache_folder()), answer, self._fail)
+        self.jobs.submit("local models", Urgency.COARSE, local_models_steps(cache_folder()), answer, self.fail)
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
         """Download ``org/name`` from Hugging Face; ``arrived`` hears where it lies. Only when a person asked for it."""
@@ -319,7 +289,7 @@ class Session(QObject):
     def forget_questions(self) -> None:
         """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
         for slot in ("outline", "local models"):
-            self._jobs.cancel(slot)
+            self.jobs.cancel(slot)
 
     def start(self, prompt: str) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
@@ -337,12 +307,12 @@ class Session(QObject):
         on_failed: Callable[[Failure], None],
         options: Mapping[str, int] | None = None,
     ) -> None:
-        self._leave_play()
-        self._start_pending = self._start_pending or self._jobs.has("run")
+        self.timeline.leave()
+        self._start_pending = self._start_pending or self.jobs.has("run")
         for slot in ("run", "check"):
-            self._jobs.cancel(slot)
+            self.jobs.cancel(slot)
         name = "the bundled model" if path is None else path
-        self._submit(
+        self.submit(
             "open",
             Urgency.PREFILL,
             lambda engine: engine.open_model(path, device, dtype, options=options),
@@ -353,13 +323,13 @@ class Session(QObject):
 
     def _open_plainly(self, path: str | None, failure: Failure) -> None:
         """Open on the CPU after a remembered device has failed."""
-        self._fail(failure)
+        self.fail(failure)
         if (self.settings.now.device, self.settings.now.dtype) != ("cpu", "float32"):
-            self._open(path, "cpu", "float32", on_failed=self._fail)
+            self._open(path, "cpu", "float32", on_failed=self.fail)
 
     def _on_open_failed(self, failure: Failure) -> None:
         """Stay with the model that is open, and run on it what was asked for meanwhile."""
-        self._fail(failure)
+        self.fail(failure)
         if self._start_pending and self._opened is not None and self._prompt is not None:
             self._start(self._prompt)
 
@@ -386,13 +356,13 @@ class Session(QObject):
     def _start(self, prompt: str, experiments: Sequence[Experiment] | None = None, told: str = "") -> None:
         """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
         self._prompt = prompt
-        self._leave_play()
-        self._jobs.cancel("check")
+        self.timeline.leave()
+        self.jobs.cancel("check")
         if self._opened is None:
-            if not self._jobs.has("open"):
+            if not self.jobs.has("open"):
                 self.begin(prompt=prompt)
             return
-        if self._jobs.has("open"):
+        if self.jobs.has("open"):
             self._start_pending = True
             return
         self._start_pending = False
@@ -403,7 +373,7 @@ class Session(QObject):
         typed = self._typed
         active = self._experiments if experiments is None else experiments
         wanted = tuple(one for one in active if not isinstance(one, PermuteTokens))
-        self._submit(
+        self.submit(
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(opened, prompt, run_id, head, experiments=wanted, typed=typed),
@@ -413,21 +383,21 @@ class Session(QObject):
         )
 
     def _on_run(self, held: Held, experiments: tuple[Experiment, ...], told: str = "") -> None:
-        self._drawn = ()
+        self.timeline.drawn = ()
         self._head_chosen = True
         self._fallbacks = []
         if not held.typed.as_ids:
             self.settings.update(prompt=held.run.prompt)
         self._tell_notice()
-        self._forget_proofs()
+        self.proofs.forget()
         layer, head, query, key = held.cell
-        self._show(held, layer=layer, head=head, query=query, key=key)
+        self.show_run(held, layer=layer, head=head, query=query, key=key)
         self._set_experiments(experiments)
         if told:
             self.failed.emit(told, "")
 
     def _on_run_failed(self, failure: Failure, prompt: str, typed: Typed) -> None:
-        self._fail(failure, (prompt, typed))
+        self.fail(failure, (prompt, typed))
         if self._fallbacks:
             self._start(self._fallbacks.pop(0))
 
@@ -447,22 +417,22 @@ class Session(QObject):
         """What is on screen, to be brought back by :meth:`bring_back`; None before the first run."""
         if self._opened is None or self._held is None:
             return None
-        return Kept(self._opened, self._held, self.prompt, self._drawn, self._experiments, self.selection.now)
+        return Kept(self._opened, self._held, self.prompt, self.timeline.drawn, self._experiments, self.selection.now)
 
     def bring_back(self, kept: Kept) -> None:
         """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
-        self._leave_play()
+        self.timeline.leave()
         self._fallbacks, self._start_pending = [], False
         for slot in ("open", "run", "check"):
-            self._jobs.cancel(slot)
+            self.jobs.cancel(slot)
         changed = self._opened is not kept.opened
-        self._opened, self._prompt, self._drawn = kept.opened, kept.prompt, kept.drawn
+        self._opened, self._prompt, self.timeline.drawn = kept.opened, kept.prompt, kept.drawn
         if changed:
             self._refused = self._fitting = None
             self.model_changed.emit(kept.opened.card)
-        self._forget_proofs()
+        self.proofs.forget()
         now = kept.selection
-        self._show(kept.held, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
+        self.show_run(kept.held, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
         self._set_experiments(kept.experiments)
 
     def work(
@@ -486,8 +456,8 @@ class Session(QObject):
         on_done, on_failed
             Called on this thread with the result, or with a sentence.
         """
-        if not self._closed:
-            self._submit(
+        if not self.closed:
+            self.submit(
                 f"work:{slot}",
                 urgency,
                 call,
@@ -506,7 +476,7 @@ class Session(QObject):
         what: str,
     ) -> None:
         """Make a file on the thread of exports, beside the one that computes; it needs no engine."""
-        if not self._closed:
+        if not self.closed:
             self._exports.submit(
                 slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what
             )
@@ -540,10 +510,10 @@ class Session(QObject):
         int
             The id that its run will have.
         """
-        self._leave_play()
+        self.timeline.leave()
         self._fallbacks, self._start_pending = [], False
         for slot in ("open", "check"):
-            self._jobs.cancel(slot)
+            self.jobs.cancel(slot)
         self._runs += 1
         run_id, wanted = self._runs, tuple(experiments)
 
@@ -559,15 +529,15 @@ class Session(QObject):
             if changed:
                 self._refused = self._fitting = None
                 self.model_changed.emit(opened.card)
-            self._drawn = (Sampling(),) * decoded
+            self.timeline.drawn = (Sampling(),) * decoded
             self._head_chosen = True
-            self._forget_proofs()
-            self._show(held, **placed(select or {}, held.run.length))
+            self.proofs.forget()
+            self.show_run(held, **placed(select or {}, held.run.length))
             self._set_experiments(wanted)
             if arrived is not None:
                 arrived()
 
-        self._submit("run", Urgency.PREFILL, staged, show, self._fail, what="Setting the scene")
+        self.submit("run", Urgency.PREFILL, staged, show, self.fail, what="Setting the scene")
         return run_id
 
     # Experiments and comparisons -----------------------------------------------------------------------------------
@@ -592,13 +562,13 @@ class Session(QObject):
             self.failed.emit("There is nothing to experiment on yet; run a prompt first.", "")
             return
         wanted = tuple(experiments)
-        self._leave_play()
-        self._jobs.cancel("check")
+        self.timeline.leave()
+        self.jobs.cancel("check")
         self._runs += 1
         run, run_id = held.run, self._runs
         decoded = [token.id for token in run.tokens[run.prefill : run.length]]
-        drawn, now, typed = self._drawn[: run.steps], self.selection.now, held.typed
-        self._submit(
+        drawn, now, typed = self.timeline.drawn[: run.steps], self.selection.now, held.typed
+        self.submit(
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(
@@ -620,16 +590,16 @@ class Session(QObject):
             self._start(prompt, wanted)
 
     def _on_experiment(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
-        self._drawn = drawn
-        self._forget_proofs()
-        self._show(held)
+        self.timeline.drawn = drawn
+        self.proofs.forget()
+        self.show_run(held)
         self._set_experiments(experiments)
 
     def _on_experiment_failed(self, failure: Failure, wanted: tuple[Experiment, ...]) -> None:
         """Stay with what is on screen; where only a stretch had room for the prompt, go back to one from before."""
         unstretched = without_scaling(wanted) == wanted and without_scaling(self._experiments) != self._experiments
         if not (failure.offers and unstretched and self._fitting is not None):
-            self._fail(failure)
+            self.fail(failure)
             return
         prompt, self._typed = self._fitting
         self._start(
@@ -668,179 +638,6 @@ class Session(QObject):
         self._pinned = None if held is None else replace(held, pinned=None)
         self.pinned_changed.emit(self.pinned)
 
-    # The timeline -------------------------------------------------------------------------------------------------
-
-    def step(self) -> None:
-        """Go one token on: to the next row that exists, or by decoding one.
-
-        A row that exists is decoded anew (and the run branches) only when it was drawn with another sampling.
-        """
-        if self._held is None:
-            self.failed.emit("There is nothing to step through yet; run a prompt first.", "")
-        elif self._jobs.has("step"):
-            self._queued_steps += 1
-        else:
-            self._decode_or_view(self._held.run.length + 1)
-
-    def step_back(self) -> None:
-        """Look at the row before; nothing is forgotten."""
-        self._leave_play()
-        if self._held is not None:
-            self._view(self._held.run.length - 1)
-
-    def to_start(self) -> None:
-        """Look at the prompt alone."""
-        self._leave_play()
-        if self._held is not None:
-            self._view(self._held.run.prefill)
-
-    def to_end(self) -> None:
-        """Look at every row that exists."""
-        self._leave_play()
-        if self._held is not None:
-            self._view(self._held.run.newest)
-
-    def run_to(self, length: int) -> None:
-        """Go to a length: by looking back, or by decoding what is missing in one job."""
-        self._leave_play()
-        if self._held is None:
-            self.failed.emit("There is nothing to step through yet; run a prompt first.", "")
-        elif length <= self._held.run.length:
-            self._view(length)
-        else:
-            self._decode_or_view(length)
-
-    def branch(self, row: int, token: int) -> None:
-        """Put another token in the place of a decoded row, and go on from there; later rows are forgotten."""
-        self._leave_play()
-        held = self._held
-        if held is None or not held.run.prefill <= row < held.run.newest:
-            self.failed.emit("Only a decoded token can be replaced; step first, then choose one after the prompt.", "")
-            return
-        before = replace(held.run, length=row)
-        sampling = self._sampling
-        self._jobs.cancel("check")
-        self._submit(
-            "step",
-            Urgency.DECODE,
-            lambda engine: engine.branch(held, row, token),
-            lambda after: self._on_stepped(after, before, 1, sampling),
-            self._on_step_failed,
-            what="Decoding",
-        )
-
-    def play(self) -> None:
-        """Step on and on, each step when the one before is on screen, until the positions end or somebody pauses."""
-        if self._held is None or self._playing:
-            return
-        self._set_playing(True)
-        self._play_on()
-
-    def pause(self) -> None:
-        """Stop playing; a step that has begun still arrives."""
-        self._pace.stop()
-        self._set_playing(False)
-
-    def toggle_play(self) -> None:
-        """Play or pause."""
-        if self._playing:
-            self.pause()
-        else:
-            self.play()
-
-    def set_pace(self, milliseconds: int) -> None:
-        """How long a played step stays before the next begins."""
-        self._pace.setInterval(max(milliseconds, 0))
-
-    def set_sampling(self, sampling: Sampling) -> None:
-        """How the tokens from here on are drawn."""
-        refusal = sampling_refusal(sampling)
-        if refusal:
-            self.failed.emit(refusal, "")
-        elif sampling != self._sampling:
-            self._sampling = sampling
-            self.settings.update(sampling=sampling)
-            self.sampling_changed.emit(sampling)
-
-    def _decode_or_view(self, length: int) -> None:
-        """Go forward to ``length``, with as little decoding as gives what a fresh decode would give."""
-        held = self._held
-        if held is None:
-            return
-        limit = held.run.limit
-        if length > limit:
-            self.pause()
-            possible = offers(held.run.config, length)
-            other = ", or pick a RoPE scaling" if possible else ""
-            sentence = (
-                f"Length {length} was asked for, but this model's positions end after {limit} tokens; "
-                f"step back or run a shorter prompt{other}."
-            )
-            self._fail(Failure(sentence, "", possible))
-            return
-        agreeing = self._agreeing_rows(held.run)
-        if length <= agreeing:
-            self._view(length)
-            self._after_step()
-            return
-        base = held if agreeing == held.run.length else _viewed(held, agreeing)
-        count, sampling = length - agreeing, self._sampling
-        self._jobs.cancel("check")
-        self._submit(
-            "step",
-            Urgency.DECODE,
-            lambda engine: engine.step(base, count, sampling),
-            lambda after: self._on_stepped(after, base.run, count, sampling),
-            self._on_step_failed,
-            what="Decoding",
-        )
-
-    def _agreeing_rows(self, run: Run) -> int:
-        """How far the rows after the ones in view were drawn with the sampling in use."""
-        length = run.length
-        while length < run.newest and self._drawn[length - run.prefill] == self._sampling:
-            length += 1
-        return length
-
-    def _on_stepped(self, held: Held, before: Run, count: int, sampling: Sampling) -> None:
-        self._drawn = (*self._drawn[: before.steps], *(sampling,) * count)
-        self._show(held, query=held.run.length - 1)
-        self._after_step()
-
-    def _after_step(self) -> None:
-        if self._queued_steps:
-            self._queued_steps -= 1
-            self.step()
-        elif self._playing:
-            self._pace.start()
-
-    def _on_step_failed(self, failure: Failure) -> None:
-        self._leave_play()
-        self._fail(failure)
-
-    def _play_on(self) -> None:
-        if self._playing and not self._jobs.has("step"):
-            self.step()
-
-    def _view(self, length: int) -> None:
-        """Show another length of the same run; nothing is computed."""
-        held = self._held
-        if held is None:
-            return
-        length = min(max(length, held.run.prefill), held.run.newest)
-        if length != held.run.length:
-            self._show(_viewed(held, length), query=length - 1)
-
-    def _leave_play(self) -> None:
-        self._queued_steps = 0
-        self.pause()
-        self._jobs.cancel("step")
-
-    def _set_playing(self, playing: bool) -> None:
-        if playing != self._playing:
-            self._playing = playing
-            self.playing_changed.emit(playing)
-
     # Questions ----------------------------------------------------------------------------------------------------
 
     def ask(
@@ -864,7 +661,7 @@ class Session(QObject):
             Called likewise with every part of a long answer that is ready before the rest.
         """
         held, pinned = self._held, self._pinned
-        if held is None or self._closed:
+        if held is None or self.closed:
             return
 
         def arrived(reading: Any) -> None:
@@ -877,9 +674,9 @@ class Session(QObject):
 
         def went_wrong(failure: Failure) -> None:
             if self._held is held:
-                self._fail(failure)
+                self.fail(failure)
 
-        self._submit(
+        self.submit(
             f"ask:{slot}",
             URGENCIES[type(question)],
             lambda engine: engine.answer(replace(held, pinned=pinned), question),
@@ -891,92 +688,32 @@ class Session(QObject):
 
     def forget(self, slot: str) -> None:
         """Drop what was asked in a slot: nobody looks at that any more."""
-        self._jobs.cancel(f"ask:{slot}")
+        self.jobs.cancel(f"ask:{slot}")
 
     def cancel(self) -> None:
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
-        self._jobs.cancel_shown()
+        self.jobs.cancel_shown()
         self._downloads.cancel_all()
         self._exports.cancel_all()
         self.cancelled.emit()
-        self._leave_play()
+        self.timeline.leave()
         self._start_pending = False
         for slot in ("open", "run"):
-            self._jobs.cancel(slot)
+            self.jobs.cancel(slot)
 
     def close(self) -> None:
         """Cancel everything and wait for the compute thread; the session is of no use afterwards."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
-        self._pace.stop()
-        self._playing = False
-        self._queued_steps = 0
-        self._jobs.close()
+        self.closed = True
+        self.timeline.close()
+        self.jobs.close()
         self._downloads.close()
         self._exports.close()
 
-    @property
-    def proves_itself(self) -> bool:
-        """Whether each step of this run proves by itself that cached logits are the full prefix's."""
-        run = self.run
-        if run is None:
-            return False
-        return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
-
-    def prove(self, kind: Literal["cached", "branches"]) -> None:
-        """Compare cached with full logits, or both branches of attention, layer by layer and however large the run."""
-        if self._held is None:
-            self.failed.emit("There is nothing to prove yet; run a prompt first.", "")
-        elif kind == "cached":
-            self._ask_proof("check", AskProof(by_layer=True), self._set_check)
-        else:
-            self._ask_proof("branches", AskBranchProof(), self._set_branches)
-
-    def _prove(self) -> None:
-        """Check cached against full logits when nothing else is to do."""
-        if self.proves_itself:
-            self._ask_proof("check", AskProof(), self._set_check)
-        else:
-            self._set_check(None)
-
-    def _ask_proof(self, slot: str, question: AskProof | AskBranchProof, proved: Callable[[Proof], None]) -> None:
-        held = self._held
-        if held is None:
-            return
-
-        def arrived(proof: Proof) -> None:
-            if self._held is held:
-                proved(proof)
-
-        self._submit(
-            slot,
-            Urgency.REFINEMENT,
-            lambda engine: engine.answer(held, question),
-            arrived,
-            self._fail,
-            what="Checking cached against full logits" if slot == "check" else "Checking both branches of attention",
-        )
-
-    def _set_check(self, check: Proof | None) -> None:
-        if check != self.check:
-            self.check = check
-            self.check_changed.emit(check)
-
-    def _set_branches(self, proof: Proof | None) -> None:
-        if proof != self.branches:
-            self.branches = proof
-            self.branches_changed.emit(proof)
-
-    def _forget_proofs(self) -> None:
-        """Another run has to be proved anew."""
-        self._jobs.cancel("branches")
-        self._set_check(None)
-        self._set_branches(None)
-
     # How it works -------------------------------------------------------------------------------------------------
 
-    def _submit(
+    def submit(
         self,
         slot: str,
         urgency: Urgency,
@@ -987,14 +724,15 @@ class Session(QObject):
         what: str,
         on_part: Callable[[Any], None] | None = None,
     ) -> None:
+        """Queue a job for the engine; ``call`` is given it on the compute thread, where it is loaded if need be."""
         load = self._engine
 
         def work() -> Generator[Progress, None, Any]:
             return (yield from call(load()))
 
-        self._jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, on_part=on_part)
+        self.jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, on_part=on_part)
 
-    def _show(self, held: Held, **selection: int) -> None:
+    def show_run(self, held: Held, **selection: int) -> None:
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
         before, self._held = self.run, held
         run = held.run
@@ -1002,9 +740,9 @@ class Session(QObject):
             held.tiles.resize(self.settings.now.tile_mib << 20)
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
-        self._prove()
+        self.proofs.follow()
 
-    def _fail(self, failure: Failure, refused: tuple[str, Typed] | None = None) -> None:
+    def fail(self, failure: Failure, refused: tuple[str, Typed] | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that :meth:`accept` is to run."""
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:
@@ -1020,10 +758,6 @@ def without_scaling(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]
 def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:
     """Fields of a selection in which a negative query or key counts from the end of ``rows``."""
     return {name: value % rows if value < 0 and name in ("query", "key") else value for name, value in select.items()}
-
-
-def _viewed(held: Held, length: int) -> Held:
-    return replace(held, run=replace(held.run, length=length))
 
 
 def _bounds(run: Run) -> Bounds:

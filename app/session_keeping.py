@@ -57,7 +57,7 @@ def save_session(
     if not state.opened.card.path:
         failed(f"{state.opened.card.name} exists only in its lesson; leave the lesson, then save what you had open.")
         return
-    pinned, sampling = session.pinned_kept, session.sampling
+    pinned, sampling = session.pinned_kept, session.timeline.sampling
 
     def work() -> Steps[SavedSession]:
         saved = yield from saved_steps(state, pinned, sampling, view, path)
@@ -77,7 +77,7 @@ def open_session(
 
     def arrived(back: Back) -> None:
         session.set_typed(back.saved.run.typed)
-        session.set_sampling(back.saved.sampling)
+        session.timeline.set_sampling(back.saved.sampling)
         session.bring_back(back.kept)
         session.pin_back(back.pinned)
         done(back.saved)

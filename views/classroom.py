@@ -134,7 +134,7 @@ class Classroom(QObject):
     def _on_blank(self, is_blank: bool) -> None:
         """A pause stops what moves."""
         if is_blank:
-            self._lesson.session.pause()
+            self._lesson.session.timeline.pause()
             rope = self._docks["rope"].panel
             if isinstance(rope, RopePanel):
                 rope.pause()

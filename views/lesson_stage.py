@@ -190,7 +190,7 @@ class LessonStage(QObject):
     def _set_going(self, scene: Scene) -> None:
         self._rope.pause()
         if scene.play == "decode":
-            self._session.step() if motion.reduced() else self._session.play()
+            self._session.timeline.step() if motion.reduced() else self._session.timeline.play()
         self._turns = scene.play == "rotation"
         self._turn()
 

@@ -109,8 +109,8 @@ class MainWindow(QMainWindow):
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
         self.status.proofs_wanted.connect(self.show_proofs)
-        self.session.check_changed.connect(partial(self._on_proof, "cached"))
-        self.session.branches_changed.connect(partial(self._on_proof, "branches"))
+        self.session.proofs.check_changed.connect(partial(self._on_proof, "cached"))
+        self.session.proofs.branches_changed.connect(partial(self._on_proof, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         for dock in self.docks.values():
             wanted = getattr(dock.panel, "panel_requested", None)

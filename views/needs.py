@@ -74,7 +74,7 @@ class NeedsPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask which tokens may follow."""
-        return AskNextToken(selection.query, self.COUNT, self.session.sampling)
+        return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Offer the tokens, the likeliest first, and ask what each head says of it."""

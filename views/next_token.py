@@ -206,10 +206,10 @@ class NextTokenPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.parts)
-        session.sampling_changed.connect(self._on_sampling)
-        session.playing_changed.connect(self._on_playing)
-        self._take(session.sampling)
-        self._on_playing(session.playing)
+        session.timeline.sampling_changed.connect(self._on_sampling)
+        session.timeline.playing_changed.connect(self._on_playing)
+        self._take(session.timeline.sampling)
+        self._on_playing(session.timeline.playing)
         self._size_boxes()
 
     def _sampling_row(self) -> QGridLayout:
@@ -268,10 +268,10 @@ class NextTokenPanel(Panel):
         self.length_box = QSpinBox()
         self.length_box.setAccessibleName("Tokens to run to")
         self.length_box.setRange(1, 1)
-        self.back_button.clicked.connect(self.session.step_back)
-        self.step_button.clicked.connect(self.session.step)
-        self.play_button.clicked.connect(self.session.toggle_play)
-        self.run_button.clicked.connect(lambda: self.session.run_to(self.length_box.value()))
+        self.back_button.clicked.connect(self.session.timeline.step_back)
+        self.step_button.clicked.connect(self.session.timeline.step)
+        self.play_button.clicked.connect(self.session.timeline.toggle_play)
+        self.run_button.clicked.connect(lambda: self.session.timeline.run_to(self.length_box.value()))
         row = QHBoxLayout()
         row.setSpacing(4)
         for widget in (self.back_button, self.step_button, self.play_button, self.run_button, self.length_box):
@@ -288,7 +288,7 @@ class NextTokenPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask what follows the selected query."""
-        return AskNextToken(selection.query, self.COUNT, self.session.sampling)
+        return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the candidates, and fit the controls to the run."""
@@ -338,7 +338,7 @@ class NextTokenPanel(Panel):
             box.blockSignals(False)
 
     def _send(self) -> None:
-        self.session.set_sampling(
+        self.session.timeline.set_sampling(
             Sampling(
                 temperature=round(self.temperature.value(), 2),
                 top_k=self.top_k.value(),

@@ -78,7 +78,7 @@ class PromptBar(QWidget):
         }
         self._arrange()
         self._connect()
-        self._on_sampling(session.sampling)
+        self._on_sampling(session.timeline.sampling)
         if session.model is not None:
             self._on_model(session.model)
         self.theme_changed()
@@ -109,7 +109,7 @@ class PromptBar(QWidget):
         self.checkpoint.menu().aboutToShow.connect(self._fill_checkpoints)
         self.device.menu().aboutToShow.connect(self._fill_devices)
         self.session.model_changed.connect(self._on_model)
-        self.session.sampling_changed.connect(self._on_sampling)
+        self.session.timeline.sampling_changed.connect(self._on_sampling)
         self.session.run_changed.connect(self._on_run)
 
     # Intent -------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class PromptBar(QWidget):
         spare = self.brand.sizeHint().width() + theme.GRID if self.brand.isVisibleTo(self) else 0
         if self.sampling.isVisibleTo(self):
             metrics = self.sampling.fontMetrics()
-            text, short = self.sampling.text(), sampling_text(self.session.sampling, short=True)
+            text, short = self.sampling.text(), sampling_text(self.session.timeline.sampling, short=True)
             spare += metrics.horizontalAdvance(text) - metrics.horizontalAdvance(short)
         return QSize(hint.width() - spare, hint.height())
 
@@ -239,12 +239,12 @@ class PromptBar(QWidget):
         if layout is None:
             return
         self.brand.setVisible(not theme.current().projector)
-        self.sampling.setText(sampling_text(self.session.sampling))
+        self.sampling.setText(sampling_text(self.session.timeline.sampling))
         comfortable = self.width() - READABLE * theme.current().size("body")
         if layout.minimumSize().width() > comfortable:
             self.brand.hide()
         if layout.minimumSize().width() > comfortable:
-            self.sampling.setText(sampling_text(self.session.sampling, short=True))
+            self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True))
 
     def _on_model(self, card: ModelCard) -> None:
         self._name_checkpoint()

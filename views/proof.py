@@ -196,10 +196,10 @@ class ProofPage(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(flowing(*self.buttons.values()))
         layout.addWidget(scroller, 1)
-        session.check_changed.connect(lambda proof: self._show("cached", proof))
-        session.branches_changed.connect(lambda proof: self._show("branches", proof))
-        self._show("cached", session.check)
-        self._show("branches", session.branches)
+        session.proofs.check_changed.connect(lambda proof: self._show("cached", proof))
+        session.proofs.branches_changed.connect(lambda proof: self._show("branches", proof))
+        self._show("cached", session.proofs.check)
+        self._show("branches", session.proofs.branches)
 
     def theme_changed(self) -> None:
         """Fit the bars to the type."""
@@ -210,7 +210,7 @@ class ProofPage(QWidget):
     def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
         button = QPushButton(text)
         button.setToolTip(tip)
-        button.clicked.connect(lambda: self.session.prove(kind))
+        button.clicked.connect(lambda: self.session.proofs.prove(kind))
         return button
 
     def _label(self) -> QLabel:
@@ -235,6 +235,6 @@ class ProofPage(QWidget):
         one, other = SIDES[kind]
         if proof is not None:
             return f"{verdict(proof)[0]}. {conditions(proof)} {origin(proof)}".strip()
-        if kind == "cached" and self.session.run is not None and not self.session.proves_itself:
+        if kind == "cached" and self.session.run is not None and not self.session.proofs.proves_itself:
             return "cached = full: not proved yet; this run is too large to be proved at every step."
         return f"{one} = {other}: not proved yet."

@@ -162,7 +162,7 @@ def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
     last = min(run.prefill + max(shooting.steps, 1), run.config.max_position)
     try:
         for length in range(run.prefill, last + 1):
-            session.run_to(length)
+            session.timeline.run_to(length)
 
             def is_there(length: int = length) -> bool:
                 now = session.run
@@ -175,7 +175,7 @@ def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
             _shoot(exporter, shooting, reel, STEP_MS)
     finally:
         if session.run is not None and session.run.run_id == run.run_id:
-            session.run_to(min(before, session.run.newest))
+            session.timeline.run_to(min(before, session.run.newest))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def walk_turns(window: MainWindow, exporter: Exporter, step: int) -> Turns:
         return on and exporter.drawn(WINDOW)
 
     yield is_there
-    window.session.pause()
+    window.session.timeline.pause()
 
 
 def _walk(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:

@@ -144,7 +144,7 @@ class SessionFiles(QObject):
         state = session.keep()
         if state is None or not self._made_something():
             return
-        pinned, sampling, view, known = session.pinned_kept, session.sampling, self._view(), self._saved
+        pinned, sampling, view, known = session.pinned_kept, session.timeline.sampling, self._view(), self._saved
         try:
             saved = yield from saved_steps(state, pinned, sampling, view, self.last)
         except CheckpointError:

@@ -136,7 +136,7 @@ def _decode(session: Session, window: MainWindow, steps: int) -> None:
         raise PromptError(
             f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."
         )
-    session.run_to(run.length + steps)
+    session.timeline.run_to(run.length + steps)
     wait_until_drawn(window)
 
 

@@ -74,11 +74,11 @@ class StatusLine(QWidget):
             layout.addWidget(widget)
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
-        session.check_changed.connect(self._on_check)
+        session.proofs.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
         session.experiments_changed.connect(self._on_experiments)
         self._on_progress(None)
-        self._on_check(session.check)
+        self._on_check(session.proofs.check)
         self._tell()
         self.theme_changed()
 
@@ -99,7 +99,7 @@ class StatusLine(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self._tell()
-        self._on_check(self._session.check)
+        self._on_check(self._session.proofs.check)
 
     def _tell(self) -> None:
         card, run = self._session.model, self._session.run
@@ -120,7 +120,7 @@ class StatusLine(QWidget):
 
     def _on_check(self, check: Proof | None) -> None:
         run = self._session.run
-        unproved = run is not None and check is None and not self._session.proves_itself
+        unproved = run is not None and check is None and not self._session.proofs.proves_itself
         self.check.setVisible(check is not None or unproved)
         if check is not None:
             text, tone = verdict(check)

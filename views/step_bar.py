@@ -32,11 +32,11 @@ class StepBar(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         verbs: dict[str, Callable[[], None]] = {
-            "to_start": session.to_start,
-            "step_back": session.step_back,
-            "step": session.step,
-            "to_end": session.to_end,
-            "toggle_play": session.toggle_play,
+            "to_start": session.timeline.to_start,
+            "step_back": session.timeline.step_back,
+            "step": session.timeline.step,
+            "to_end": session.timeline.to_end,
+            "toggle_play": session.timeline.toggle_play,
         }
         for name, verb in verbs.items():
             button = tool_button(name)
@@ -47,7 +47,7 @@ class StepBar(QWidget):
         self.buttons["step"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.buttons["toggle_play"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         session.run_changed.connect(self._on_run)
-        session.playing_changed.connect(self._on_playing)
+        session.timeline.playing_changed.connect(self._on_playing)
         self._enable(session.run)
         self.theme_changed()
 
@@ -58,7 +58,7 @@ class StepBar(QWidget):
                 button.setIcon(icons.icon(name))
                 button.setIconSize(QSize(icons.side(), icons.side()))
         play = self.buttons["toggle_play"]
-        play.setText("pause" if self._session.playing else "play")
+        play.setText("pause" if self._session.timeline.playing else "play")
         widest = QFontMetrics(theme.current().font("body")).horizontalAdvance("pause")
         play.setFixedWidth(widest + 2 * theme.GRID + 4)
 

@@ -174,7 +174,7 @@ class TimelinePanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask what else could have been decoded; the prompt's own tokens are not replaced."""
-        return AskNextToken(run.length - 2, self.COUNT, self.session.sampling) if run.steps > 0 else None
+        return AskNextToken(run.length - 2, self.COUNT, self.session.timeline.sampling) if run.steps > 0 else None
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the steps, and offer other tokens for the one in view."""
@@ -213,9 +213,9 @@ class TimelinePanel(Panel):
     def _look_at(self, length: int) -> None:
         run = self.session.run
         if run is not None and length != run.length:
-            self.session.run_to(length)
+            self.session.timeline.run_to(length)
 
     def _branch(self) -> None:
         run, token = self.session.run, self.token.currentData()
         if run is not None and token is not None:
-            self.session.branch(run.length - 1, int(token))
+            self.session.timeline.branch(run.length - 1, int(token))

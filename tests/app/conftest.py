@@ -179,7 +179,7 @@ def store(tmp_path: Path) -> SettingsStore:
 def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[Session]:
     """A session that has opened nothing yet."""
     session = Session(store, engine=lambda: engine)
-    session.set_pace(0)
+    session.timeline.set_pace(0)
     yield session
     engine.gate.open.set()
     session.close()

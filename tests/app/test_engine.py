@@ -236,17 +236,17 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
     answers: list[Any] = []
     try:
         session.begin(str(tiny), "abcabc")
-        qtbot.waitUntil(lambda: session.check is not None and not session.busy, timeout=60_000)
+        qtbot.waitUntil(lambda: session.proofs.check is not None and not session.busy, timeout=60_000)
         with qtbot.waitSignal(session.settled, timeout=60_000):
-            session.step()
-            session.step()
+            session.timeline.step()
+            session.timeline.step()
         qtbot.waitUntil(lambda: session.run is not None and session.run.length == 8 and not session.busy)
         with qtbot.waitSignal(session.settled, timeout=60_000):
-            session.step_back()
+            session.timeline.step_back()
             session.ask("scores", AskHead(1, 2), answers.append)
         assert answers[0].weights.rows == (0, 7)
-        assert session.check is not None
-        assert session.check.holds
+        assert session.proofs.check is not None
+        assert session.proofs.check.holds
     finally:
         session.close()
 

@@ -121,7 +121,7 @@ model = "yours"
 def session(qtbot: QtBot, tmp_path: Path) -> Iterator[Session]:
     """A session on the real engine."""
     session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
-    session.set_pace(0)
+    session.timeline.set_pace(0)
     yield session
     session.close()
 
@@ -205,7 +205,7 @@ def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
 ) -> None:
     session = player.session
     opened(qtbot, player, lesson)
-    session.step()
+    session.timeline.step()
     settle(qtbot, session)
     assert session.run is not None
     assert session.run.length == 4

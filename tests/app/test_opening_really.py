@@ -70,7 +70,7 @@ def test_a_decode_step_waits_for_one_piece_of_a_load_and_no_more(
     before = session.model
     session.open(str(wordless))
     assert loading.held.wait(20)
-    session.step()
+    session.timeline.step()
     loading.free.set()
     qtbot.waitUntil(lambda: "model" in at, timeout=60_000)
     assert at["7 rows"] < at["model"]
@@ -87,7 +87,7 @@ def test_a_cancel_ends_a_load_and_keeps_what_is_open(
     session.cancel()
     loading.free.set()
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
-        session.step()
+        session.timeline.step()
     assert loading.pieces == HELD
     assert session.model is before
     assert session.run is not None
@@ -106,4 +106,4 @@ def test_a_wrong_file_keeps_what_is_open(qtbot: QtBot, session: Session, tiny: P
     assert "model.safetensors" in failed.args[0]
     assert (session.model, session.run) == (before, run)
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
-        session.step()
+        session.timeline.step()

@@ -263,14 +263,14 @@ def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot
     offered: list[tuple[RopeScaling, ...]] = []
     session.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start("x" * 60))
-    settle(qtbot, session, lambda: session.run_to(64))
-    session.step()
+    settle(qtbot, session, lambda: session.timeline.run_to(64))
+    session.timeline.step()
     assert [one.factor for one in offered[0]] == [1.5] * 4
     settle(qtbot, session, lambda: session.accept(offered[0][1]))
     run = session.run
     assert run is not None
     assert (run.prefill, run.length, run.limit) == (61, 64, 96)
-    settle(qtbot, session, session.step)
+    settle(qtbot, session, session.timeline.step)
     assert session.run is not None
     assert session.run.length == 65
 

@@ -30,8 +30,8 @@ class Watch:
         session.run_changed.connect(lambda before, after: self.runs.append((before, after)))
         session.failed.connect(lambda sentence, details: self.failures.append((sentence, details)))
         session.selection.changed.connect(lambda before, after: self.selections.append(after))
-        session.check_changed.connect(self.checks.append)
-        session.playing_changed.connect(self.playing.append)
+        session.proofs.check_changed.connect(self.checks.append)
+        session.timeline.playing_changed.connect(self.playing.append)
 
 
 def text(session: Session) -> str:
@@ -53,7 +53,7 @@ def test_refined_pictures_keep_what_the_settings_allow(qtbot: QtBot, session: Se
     settle(qtbot, session, session.begin)
     assert session.held is not None
     session.settings.update(tile_mib=3)
-    session._show(replace(session.held, tiles=cache))
+    session.show_run(replace(session.held, tiles=cache))
     assert cache.limit == 3 << 20
 
 
@@ -84,8 +84,8 @@ def test_a_run_says_so_once_and_selects_a_cell_worth_seeing(qtbot: QtBot, sessio
     assert len(watch.selections) == 1
     assert session.model is not None
     assert session.devices == ("cpu",)
-    assert session.check is not None
-    assert session.check.holds
+    assert session.proofs.check is not None
+    assert session.proofs.check.holds
 
 
 def test_a_second_run_keeps_the_head_and_grows_the_run_id(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
@@ -106,7 +106,7 @@ def test_what_is_remembered_comes_back(qtbot: QtBot, engine: FakeEngine, store: 
     session = Session(store, engine=lambda: engine)
     settle(qtbot, session, session.begin)
     assert engine.calls[:2] == ["open None cuda bfloat16", "run again 1 None"]
-    assert session.sampling == Sampling(seed=5)
+    assert session.timeline.sampling == Sampling(seed=5)
     session.close()
 
 
@@ -203,7 +203,7 @@ def test_cancel_in_the_middle_of_a_run(qtbot: QtBot, running: Session, engine: F
     assert running.run is before
     assert watch.runs == []
     assert watch.failures == []
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcd"
 
 
@@ -244,7 +244,7 @@ def test_a_broken_settings_file_is_told_once(qtbot: QtBot, engine: FakeEngine, s
 def test_a_proof_that_breaks_is_told(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     engine.check_fails = True
     watch = Watch(running)
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
     assert "checking cached against full logits" in watch.failures[0][0]
     assert "Traceback" in watch.failures[0][1]
 
@@ -254,24 +254,24 @@ def test_a_proof_that_breaks_is_told(qtbot: QtBot, running: Session, engine: Fak
 
 def test_step_back_and_forth_computes_nothing_twice(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     watch = Watch(running)
-    settle(qtbot, running, running.step)
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcde"
     assert running.run is not None
     assert running.run.run_id == 1
     assert (running.selection.now.query, running.selection.now.step) == (4, 5)
     decodes = sum(call.startswith("step") for call in engine.calls)
-    settle(qtbot, running, running.step_back)
+    settle(qtbot, running, running.timeline.step_back)
     assert text(running) == "abcd"
     assert running.run.newest == 5
     assert (running.selection.now.query, running.selection.now.step) == (3, 4)
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcde"
-    settle(qtbot, running, running.to_start)
+    settle(qtbot, running, running.timeline.to_start)
     assert text(running) == "abc"
-    running.step_back()
+    running.timeline.step_back()
     assert text(running) == "abc"
-    settle(qtbot, running, running.to_end)
+    settle(qtbot, running, running.timeline.to_end)
     assert text(running) == "abcde"
     assert sum(call.startswith("step") for call in engine.calls) == decodes == 2
     assert len(watch.runs) == 6
@@ -280,18 +280,18 @@ def test_step_back_and_forth_computes_nothing_twice(qtbot: QtBot, running: Sessi
 
 def test_steps_asked_for_in_a_row_are_all_taken(qtbot: QtBot, running: Session) -> None:
     with qtbot.waitSignals([running.run_changed] * 3):
-        running.step()
-        running.step()
-        running.step()
+        running.timeline.step()
+        running.timeline.step()
+        running.timeline.step()
     assert text(running) == "abcdef"
 
 
 def test_a_step_after_a_change_of_sampling_branches(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
-    settle(qtbot, running, lambda: running.run_to(6))
+    settle(qtbot, running, lambda: running.timeline.run_to(6))
     assert text(running) == "abcdef"
-    running.run_to(4)
-    running.set_sampling(Sampling(seed=1))
-    settle(qtbot, running, running.step)
+    running.timeline.run_to(4)
+    running.timeline.set_sampling(Sampling(seed=1))
+    settle(qtbot, running, running.timeline.step)
     assert engine.calls[-2] == "step 4+1 1"
     assert text(running) == "abcdf"
     assert running.run is not None
@@ -302,31 +302,31 @@ def test_run_to_decodes_what_is_missing_in_one_job_and_looks_at_what_is_there(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
     watch = Watch(running)
-    settle(qtbot, running, lambda: running.run_to(6))
-    settle(qtbot, running, lambda: running.run_to(4))
-    settle(qtbot, running, lambda: running.run_to(8))
+    settle(qtbot, running, lambda: running.timeline.run_to(6))
+    settle(qtbot, running, lambda: running.timeline.run_to(4))
+    settle(qtbot, running, lambda: running.timeline.run_to(8))
     assert [call for call in engine.calls if call.startswith("step")] == ["step 3+3 0", "step 6+2 0"]
     assert text(running) == "abcdefgh"
     assert len(watch.runs) == 3
-    settle(qtbot, running, lambda: running.run_to(0))
+    settle(qtbot, running, lambda: running.timeline.run_to(0))
     assert text(running) == "abc"
 
 
 def test_no_step_past_the_last_position(qtbot: QtBot, running: Session) -> None:
     watch = Watch(running)
-    running.run_to(65)
+    running.timeline.run_to(65)
     assert "64 tokens" in watch.failures[0][0]
     assert text(running) == "abc"
 
 
 def test_play_goes_on_until_it_is_paused(qtbot: QtBot, running: Session) -> None:
     watch = Watch(running)
-    running.set_pace(2)
-    running.toggle_play()
-    assert running.playing
+    running.timeline.set_pace(2)
+    running.timeline.toggle_play()
+    assert running.timeline.playing
     qtbot.waitUntil(lambda: running.run is not None and running.run.length >= 6)
-    running.toggle_play()
-    assert not running.playing
+    running.timeline.toggle_play()
+    assert not running.timeline.playing
     qtbot.waitUntil(lambda: not running.busy)
     assert watch.playing == [True, False]
     lengths = [after.length for _, after in watch.runs if after is not None]
@@ -336,28 +336,28 @@ def test_play_goes_on_until_it_is_paused(qtbot: QtBot, running: Session) -> None
 def test_play_ends_with_the_positions(qtbot: QtBot, running: Session) -> None:
     watch = Watch(running)
     with qtbot.waitSignal(running.failed):
-        running.play()
-    assert not running.playing
+        running.timeline.play()
+    assert not running.timeline.playing
     assert len(text(running)) == 64
     assert len(watch.failures) == 1
 
 
 def test_stepping_back_stops_playing(qtbot: QtBot, running: Session) -> None:
-    running.play()
+    running.timeline.play()
     qtbot.waitUntil(lambda: running.run is not None and running.run.length >= 5)
-    running.step_back()
-    assert not running.playing
+    running.timeline.step_back()
+    assert not running.timeline.playing
     qtbot.waitUntil(lambda: not running.busy)
 
 
 def test_nothing_to_step_through_is_a_sentence(session: Session) -> None:
     watch = Watch(session)
-    session.step()
-    session.run_to(3)
-    session.step_back()
-    session.to_start()
-    session.to_end()
-    session.play()
+    session.timeline.step()
+    session.timeline.run_to(3)
+    session.timeline.step_back()
+    session.timeline.to_start()
+    session.timeline.to_end()
+    session.timeline.play()
     session.ask("rows", AskRow(0, 0, 0), lambda _: None)
     assert len(watch.failures) == 2
     assert not session.busy
@@ -367,12 +367,12 @@ def test_nothing_to_step_through_is_a_sentence(session: Session) -> None:
 def test_bad_sampling_is_refused(running: Session, store: SettingsStore) -> None:
     watch = Watch(running)
     heard: list[Sampling] = []
-    running.sampling_changed.connect(heard.append)
+    running.timeline.sampling_changed.connect(heard.append)
     for bad in (Sampling(temperature=-1), Sampling(top_k=-1), Sampling(top_p=0), Sampling(seed=-1)):
-        running.set_sampling(bad)
+        running.timeline.set_sampling(bad)
     assert len(watch.failures) == 4
-    running.set_sampling(Sampling(temperature=1))
-    running.set_sampling(Sampling(temperature=1))
+    running.timeline.set_sampling(Sampling(temperature=1))
+    running.timeline.set_sampling(Sampling(temperature=1))
     assert heard == [Sampling(temperature=1)]
     assert store.now.sampling == Sampling(temperature=1)
 
@@ -382,8 +382,8 @@ def test_bad_sampling_is_refused(running: Session, store: SettingsStore) -> None
 
 def test_an_answer_arrives_with_the_rows_in_view(qtbot: QtBot, running: Session) -> None:
     answers: list[Any] = []
-    settle(qtbot, running, running.step)
-    settle(qtbot, running, running.step_back)
+    settle(qtbot, running, running.timeline.step)
+    settle(qtbot, running, running.timeline.step_back)
     settle(qtbot, running, lambda: running.ask("heads", AskAtlas(), answers.append))
     assert answers == [("abc", AskAtlas())]
 
@@ -412,10 +412,10 @@ def test_an_answer_about_an_older_run_is_dropped(qtbot: QtBot, running: Session,
 
 def test_an_answer_about_another_length_is_dropped(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     answers: list[Any] = []
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
     engine.gate.shut()
     running.ask("heads", AskAtlas(), answers.append)
-    running.step_back()
+    running.timeline.step_back()
     settle(qtbot, running, engine.gate.open.set)
     assert answers == []
 
@@ -423,11 +423,11 @@ def test_an_answer_about_another_length_is_dropped(qtbot: QtBot, running: Sessio
 def test_close_while_running(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     watch = Watch(running)
     running.start("long")
-    running.play()
+    running.timeline.play()
     running.close()
     running.close()
     running.ask("heads", AskAtlas(), lambda _: None)
-    running.step()
+    running.timeline.step()
     assert watch.runs == []
     assert not running.busy
 
@@ -436,28 +436,28 @@ def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engin
     watch = Watch(session)
     with qtbot.waitSignal(session.settled):
         session.begin(prompt="abc")
-    assert session.proves_itself
-    assert session.check is not None
-    assert session.branches is None
+    assert session.proofs.proves_itself
+    assert session.proofs.check is not None
+    assert session.proofs.branches is None
     run = session.run
     assert run is not None
     large = replace(run, model=replace(run.model, parameters=10**12))
     held = session.held
     assert held is not None
     session._held = replace(held, run=large)
-    assert not session.proves_itself
+    assert not session.proofs.proves_itself
     asked = [call for call in engine.calls if "AskProof" in call]
-    settle(qtbot, session, session.step)
+    settle(qtbot, session, session.timeline.step)
     assert [call for call in engine.calls if "AskProof" in call] == asked, "nothing is proved by itself"
-    assert session.check is None
-    settle(qtbot, session, lambda: session.prove("cached"))
-    assert session.check is not None
-    settle(qtbot, session, lambda: session.prove("branches"))
+    assert session.proofs.check is None
+    settle(qtbot, session, lambda: session.proofs.prove("cached"))
+    assert session.proofs.check is not None
+    settle(qtbot, session, lambda: session.proofs.prove("branches"))
     assert any("AskBranchProof" in call for call in engine.calls)
     assert watch.failures == []
 
 
 def test_nothing_is_proved_before_a_run(session: Session) -> None:
     watch = Watch(session)
-    session.prove("cached")
+    session.proofs.prove("cached")
     assert watch.failures == [("There is nothing to prove yet; run a prompt first.", "")]

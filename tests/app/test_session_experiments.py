@@ -16,8 +16,8 @@ from .test_session import settle, text
 
 
 def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
-    settle(qtbot, running, running.step)
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcde"
     heard: list[Any] = []
     running.experiments_changed.connect(heard.append)
@@ -75,20 +75,20 @@ def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running:
 
 def test_a_branch_replaces_a_decoded_token(qtbot: QtBot, running: Session) -> None:
     for _ in range(3):
-        settle(qtbot, running, running.step)
+        settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcdef"
-    settle(qtbot, running, lambda: running.branch(4, ord("x")))
+    settle(qtbot, running, lambda: running.timeline.branch(4, ord("x")))
     assert text(running) == "abcdx"
-    settle(qtbot, running, running.step)
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcdxy"
-    running.set_sampling(Sampling(temperature=1.0, seed=1))
-    settle(qtbot, running, running.step)
+    running.timeline.set_sampling(Sampling(temperature=1.0, seed=1))
+    settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcdxy{"
 
 
 def test_the_prompt_cannot_be_branched(qtbot: QtBot, running: Session) -> None:
     failures: list[str] = []
     running.failed.connect(lambda sentence, details: failures.append(sentence))
-    running.branch(1, ord("x"))
+    running.timeline.branch(1, ord("x"))
     assert failures == ["Only a decoded token can be replaced; step first, then choose one after the prompt."]
     assert text(running) == "abc"

@@ -32,7 +32,7 @@ def checkpoint(tiny: Path, tmp_path: Path) -> Path:
 
 def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Session:
     session = Session(SettingsStore(folder / f"{name}.json"))
-    session.set_pace(0)
+    session.timeline.set_pace(0)
     with qtbot.waitSignal(session.settled, timeout=60_000):
         session.begin(None if path is None else str(path), prompt="ab<c>")
     return session
@@ -47,14 +47,14 @@ def worked(qtbot: QtBot, checkpoint: Path, tmp_path: Path) -> Iterator[Session]:
         qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
 
     session.pin()
-    session.run_to(7)
+    session.timeline.run_to(7)
     settle()
-    session.set_sampling(WARM)
-    session.run_to(10)
+    session.timeline.set_sampling(WARM)
+    session.timeline.run_to(10)
     settle()
     session.set_experiments([AblateHeads(0, (1,)), ScaleScores(1.5, 1)])
     settle()
-    session.step_back()
+    session.timeline.step_back()
     session.selection.update(layer=1, head=2, query=8, key=3, plane=2)
     settle()
     yield session
@@ -100,13 +100,13 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
         assert after.experiments == before.experiments == (AblateHeads(0, (1,)), ScaleScores(1.5, 1))
         assert after.drawn == before.drawn == (Sampling(), Sampling(), WARM, WARM, WARM)
         assert after.selection == before.selection
-        assert (other.sampling, other.model) == (WARM, worked.model)
+        assert (other.timeline.sampling, other.model) == (WARM, worked.model)
         assert other.pinned is not None
         assert (other.pinned.prompt, other.pinned.length) == ("ab<c>", 5)
         for layer, head, query in ((0, 1, 4), (1, 2, 8)):
             a, b = (read_row(k.held.trace, layer, head, query) for k in (before, after))
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-6)
-        other.step()  # the tenth row was kept: looking at it decodes nothing
+        other.timeline.step()  # the tenth row was kept: looking at it decodes nothing
         assert other.run is not None
         assert other.run.length == 10
     finally:
@@ -120,7 +120,7 @@ def test_what_comes_back_goes_on_as_before(qtbot: QtBot, worked: Session, tmp_pa
     try:
         opened(qtbot, other, path)
         for session in (worked, other):
-            session.run_to(14)
+            session.timeline.run_to(14)
             settle(qtbot, session)
         assert worked.run is not None
         assert other.run is not None

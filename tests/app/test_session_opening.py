@@ -51,7 +51,7 @@ def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session
     engine.gate.shut()
     session.open("other")
     assert engine.gate.reached.wait(10)  # between its first pause and its second
-    session.step()
+    session.timeline.step()
     engine.gate.open.set()
     qtbot.waitUntil(lambda: "other" in order)
     assert order.index("4 rows") < order.index("other")

@@ -220,8 +220,8 @@ def script(session: Session, scores: ScoresPanel, tokens: int) -> Iterator[Actio
     yield "pan", partial(pan, scores)
     yield "zoom out", partial(scores.weights._look_at, QRectF(-0.5, -0.5, tokens, tokens))
     for number in range(1, STEPS + 1):
-        yield f"step {number}", session.step
-    yield "back", session.step_back
+        yield f"step {number}", session.timeline.step
+    yield "back", session.timeline.step_back
 
 
 def opened(session: Session, window: MainWindow, path: str) -> None:

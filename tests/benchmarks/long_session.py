@@ -158,7 +158,7 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
     recording.look("pan", lambda: drag(weights, middle, QPoint(-60, -60)))
     recording.look("closer", lambda: wheel(weights, middle, 14))
     recording.look("cells", lambda: wheel(weights, middle, 14))
-    recording.look("step", session.step)
+    recording.look("step", session.timeline.step)
 
 
 if __name__ == "__main__":

@@ -186,6 +186,16 @@ class FakeSession(QObject):
         """Whether :meth:`open` is done when it returns."""
 
     @property
+    def timeline(self) -> FakeSession:
+        """Its own timeline."""
+        return self
+
+    @property
+    def proofs(self) -> FakeSession:
+        """Its own proofs."""
+        return self
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Devices of this pretended machine."""
         return DEVICES

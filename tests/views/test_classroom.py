@@ -147,11 +147,11 @@ def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot:
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_B, Qt.Key.Key_Period])
 def test_a_pause_blanks_the_whole_window_and_stops_what_moves(window: MainWindow, key: Qt.Key) -> None:
-    window.session.play()
+    window.session.timeline.play()
     rope = window.panels["rope"]
     assert isinstance(rope, RopePanel)
     QTest.keyClick(window, key)
-    assert not window.session.playing
+    assert not window.session.timeline.playing
     assert not rope.timer.isActive()
     image = window.grab().toImage()
     colours = {image.pixel(x, y) for x in range(0, image.width(), 40) for y in range(0, image.height(), 40)}

@@ -118,8 +118,8 @@ def window(whole: tuple[MainWindow, Subject]) -> MainWindow:
         snapshot.wait_until_drawn(window)
     session.selection.update(layer=LAYER, head=HEAD, query=QUERY, key=KEY, plane=0)
     snapshot.wait_until_drawn(window)
-    assert session.check is not None
-    assert session.check.holds
+    assert session.proofs.check is not None
+    assert session.proofs.check.holds
     return window
 
 
@@ -317,7 +317,7 @@ def test_why(window: MainWindow) -> None:
 
 def test_why_for_a_decoded_row(window: MainWindow) -> None:
     session, prefill = window.session, run_of(window).prefill
-    session.run_to(prefill + 2)
+    session.timeline.run_to(prefill + 2)
     snapshot.wait_until_drawn(window)
     query, key = prefill + 1, prefill
     session.selection.update(layer=LAYER, head=HEAD, query=query, key=key)
@@ -393,8 +393,8 @@ def test_experiments(window: MainWindow) -> None:
         exercised.add(name)
         click(window, panel.buttons[name])
         assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in window.session.experiments]
-        assert window.session.check is not None
-        assert window.session.check.holds
+        assert window.session.proofs.check is not None
+        assert window.session.proofs.check.holds
         prefill, _ = answer(window, AskLedger(LAYER))
         assert [entry.key for entry in prefill.failed] == []
         twin = Twin(window.session)
@@ -512,9 +512,9 @@ def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
     press(window, window, Qt.Key.Key_Right, 2)
     assert run_of(window).length == prefill + 2
     assert len(window.session.experiments) == 3
-    assert window.session.check is not None
-    assert window.session.check.holds
-    assert window.session.check.rows == prefill + 2
+    assert window.session.proofs.check is not None
+    assert window.session.proofs.check.holds
+    assert window.session.proofs.check.rows == prefill + 2
     row = prefill + 1
     window.session.selection.update(layer=LAYER, head=HEAD, query=row, key=prefill)
     snapshot.wait_until_drawn(window)
@@ -528,8 +528,8 @@ def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
     assert [token.id for token in run_of(window).tokens[prefill:]] == decoded, "an experiment keeps what was decoded"
     assert not np.allclose(Twin(window.session).frequencies(LAYER, row), 0)
     click(window, panel.clear_button)
-    assert window.session.check is not None
-    assert window.session.check.holds
+    assert window.session.proofs.check is not None
+    assert window.session.proofs.check.holds
 
 
 def test_the_prompt_in_another_order(window: MainWindow) -> None:
@@ -669,7 +669,7 @@ def check_ablation(window: MainWindow) -> None:
 
 def test_timeline(window: MainWindow) -> None:
     session, prefill = window.session, run_of(window).prefill
-    session.run_to(prefill + 4)
+    session.timeline.run_to(prefill + 4)
     snapshot.wait_until_drawn(window)
     front(window, "scores")
     panel: TimelinePanel = front(window, "timeline")
@@ -695,8 +695,8 @@ def test_timeline(window: MainWindow) -> None:
     run = run_of(window)
     assert (run.length, run.newest) == (prefill + 1, prefill + 1)
     assert [token.id for token in run.tokens] == [*tokens[:prefill], offered[1]]
-    assert session.check is not None
-    assert session.check.holds
+    assert session.proofs.check is not None
+    assert session.proofs.check.holds
     press(window, window, Qt.Key.Key_Right)
     assert run_of(window).length == prefill + 2
     click(window, panel.steps, panel.steps.cell_of(prefill).center().toPoint())
@@ -710,7 +710,7 @@ def test_cache(window: MainWindow) -> None:
     session, config, slabs = window.session, run_of(window).config, panel.slabs
     prefill = run_of(window).prefill
     for length in (prefill + 1, prefill + 2):
-        session.run_to(length)
+        session.timeline.run_to(length)
         snapshot.wait_until_drawn(window)
     twin = Twin(session)
     for side, rows in zip(SIDES, (twin.trace.keys, twin.trace.values), strict=True):
@@ -780,7 +780,7 @@ def test_experts(window: MainWindow) -> None:
 
 def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow) -> None:
     session = window.session
-    session.run_to(run_of(window).prefill + 1)
+    session.timeline.run_to(run_of(window).prefill + 1)
     snapshot.wait_until_drawn(window)
     click(window, window.status.check)
     panel = cast("CachePanel", window.panels["cache"])
@@ -789,19 +789,19 @@ def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
     for kind, words in (("cached", "cached = full within"), ("branches", "fused = explicit within")):
         click(window, panel.proof.buttons[cast("Any", kind)])
         assert panel.proof.labels[cast("Any", kind)].text().startswith(words)
-    assert session.branches is not None
-    assert session.branches.holds
-    assert session.branches.past > 0
-    assert session.branches.padded > 0
-    assert len(session.branches.layers) == run_of(window).config.layers
+    assert session.proofs.branches is not None
+    assert session.proofs.branches.holds
+    assert session.proofs.branches.past > 0
+    assert session.proofs.branches.padded > 0
+    assert len(session.proofs.branches.layers) == run_of(window).config.layers
     assert not window.failure.isVisible()
 
     held = session.held
     assert held is not None
     held.trace.keys[LAYER].tensor[:, :, 13] += 40.0
     press(window, window, Qt.Key.Key_Right)
-    assert session.check is not None
-    assert session.check.alarms
+    assert session.proofs.check is not None
+    assert session.proofs.check.alarms
     assert f"from layer {LAYER} on" in window.status.check.text()
     assert window.failure.isVisible()
     assert f"It begins in layer {LAYER}: the cached K of row 13" in window.failure.sentence.text()
@@ -826,7 +826,7 @@ def test_a_branch_that_is_wrong_raises_the_alarm(window: MainWindow, monkeypatch
     window.show_proofs()
     panel = cast("CachePanel", window.panels["cache"])
     click(window, panel.proof.buttons["branches"])
-    proof = window.session.branches
+    proof = window.session.proofs.branches
     assert proof is not None
     assert proof.alarms
     assert window.failure.isVisible()

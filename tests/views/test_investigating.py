@@ -382,7 +382,7 @@ def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
 
 def test_the_timeline_scrubs_and_a_step_can_be_branched(window: MainWindow) -> None:
     session = window.session
-    session.run_to(20)
+    session.timeline.run_to(20)
     snapshot.wait_until_drawn(window)
     panel: TimelinePanel = front(window, "timeline")
     tokens = [token.id for token in run_of(window).tokens]
@@ -409,7 +409,7 @@ def test_the_timeline_scrubs_and_a_step_can_be_branched(window: MainWindow) -> N
 def test_bytes_at_every_step_are_those_of_the_formula_and_the_planner_plans(window: MainWindow) -> None:
     panel: CachePanel = front(window, "cache")
     for length in (17, 18, 19):
-        window.session.run_to(length)
+        window.session.timeline.run_to(length)
         snapshot.wait_until_drawn(window)
     config = run_of(window).config
     assert panel.growth.measured == {n: 2 * n * 4 * 2 * 16 * 4 for n in (16, 17, 18, 19)}

@@ -87,7 +87,7 @@ def everything(window: MainWindow) -> dict[str, Any]:
 def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     """A run with decoded tokens under an experiment, a cell, a switch, a closed and a floating panel."""
     session = window.session
-    session.run_to(9)
+    session.timeline.run_to(9)
     settle(window)
     session.set_experiments([NoScale()])
     qtbot.waitUntil(lambda: session.experiments == (NoScale(),) and not session.busy, timeout=60_000)
@@ -110,7 +110,7 @@ def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow
         QTest.keyClick(window, Qt.Key.Key_PageDown)
         qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy, timeout=60_000)
     assert window.lesson.player.step == len(lesson.steps) - 1
-    window.session.step()
+    window.session.timeline.step()
     settle(window)
     assert everything(window) != before
     QTest.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)

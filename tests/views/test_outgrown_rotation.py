@@ -17,13 +17,13 @@ def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tm
     checkpoint = reference.save(reference.build(case), tmp_path / "long")
     with opened(tmp_path, str(checkpoint), "5 17 3 42 61 90 8 2 5 17") as window:
         session = window.session
-        session.run_to(reference.ORIGINAL)
+        session.timeline.run_to(reference.ORIGINAL)
         snapshot.wait_until_drawn(window)
         assert run_of(window).length == reference.ORIGINAL
         assert window.status.check.text().startswith("cached = full within")
-        session.run_to(reference.ORIGINAL + 3)
+        session.timeline.run_to(reference.ORIGINAL + 3)
         snapshot.wait_until_drawn(window)
-        check = session.check
+        check = session.proofs.check
         assert check is not None
         assert not check.holds
         assert not check.alarms

@@ -294,7 +294,7 @@ def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, open
     panel.buttons["stretch"].click()
     settle(qtbot, window)
     qtbot.waitUntil(lambda: window.session.experiments == (RopeScaling("yarn", 4.0),))
-    window.session.run_to(70)
+    window.session.timeline.run_to(70)
     qtbot.waitUntil(lambda: len(tokens(window)) == 70)
     assert not window.failure.isVisible()
 

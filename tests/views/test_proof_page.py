@@ -47,11 +47,11 @@ def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
 def prove(session: FakeSession, proof: Proof | None) -> None:
     """Let the session have come to a proof."""
     if proof is None or proof.kind == "cached":
-        session.check = proof
-        session.check_changed.emit(proof)
+        session.proofs.check = proof
+        session.proofs.check_changed.emit(proof)
     else:
-        session.branches = proof
-        session.branches_changed.emit(proof)
+        session.proofs.branches = proof
+        session.proofs.branches_changed.emit(proof)
 
 
 def test_words() -> None:

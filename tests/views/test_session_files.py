@@ -65,7 +65,7 @@ def work(qtbot: QtBot, window: MainWindow) -> None:
     """Decode, change something, and look at a place."""
     session = window.session
     assert session.run is not None
-    session.run_to(session.run.length + 3)
+    session.timeline.run_to(session.run.length + 3)
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
     session.set_experiments([AblateHeads(1, (2,))])
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
