@@ -1,4 +1,4 @@
-"""The open model, the prompt, the run and its timeline; the only place that starts jobs.
+"""The open model, the prompt, the run and what is changed in it; the only place that starts jobs.
 
 The session turns a person's intent into jobs, keeps the old run on screen until a new one has arrived, and tells
 everybody about changes by signals. It holds the tensors of a run as an opaque handle and never looks inside. No
