@@ -31,12 +31,14 @@ log = logging.getLogger(__name__)
 class Urgency(IntEnum):
     """What runs first: smaller numbers before larger ones."""
 
-    POINTER = 0
-    COARSE = 1
-    DECODE = 2
-    PREFILL = 3
-    REFINEMENT = 4
-    THUMBNAILS = 5
+    PICTURE = 0
+    """What the person has just asked to see: it must not wait for what is shown beside it."""
+    POINTER = 1
+    COARSE = 2
+    DECODE = 3
+    PREFILL = 4
+    REFINEMENT = 5
+    THUMBNAILS = 6
 
 
 Work: TypeAlias = Generator[Progress, None, Any]

@@ -59,7 +59,7 @@ URGENCIES: dict[type[Question], Urgency] = {
     AskRow: Urgency.POINTER,
     AskCell: Urgency.POINTER,
     AskPlanes: Urgency.POINTER,
-    AskHead: Urgency.COARSE,
+    AskHead: Urgency.PICTURE,
     AskNextToken: Urgency.COARSE,
     AskCache: Urgency.COARSE,
     AskArithmetic: Urgency.COARSE,

@@ -396,7 +396,7 @@ def test_the_newest_question_of_a_slot_replaces_the_older(qtbot: QtBot, running:
         *(lambda head=head: running.ask("scores", AskHead(0, head), answers.append) for head in range(4)),
         lambda: running.ask("rows", AskRow(0, 1, 1), answers.append),
     )
-    assert answers == [("abc", AskRow(0, 1, 1)), ("abc", AskHead(0, 3))]
+    assert answers == [("abc", AskHead(0, 3)), ("abc", AskRow(0, 1, 1))]  # the picture asked for comes first
 
 
 def test_an_answer_about_an_older_run_is_dropped(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
