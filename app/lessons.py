@@ -40,6 +40,7 @@ from pathlib import Path
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_reader import LessonFileError, read_lesson
 from model.errors import LessonError
+from model.progress import Progress, Steps, finished
 
 __all__ = ["Asked", "Lesson", "Problem", "Scene", "Shelf", "ToldStep", "load_lesson", "load_shelf"]
 
@@ -106,8 +107,15 @@ def load_lesson(path: Path) -> Lesson:
 
 def load_shelf(folder: Path = FOLDER) -> Shelf:
     """Read every lesson of a folder."""
+    return finished(shelf_steps(folder))
+
+
+def shelf_steps(folder: Path = FOLDER) -> Steps[Shelf]:
+    """Read every lesson of a folder, pausing after each."""
     lessons, problems = [], []
-    for path in sorted(folder.glob("*.toml")):
+    paths = sorted(folder.glob("*.toml"))
+    for done, path in enumerate(paths):
+        yield Progress(done, len(paths), "Reading the lessons")
         try:
             lessons.append(load_lesson(path))
         except LessonFileError as error:

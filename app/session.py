@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -47,6 +47,9 @@ from app.timeline import Timeline
 from model.experiments import Experiment, PermuteTokens, RopeScaling
 from model.progress import Progress
 from model.readings import ModelCard, Run, Sampling
+
+if TYPE_CHECKING:
+    from app.lessons import Shelf
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
@@ -274,6 +277,12 @@ class Session(QObject):
     def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
         self.jobs.submit("local models", Urgency.COARSE, local_models_steps(cache_folder()), answer, self.fail)
+
+    def read_shelf(self, answer: Callable[[Shelf], None]) -> None:
+        """Read the lessons that come along, beside the window."""
+        from app.lessons import shelf_steps  # no start needs it
+
+        self.jobs.submit("shelf", Urgency.COARSE, shelf_steps(), answer, self.fail)
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
         """Download ``org/name`` from Hugging Face; ``arrived`` hears where it lies. Only when a person asked for it."""

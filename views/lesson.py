@@ -158,7 +158,7 @@ class LessonPanel(Panel):
 
     def _read_shelf_when_seen(self) -> None:
         if self.shelf is None and self.on_screen:
-            self.offered()
+            self.session.read_shelf(self.take_shelf)
 
     def show_selection(self, selection: Selection) -> None:
         """Tell the questions that are answered by a selection."""

@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.door import Outlined, Typed
 from app.jobs import JobProgress
+from app.lessons import Shelf, load_shelf
 from app.local_models import LocalModel
 from app.questions import (
     AskAtlas,
@@ -278,6 +279,10 @@ class FakeSession(QObject):
     def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """Say at once what the cache holds."""
         answer(self.local)
+
+    def read_shelf(self, answer: Callable[[Shelf], None]) -> None:
+        """Read the lessons at once."""
+        answer(load_shelf())
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
         """Pretend to download into a folder that :attr:`outlines` knows."""
