@@ -43,16 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def show_window(session_file: str = "") -> int:
     """Show the window until it is closed, with what it begins with or with a session."""
-    from PySide6.QtCore import QTimer
-    from PySide6.QtWidgets import QApplication
-
-    from app.session import Session
-    from views.main_window import MainWindow
+    from app.door import for_good
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    qt = QApplication(["ropewalk"])
-    session = Session()
-    window = MainWindow(session)
+    with for_good():
+        from PySide6.QtCore import QTimer
+        from PySide6.QtWidgets import QApplication
+
+        from app.session import Session
+        from views.main_window import MainWindow
+
+        qt = QApplication(["ropewalk"])
+        session = Session()
+        window = MainWindow(session)
     window.show()
     QTimer.singleShot(0, lambda: window.files.begin(session_file))
     try:

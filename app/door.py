@@ -10,8 +10,8 @@ import ctypes
 import gc
 import importlib.util
 import sys
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -146,20 +146,26 @@ def load_engine() -> Engine:
     """Import the engine, and torch with it.
 
     Torch's import would hold the interpreter's lock while its libraries load; loading the largest of them through
-    ctypes first lets the window go on drawing. Its hundred thousands of objects stay for good, so the garbage
-    collector need not look at them again: each full collection would hold up the window for a tenth of a second.
+    ctypes first lets the window go on drawing. Its hundred thousands of objects stay for good: each full collection
+    would hold up the window for a tenth of a second.
     """
     if "app.engine" in sys.modules:
         return sys.modules["app.engine"]
-    gc.disable()
-    try:
+    with for_good():
         _load_torch_without_the_lock()
         import app.engine
+    return app.engine
 
+
+@contextmanager
+def for_good() -> Iterator[None]:
+    """Keep what is made meanwhile from the garbage collector: it lives as long as the program, and looking costs."""
+    gc.disable()
+    try:
+        yield
         gc.freeze()
     finally:
         gc.enable()
-    return app.engine
 
 
 def _load_torch_without_the_lock() -> None:

@@ -39,7 +39,7 @@ def python(code: str, cwd: Path = ROOT) -> str:
 
 
 def test_the_root_is_short() -> None:
-    assert len((ROOT / "main.py").read_text(encoding="utf-8").splitlines()) <= 80
+    assert len((ROOT / "main.py").read_text(encoding="utf-8").splitlines()) <= 90
 
 
 def test_importing_app_and_views_leaves_torch_out() -> None:

@@ -54,7 +54,7 @@ class MainWindow(QMainWindow):
         self._was_projector = False
         saved = session.settings.now
         motion.choose(saved.motion)
-        theme.apply(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
+        theme.wear(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setDockNestingEnabled(True)
@@ -68,6 +68,7 @@ class MainWindow(QMainWindow):
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
+        theme.dress()
         self.layouts = LayoutMemory(self, self.docks)
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars)

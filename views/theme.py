@@ -270,6 +270,19 @@ def apply(name: ThemeName, projector: bool = False) -> Theme:
     KeyError
         When there is no theme of that name.
     """
+    now = wear(name, projector)
+    dress()
+    return now
+
+
+def wear(name: ThemeName, projector: bool = False) -> Theme:
+    """The same without the style sheet, under which every widget that is made takes half as long again.
+
+    Raises
+    ------
+    KeyError
+        When there is no theme of that name.
+    """
     app = QApplication.instance()
     now = _in_use[0] = themed(name, projector)
     if isinstance(app, QApplication):
@@ -279,10 +292,16 @@ def apply(name: ThemeName, projector: bool = False) -> Theme:
             app.setProperty("ropewalk_style", "fusion")
         app.setPalette(_palette(now))
         app.setFont(now.font("body"))
-        app.setStyleSheet(_stylesheet(now))
         scheme = Qt.ColorScheme.Dark if name == "dark" else Qt.ColorScheme.Light
         app.styleHints().setColorScheme(scheme)
     return now
+
+
+def dress() -> None:
+    """Put the style sheet of the theme in use on every widget there is, and on those to come."""
+    app = QApplication.instance()
+    if isinstance(app, QApplication):
+        app.setStyleSheet(_stylesheet(current()))
 
 
 @contextmanager

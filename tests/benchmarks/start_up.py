@@ -56,13 +56,15 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 """
     + PAINTED
     + """
-from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QApplication
-from app.session import Session
-from views.main_window import MainWindow
-qt = QApplication([])
-session = Session()
-window = MainWindow(session)
+from app.door import for_good
+with for_good():
+    from PySide6.QtCore import QTimer
+    from PySide6.QtWidgets import QApplication
+    from app.session import Session
+    from views.main_window import MainWindow
+    qt = QApplication([])
+    session = Session()
+    window = MainWindow(session)
 painted = Painted()
 qt.installEventFilter(painted)
 window.show()
