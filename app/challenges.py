@@ -105,6 +105,7 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             status = process.wait(timeout=limits.start_seconds + limits.seconds)
@@ -113,12 +114,20 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
                 "limit", f"It ran for more than {limits.seconds:g} seconds and was stopped; is there a loop?"
             )
         finally:
-            process.kill()
-            process.wait()
+            _end(process)
         try:
             return read_verdict(out.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return Verdict("error", f"{path.name} took the whole process down ({_ending(status)}).")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a learner's process, and where the system can, all that it has started."""
+    process.kill()
+    process.wait()
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):  # as a rule there is nothing left
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _arguments(name: str, path: Path, out: Path, limits: Limits) -> tuple[str, ...]:

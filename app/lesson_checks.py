@@ -19,6 +19,8 @@ from model.lessons.values import UNITS, Quantity, Value, numbers, write
 
 TOLERANCE: Final = 0.01
 """Relative error of a typed number that is let pass where the answer is not whole."""
+MOST_DIGITS: Final = 18
+"""Of a side that is typed; Python refuses to read thousands of them."""
 FRACTIONS: Final[Mapping[str, str]] = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅛": "1/8"}
 SPELLINGS: Final[Mapping[str, str]] = {
     "b": "B", "byte": "B", "bytes": "B", "kib": "KiB", "kb": "KiB", "mib": "MiB", "mb": "MiB", "gib": "GiB",
@@ -144,10 +146,11 @@ def _judge_number(asked: Asked, reply: Entered) -> Verdict:
 
 
 def _judge_shape(asked: Asked, reply: Entered) -> Verdict:
-    typed = tuple(int(side) for side in re.findall(r"\d+", reply.text))
-    wanted = tuple(round(number) for number in numbers(asked.answer))
-    if not typed:
+    sides = re.findall(r"\d+", reply.text)
+    if not sides or max(map(len, sides)) > MOST_DIGITS:
         raise LessonError("Type a shape as numbers, such as 2×5×12 or 2 5 12.")
+    typed = tuple(map(int, sides))
+    wanted = tuple(round(number) for number in numbers(asked.answer))
     if typed == wanted:
         return _right(asked)
     matched = _matching(asked, lambda value: typed == tuple(round(number) for number in numbers(value)))

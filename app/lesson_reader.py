@@ -40,7 +40,7 @@ from model.challenges.names import CHALLENGES
 from model.config import ModelConfig
 from model.errors import LessonError, RopewalkError
 from model.known_configs import KNOWN
-from model.lessons.expressions import Constant, Expression, Items, read_expression
+from model.lessons.expressions import LARGEST, Constant, Expression, Items, read_expression
 from model.lessons.models import LessonModel, ModelKind
 from model.lessons.table import ALWAYS, Scope, check, evaluate, is_measured
 from model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
@@ -106,7 +106,10 @@ def read_lesson(source: str, path: Path) -> Lesson:
         said = str(error)
         reason = re.sub(r"\s*\(at .*\)\Z", "", said)
         raise LessonFileError(line_in(said, len(lines.lines)), f"{reason}.", path.name) from error
+    except RecursionError as error:
+        raise LessonFileError(1, "lists or tables lie in one another too deeply to be read.", path.name) from error
     try:
+        _check_size(data, (), lines)
         return _Reader(data, lines, path).lesson()
     except LessonFileError as error:
         raise LessonFileError(error.line, error.why, path.name) from error
@@ -367,13 +370,19 @@ class _Reader:
     def _toy(self, table: _Table, config: ModelConfig) -> ToySpec:
         weights = table.inner("weights")
         numbered = tuple((name, _tuples(value)) for name, value in _flat(weights.values))
-        words: Any = table.values.get("words", ())
-        if isinstance(words, int) and not isinstance(words, bool):
-            words = [f"t{number}" for number in range(words)]
+        if isinstance(table.values.get("words"), int):
+            count = table.whole("words", least=1)
+            if count != config.vocabulary:
+                raise table.broken(
+                    f"words is {count}, but the config has a vocabulary of {config.vocabulary}.", "words"
+                )
+            words = tuple(f"t{number}" for number in range(count))
+        else:
+            words = table.words("words")
         try:
             return ToySpec(
                 config,
-                tuple(words),
+                words,
                 numbered,
                 mlp_writes=_tuples(table.items("mlp_writes")),
                 prompt=table.text("prompt", ""),
@@ -656,6 +665,16 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             found.append((f"{prefix}{key}", value))
     return found
+
+
+def _check_size(value: Any, place: Place, lines: TomlLines) -> None:
+    """Refuse whole numbers beyond the 64 bits that TOML promises; Python's parser takes any."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_size(item, (*place, key), lines)
+    elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+        why = "a whole number has more than 64 bits; write a smaller one, or one with a point."
+        raise LessonFileError(lines.line_of(place, needle=f"{value:d}"[:40]), why)
 
 
 def _tuples(value: Any) -> Any:

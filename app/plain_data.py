@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 T = TypeVar("T")
 KIND = "kind"
 """Where a union of dataclasses says which of them a value is."""
-
+LARGEST = 1 << 63
+"""What whole numbers stay below, so that a tensor can hold each."""
 
 _KNOWN: dict[type[Any], dict[str, Any]] = {}
 """Annotations that have been resolved; a session may hold thousands of samplings."""
@@ -101,7 +102,7 @@ def _read_choice(options: list[Any], value: Any, where: str) -> Any:
         raise PlainDataError(f"{where} is {_short(value)}, but named values are expected")
     named = {one.__name__: one for one in options}
     kind = value.get(KIND)
-    if kind not in named:
+    if not isinstance(kind, str) or kind not in named:
         raise PlainDataError(f"{_at(where, KIND)} is {_short(kind)}, but there are {', '.join(named)}")
     return from_plain(named[kind], {name: one for name, one in value.items() if name != KIND}, where)
 
@@ -140,7 +141,9 @@ def _read_bytes(value: Any, where: str) -> bytes:
 
 def _read_plain(hint: Any, value: Any, where: str) -> Any:
     words = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int and not -LARGEST <= value < LARGEST:
+        raise PlainDataError(f"{where} is {_short(value)}, but no number here has more than 64 bits")
+    if hint is float and type(value) is int:
         return float(value)
     if type(value) is not hint or (hint is float and not math.isfinite(value)):
         raise PlainDataError(f"{where} is {_short(value)}, but {words[hint]} is expected")

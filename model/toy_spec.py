@@ -160,10 +160,10 @@ def check_weight(config: ModelConfig, name: str, value: Any) -> None:
 
 def _check_writes(toy: ToySpec) -> None:
     rows, width = len(toy.ids), toy.config.width
-    if len(toy.mlp_writes) != rows or any(len(row) != width for row in toy.mlp_writes):
+    found = _shape_of(toy.mlp_writes, "mlp_writes")
+    if found != (rows, width):
         raise LessonError(
-            f"mlp_writes is {_written(_shape_of(toy.mlp_writes, 'mlp_writes'))}, but the prompt {toy.prompt!r} and D "
-            f"make it {rows}×{width}."
+            f"mlp_writes is {_written(found)}, but the prompt {toy.prompt!r} and D make it {rows}×{width}."
         )
 
 

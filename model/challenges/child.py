@@ -93,19 +93,29 @@ def _loaded(file: Path) -> Any:
 
 def _raised(error: BaseException, file: Path, doing: str) -> Verdict:
     """Say which line of the learner's file raised, and what."""
-    said = str(error).strip().split("\n")[0] or "no message"
+    said = _message(error).strip().split("\n")[0] or "no message"
     kind: Kind = "error"
     what = f"{type(error).__name__}: {said}"
     if isinstance(error, MemoryError) or "can't allocate memory" in said:
         kind, what = "limit", "it asked for more memory than it may have"
-    elif isinstance(error, NotImplementedError):
-        what = "it is not written yet"
     if isinstance(error, SyntaxError) and error.lineno is not None and error.filename == str(file):
         return Verdict("file", f"Line {error.lineno} of {file.name} cannot be read: {error.msg}.")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    if isinstance(error, NotImplementedError) and any(
+        "raise" in str(frame.line) for frame in frames
+    ):  # else it is torch's
+        what = "it is not written yet"
     where = f"line {frames[-1].lineno} of {file.name}" if frames else file.name
     listing = "\n".join(f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames)
     return Verdict(kind, f"{doing}, {where}: {what.rstrip('.')}.", listing)
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says; a learner's own kind may fail even at that."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - it is the learner's code too
+        return ""
 
 
 def _finisher(out: Path) -> Callable[[Verdict], None]:

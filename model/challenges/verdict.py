@@ -34,8 +34,8 @@ class Verdict:
         return self.kind == "passed"
 
     def to_json(self) -> str:
-        """As text that :func:`read_verdict` reads."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        """As text that :func:`read_verdict` reads; half a pair of surrogates, which no file can hold, becomes ``?``."""
+        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
 
 
 def read_verdict(text: str) -> Verdict:

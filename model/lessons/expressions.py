@@ -49,6 +49,8 @@ Expression: TypeAlias = Constant | Name | Items | Call
 
 CONSTANTS = {"true": True, "false": False}
 LONGEST = 400
+LARGEST = 1 << 63
+"""What whole numbers stay below, in expressions as in TOML."""
 
 
 def read_expression(text: str) -> Expression:
@@ -77,6 +79,10 @@ def read_expression(text: str) -> Expression:
 def _taken(node: ast.expr, source: str) -> Expression:
     """One node of the tree, if it is of a form that lessons have."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+        if isinstance(node.value, int) and node.value >= LARGEST:
+            raise LessonError(
+                f"The expression {source[:40]!r} holds a whole number of 2^63 or more; write a smaller one."
+            )
         return Constant(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _taken(node.operand, source)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import select
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -346,6 +348,26 @@ def test_too_much_memory_is_stopped(tmp_path: Path) -> None:
     assert "memory" in verdict.sentence
 
 
+@pytest.mark.skipif(os.name != "posix", reason="only there can a whole group of processes be ended")
+def test_what_a_learners_file_started_is_ended_too(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    path = written(
+        tmp_path,
+        "import subprocess\n"
+        f"subprocess.Popen(['sleep', '600'], stdout=open({str(held)!r}, 'w'))\n"
+        "def repeat_kv(x, groups):\n    return x\n",
+    )
+    reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run_challenge("repeat_kv", path).kind == "shape"
+        ended = select.poll()
+        ended.register(reader, select.POLLHUP)
+        assert ended.poll(10_000) == [(reader, select.POLLHUP)]  # nobody holds the other end any more
+    finally:
+        os.close(reader)
+
+
 def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, "import os\ndef repeat_kv(x, groups):\n    os.abort()\n")
     verdict = run_challenge("repeat_kv", path)
@@ -368,6 +390,17 @@ FILES: dict[str, tuple[str, str, str]] = {
     "not written yet": ("def repeat_kv(x, groups):\n    raise NotImplementedError\n", "error", "is not written yet"),
     "exit inside": ("def repeat_kv(x, groups):\n    raise SystemExit(3)\n", "error", "SystemExit: 3"),
     "no memory": ("def repeat_kv(x, groups):\n    raise MemoryError\n", "limit", "more memory than it may have"),
+    "an error without words": (
+        "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n"
+        "def repeat_kv(x, groups):\n    raise Mute\n",
+        "error",
+        "repeat_kv, line 6 of mine.py: Mute: no message.",
+    ),
+    "what torch has not": (
+        'def repeat_kv(x, groups):\n    return x.to("meta").cpu()\n',
+        "error",
+        "repeat_kv, line 2 of mine.py: NotImplementedError: Cannot copy out of meta tensor",
+    ),
     "an interrupt": (
         "def repeat_kv(x, groups):\n    raise KeyboardInterrupt\n",
         "error",
@@ -404,6 +437,7 @@ def test_only_the_first_verdict_counts(tmp_path: Path) -> None:
 def test_verdicts_cross_as_text() -> None:
     verdict = Verdict("mask", "Off by one — k > q.", "details\nover lines")
     assert read_verdict(verdict.to_json()) == verdict
+    assert read_verdict(Verdict("error", "half \ud800", "é").to_json()) == Verdict("error", "half ?", "é")
     with pytest.raises(ValueError, match="no verdict"):
         read_verdict('{"kind": "legs"}')
 

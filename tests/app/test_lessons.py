@@ -655,6 +655,19 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "key of another kind": (SMALL + NUMBER_CHECK + 'answer = "1"\nseconds = 3\n', 24, "has no key 'seconds'"),
     "no answer": (SMALL + NUMBER_CHECK, 18, "check 1 has no answer"),
     "answer that fails": (SMALL + NUMBER_CHECK + 'answer = "root(-1)"\n', 23, "no square root"),
+    "a number beyond 64 bits": (SMALL + "play = [{ what = 'x', n = 9223372036854775808 }]\n", 17, "more than 64 bits"),
+    "one in an expression": (SMALL + NUMBER_CHECK + f'answer = "{10**30}"\n', 23, "2^63 or more"),
+    "a date among rows": (
+        SMALL.replace(
+            'kind = "shapes"\nconfig = "llama3_8b"',
+            'kind = "toy"\nwords = ["a", "b"]\nprompt = "a"\nmlp_writes = [2020-01-01]\n'
+            "config = { vocabulary = 2, width = 2, layers = 1, heads = 1, kv_heads = 1, head_width = 2, mlp_width = 2, "
+            "max_position = 4 }",
+        ),
+        9,
+        "holds datetime.date(2020, 1, 1), which is no number",
+    ),
+    "too deep": (SMALL + f"select = {'[' * 2000}{']' * 2000}\n", 1, "too deeply"),
     "unit unknown": (SMALL + NUMBER_CHECK + 'answer = "1"\nunit = "miles"\n', 24, "unit is 'miles'"),
     "tolerance too large": (SMALL + NUMBER_CHECK + 'answer = "1"\ntolerance = 2\n', 24, "relative error from 0 to 1"),
     "two right options": (
@@ -916,6 +929,8 @@ def test_shapes_are_judged_axis_by_axis(text: str, said_first: str) -> None:
     assert judge(asked, Entered(text)).text.startswith(said_first)
     with pytest.raises(LessonError, match="Type a shape as numbers"):
         judge(asked, Entered("none"))
+    with pytest.raises(LessonError, match="Type a shape as numbers"):
+        judge(asked, Entered("2×" + "9" * 5000))
 
 
 def test_clicks_are_judged_with_the_engines_value_of_both() -> None:
