@@ -18,6 +18,8 @@ LARGEST_LAYERS = 1_024
 LARGEST_EXPERTS = 2_048
 LARGEST_WIDTH = 1 << 22
 """No decoder is wider or has a larger vocabulary; past these, a config is damaged."""
+LARGEST_HEAD = 1 << 14
+"""Nor has any such heads, whose angles are computed before a weight is looked at."""
 
 ACTIVATION_NAMES: dict[str, Activation] = {
     "silu": "silu",
@@ -83,6 +85,8 @@ def counts(c: Fields) -> Knobs:
                 "not a multiple of the second."
             )
         head_width = width // heads
+    if head_width > LARGEST_HEAD:
+        raise ConfigError(f"{c.where} asks for heads {head_width:,} wide, but they must be at most {LARGEST_HEAD:,}.")
     kv_heads = c.optional_whole("num_key_value_heads")
     return {
         "vocabulary": c.count("vocab_size", most=LARGEST_WIDTH),

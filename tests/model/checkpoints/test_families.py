@@ -206,6 +206,17 @@ def test_values_that_make_no_sense_are_a_sentence(folder: Path, name: str, value
     assert caught.value.sentence.endswith(".")
 
 
+@pytest.mark.parametrize(
+    "fields", [{"head_dim": 1 << 31}, {"head_dim": None, "hidden_size": 1 << 20, "num_attention_heads": 1}], ids=str
+)
+def test_a_head_too_wide_for_its_angles_is_refused_before_they_are_computed(
+    folder: Path, fields: dict[str, Any]
+) -> None:
+    change(folder, **fields)
+    with pytest.raises(ConfigError, match=r"heads [\d,]+ wide, but they must be at most 16,384"):
+        open_checkpoint(folder)
+
+
 def test_every_family_says_which_fields_it_reads() -> None:
     for family in FAMILIES:
         assert "hidden_size" in fields_of(family)
