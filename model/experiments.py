@@ -25,6 +25,10 @@ def _check_inside(what: str, value: int, end: int) -> None:
         raise ExperimentError(f"{what} {value} was chosen, but the model has {end}, counted from 0.")
 
 
+LARGEST_FACTOR = 1000
+"""On scores: past it, float32 can no longer tell a row's log-sum-exp well enough for its weights to add up to 1."""
+
+
 @dataclass(frozen=True)
 class ScaleScores:
     """Multiply every score by a factor before the soft cap, in all layers or one."""
@@ -40,8 +44,11 @@ class ScaleScores:
 
     def check(self, config: ModelConfig) -> None:
         """Refuse what the model does not have."""
-        if not math.isfinite(self.factor):
-            raise ExperimentError(f"Scores cannot be multiplied by {self.factor}; give a finite number.")
+        if not abs(self.factor) <= LARGEST_FACTOR:  # so that NaN is refused too
+            most = LARGEST_FACTOR
+            raise ExperimentError(
+                f"Scores cannot be multiplied by {self.factor:g}; give a number from -{most} to {most}."
+            )
         _check_layer(self.layer, config)
 
 
@@ -266,7 +273,8 @@ class PermuteTokens:
     def check(self, config: ModelConfig) -> None:
         """Refuse an order that loses or doubles a token."""
         if sorted(self.order) != list(range(len(self.order))):
-            raise ExperimentError(f"The order {list(self.order)} does not name each row from 0 exactly once.")
+            shown = ", ".join(map(str, self.order[:12])) + (", …" if len(self.order) > 12 else "")
+            raise ExperimentError(f"The order [{shown}] does not name each row from 0 exactly once.")
 
 
 Experiment: TypeAlias = (

@@ -166,6 +166,7 @@ def read_row(trace: Trace, layer: int, head: int, query: int, *, batch: int = 0)
     weight = (score - lse).exp().masked_fill(~seen, 0.0)
     sink = 0.0 if spec.sinks is None or math.isinf(lse) else math.exp(spec.sinks[head] - lse)
     entropy = float(torch.special.entr(weight).sum()) + (-sink * math.log(sink) if sink > 0 else 0.0)
+    entropy = max(entropy, 0.0)  # a log-sum-exp rounded down makes the weight of a sharp row a little more than 1
     return RowReading(layer, head, query, frozen(score), frozen(weight), frozen(seen), lse, entropy, sink)
 
 

@@ -19,6 +19,10 @@ def obstacle(path: Path) -> str:
     """
     if "\0" in str(path):
         return "a name cannot hold the character NUL"
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return "the name holds half a pair of surrogates, which no file system can keep"
     if path.is_dir():
         return "it is a folder; give a file name"
     if path.exists() and not path.is_file():

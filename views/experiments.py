@@ -28,6 +28,7 @@ from app.questions import AskMean, AskRandomLayers, AskRow, Question
 from app.selection import Selection
 from model.errors import ExperimentError
 from model.experiments import (
+    LARGEST_FACTOR,
     SCALINGS,
     AblateHeads,
     AblateMlp,
@@ -77,18 +78,24 @@ def added(active: Sequence[Experiment], new: Experiment) -> tuple[Experiment, ..
     return (*(one for one in active if subject(one) != subject(new)), new)
 
 
+MOST_NUMBERS = 1 << 20
+"""That a list may name: a slip such as ``1-99999999999`` must not fill the memory."""
+
+
 def numbers_in(text: str) -> tuple[int, ...]:
     """Read ``1, 3-5`` as 1, 3, 4, 5.
 
     Raises
     ------
     ExperimentError
-        When the text is something else.
+        When the text is something else, or names more than any model has.
     """
     if not re.fullmatch(r"\s*\d+(\s*-\s*\d+)?([\s,]+\d+(\s*-\s*\d+)?)*[\s,]*", text):
         raise ExperimentError(f"{text!r} is not a list of numbers; type some such as 1, 3-5.")
     found: list[int] = []
     for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", text):
+        if max(len(first), len(last)) > 9 or len(found) + int(last or first) - int(first) > MOST_NUMBERS:
+            raise ExperimentError(f"{first}-{last or first} is more than any model has; type some such as 1, 3-5.")
         found += range(int(first), int(last or first) + 1)
     return tuple(found)
 
@@ -153,7 +160,7 @@ class ExperimentsPanel(Panel):
 
     def _controls(self) -> QScrollArea:
         self.factor = QDoubleSpinBox()
-        self.factor.setRange(-1000, 1000)
+        self.factor.setRange(-LARGEST_FACTOR, LARGEST_FACTOR)
         self.factor.setValue(2.0)
         self.factor.setAccessibleName("Factor on the scores")
         self.base = QDoubleSpinBox()

@@ -208,6 +208,8 @@ def test_attention_without_positions_permutes_with_its_input() -> None:
         (AblatePlane(0, 0, 4), "Plane 4 was chosen, but the model has 4"),
         (ReadKvHead(0, 0, 2), "Kv head 2 was chosen, but the model has 2"),
         (ScaleScores(math.nan), "cannot be multiplied by nan"),
+        (ScaleScores(-1001.0), "cannot be multiplied by -1001; give a number from -1000 to 1000"),
+        (PermuteTokens(tuple(range(1, 90))), r"The order \[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, …\] does not name"),
         (RopeBase(0.5), r"base is 0\.5"),
         (PermuteTokens((0, 0, 1)), "does not name each row"),
         (AblateMlp(0, (1.0,)), "The mean has 1 numbers, but the stream has 32"),
@@ -216,6 +218,14 @@ def test_attention_without_positions_permutes_with_its_input() -> None:
 def test_what_the_model_does_not_have_is_refused(experiment: Experiment, message: str) -> None:
     with pytest.raises(ExperimentError, match=message):
         capture(make("plain"), IDS, experiments=[experiment])
+
+
+def test_the_sharpest_rows_have_weights_that_add_up_and_no_entropy_below_nothing() -> None:
+    trace = capture(make("plain"), IDS, experiments=[ScaleScores(1000.0)])
+    rows = [lens.read_row(trace, layer, head, 8) for layer in range(3) for head in range(4)]
+    assert [row.weights.sum() for row in rows] == pytest.approx([1.0] * 12, abs=1e-2)
+    assert any(row.weights.sum() > 1.0 for row in rows), "or the next line proves nothing"
+    assert min(row.entropy for row in rows) >= 0.0
 
 
 def test_no_rotation_cannot_be_changed() -> None:

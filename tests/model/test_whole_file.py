@@ -65,6 +65,7 @@ def test_a_pipe_keeps_its_place(tmp_path: Path) -> None:
 
 def test_obstacles_are_named(tmp_path: Path) -> None:
     assert obstacle(tmp_path / "new") == ""
+    assert "half a pair of surrogates" in obstacle(tmp_path / "\ud800.png")
     assert obstacle(tmp_path) == "it is a folder; give a file name"
     assert obstacle(tmp_path / "no" / "new") == f"there is no folder {tmp_path / 'no'}"
     assert obstacle(Path("a\0b")) == "a name cannot hold the character NUL"

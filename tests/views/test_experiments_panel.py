@@ -35,6 +35,9 @@ def test_numbers_are_typed_with_commas_and_ranges() -> None:
     for text in ("", "a", "1;2", "-1"):
         with pytest.raises(ExperimentError, match="is not a list of numbers"):
             numbers_in(text)
+    for text in ("1-99999999999", "9" * 5000, "0-999999999", ", ".join(["0-1000000"] * 9)):
+        with pytest.raises(ExperimentError, match="is more than any model has"):
+            numbers_in(text)
 
 
 def test_a_click_composes_and_a_chip_takes_out(running: FakeSession, shown: Shown) -> None:
