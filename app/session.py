@@ -246,9 +246,11 @@ class Session(QObject):
         device, dtype
             None keeps what is in use.
         options
-            Answers to what the checkpoint leaves open.
+            Answers to what the checkpoint leaves open; None keeps those that were given for what is open at this path.
         """
         card = self.model
+        if options is None and self._opened is not None and path == self._opened.card.path:
+            options = dict(self._opened.options)
         self._open(
             path,
             device or (card.device if card else self.settings.now.device),

@@ -77,7 +77,7 @@ class FakeEngine:
         if device not in self.devices:
             raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
         card = ModelCard(path or "bundled", path or "", CONFIG, 1000, 4000, device, dtype)
-        return Opened(card, self.devices, "weights", shapes_only=path == "shapes")
+        return Opened(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
 
     def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
         yield Progress(0, 1, "Looking")

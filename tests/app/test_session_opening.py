@@ -26,6 +26,19 @@ def test_options_reach_the_engine(qtbot: QtBot, session: Session, engine: FakeEn
     assert "open mini cpu float32 {'heads': 4}" in engine.calls
 
 
+def test_opening_the_same_file_otherwise_keeps_the_answers_it_was_opened_with(
+    qtbot: QtBot, session: Session, engine: FakeEngine
+) -> None:
+    with qtbot.waitSignal(session.model_changed):
+        session.open("mini", options={"heads": 4})
+    with qtbot.waitSignal(session.model_changed):
+        session.open("mini", dtype="bfloat16")
+    with qtbot.waitSignal(session.model_changed):
+        session.open("other")
+    opened = [call for call in engine.calls if call.startswith("open")]
+    assert opened[1:] == ["open mini cpu bfloat16 {'heads': 4}", "open other cpu bfloat16"]
+
+
 def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, "abc")
