@@ -15,6 +15,8 @@ from views.panel import plain_label
 
 NONE = "This checkpoint has no chat template, so the prompt goes to the model as it is."
 USE = "Put the prompt into this checkpoint's chat template, as one turn of a person"
+MOST_TYPED = 1 << 22
+"""Characters of a system line, as many as of a prompt; Qt would cut a longer one at 32,767 without a word."""
 MOST_SHOWN = 600
 """Characters of the rendered text that a tooltip shows."""
 
@@ -33,6 +35,7 @@ class ChatButton(QToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         self.system = QLineEdit()
+        self.system.setMaxLength(MOST_TYPED)
         self.system.setPlaceholderText("none")
         self.system.setAccessibleName("System line")
         self.templates = QActionGroup(self)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from app.session import Session
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+LONGEST_PROMPT = 1 << 22
+"""Characters that the field takes; Qt's own limit of 32,767 would cut a longer paste without a word."""
 READABLE = 8
 """How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
 _LOOKS = ("theme", "projector", "panels", "keys")
@@ -53,10 +55,12 @@ class PromptBar(QWidget):
         self.checkpoint = _menu_button("Choose a checkpoint")
         self.checkpoint.setText("opening …")
         self.device = _menu_button("Choose device and number format")
-        self.prompt = QLineEdit(session.settings.now.prompt)
+        self.prompt = QLineEdit()
+        self.prompt.setMaxLength(LONGEST_PROMPT)
         self.prompt.setPlaceholderText("Type a sentence and press Enter")
         self.prompt.setAccessibleName("prompt")
         self.prompt.setToolTip(keys.tip("focus_prompt"))
+        self.prompt.setText(session.settings.now.prompt)
         self.prompt.setMinimumWidth(120)
         self.prompt.setCursorPosition(0)
         self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 from safetensors.torch import load_file, save_file
 
@@ -62,6 +62,20 @@ def chatty(tmp_path: Path) -> Path:
 
 def settle(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(lambda: not window.session.busy and window.session.run is not None, timeout=30_000)
+
+
+def test_a_pasted_prompt_is_not_cut(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+    window = opened(chatty, "ab")
+    text = "word " * 8_000
+    QApplication.clipboard().setText(text)
+    for field in (window.bar.prompt, window.bar.chat.system):
+        field.selectAll()
+        field.paste()
+        assert field.text() == text
+    with qtbot.waitSignal(window.session.failed) as failed:
+        QTest.keyClick(window.bar.prompt, Qt.Key.Key_Return)
+    assert failed.args is not None
+    assert "40001 tokens" in failed.args[0]
 
 
 def press(widget: Any) -> None:
