@@ -52,6 +52,7 @@ class OpenDialog(QDialog):
         self.session = session
         self.outlined: Outlined | None = None
         self.opening = False
+        self._fetching = False
         self._at_once = False
         self._answers: dict[str, QComboBox | QSpinBox] = {}
         self.setWindowTitle("Open a checkpoint")
@@ -267,9 +268,14 @@ class OpenDialog(QDialog):
         """Fetch what is named; nothing touches the network before this is pressed."""
         name = self.path.text().strip()
         self._set_opening(True)
+        self._fetching = True
         self.download.setEnabled(False)
         self.notice.setText(f"Downloading {name} …")
-        self.session.download(name, self._on_downloaded, lambda sentence: self._on_failed(sentence, ""))
+        self.session.download(name, self._on_downloaded, self._on_not_downloaded)
+
+    def _on_not_downloaded(self, sentence: str) -> None:
+        self._set_opening(False)
+        self.notice.setText(sentence)
 
     def _on_downloaded(self, place: str) -> None:
         self._set_opening(False)
@@ -287,6 +293,7 @@ class OpenDialog(QDialog):
 
     def _set_opening(self, opening: bool) -> None:
         self.opening = opening
+        self._fetching = False
         self.bar.setRange(0, 0 if opening else 1)
         self.open_button.setEnabled(not opening and self.outlined is not None and self.outlined.holds_weights)
         self.download.setEnabled(not opening)
@@ -300,13 +307,14 @@ class OpenDialog(QDialog):
             self.notice.setText(progress.what)
 
     def _on_model(self, card: ModelCard) -> None:
-        if self.opening:
+        """Close when it is open; one that opens while another is fetched is not what was asked for here."""
+        if self.opening and not self._fetching:
             self.opening = False
             self.accept()
 
     def _on_failed(self, sentence: str, details: str) -> None:
         """Say why it could not be opened; what was open stays open."""
-        if self.opening:
+        if self.opening and not self._fetching:
             self._set_opening(False)
             self.notice.setText(sentence)
 

@@ -196,6 +196,26 @@ def test_a_name_is_downloaded_only_when_that_is_pressed(dialog: OpenDialog, runn
     assert not dialog.download.isVisible()
 
 
+def test_what_goes_on_beside_a_download_does_not_end_it(
+    dialog: OpenDialog, running: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.outlines["/cache/small"] = outlined(running, "/cache/small")
+    fetched: list[Callable[[str], None]] = []
+    monkeypatch.setattr(running, "download", lambda name, arrived, failed: fetched.append(arrived))
+    dialog.path.setText("org/small")
+    QTest.mouseClick(dialog.download, LEFT)
+    running.failed.emit("Length 513 was asked for.", "")
+    running.model_changed.emit(running.model)
+    assert dialog.isVisible()
+    assert dialog.opening
+    assert "Downloading org/small" in said(dialog)
+    fetched[0]("/cache/small")
+    assert running.calls[-1] == ("open", "/cache/small", None, "float32")
+    running.failed.emit("It is damaged.", "")
+    assert not dialog.opening
+    assert "It is damaged." in said(dialog)
+
+
 def test_the_focus_on_the_list_is_no_choice(dialog: OpenDialog, running: FakeSession) -> None:
     dialog.look_at("/models/smol")
     dialog.known.setFocus(Qt.FocusReason.TabFocusReason)
