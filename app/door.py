@@ -42,7 +42,7 @@ class Opened:
     """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine.
 
     ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
-    checkpoint left open.
+    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences.
     """
 
     card: ModelCard
@@ -50,6 +50,7 @@ class Opened:
     checkpoint: Any
     shapes_only: bool = False
     options: tuple[tuple[str, int], ...] = ()
+    notice: str = ""
 
 
 def without_weights(card: ModelCard) -> str:

@@ -142,7 +142,8 @@ def open_model(
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
     )
     answered = tuple(sorted((options or {}).items()))
-    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only, answered)
+    notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
+    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
@@ -345,8 +346,9 @@ def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed = 
     if checkpoint.tokenizer is not None and not typed.as_ids:
         return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
     if IDS.fullmatch(prompt) is None:
-        why = "ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
-        raise PromptError(f"{why[0].upper()}{why[1:]}, so text cannot be run on it; type token ids such as 1, 2, 3.")
+        why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
+        why += " that can be read" if checkpoint.unread else ""
+        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
     digits = re.findall(r"\d+", prompt)
     longest = max(digits, key=len)
     if len(longest) > LONGEST_ID:

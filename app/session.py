@@ -158,6 +158,7 @@ class Session(QObject):
         self._pinned: Held | None = None
         self._pinned_kept: Kept | None = None
         self._experiments: tuple[Experiment, ...] = ()
+        self._wanted: tuple[Experiment, ...] = ()
         self._runs = 0
         self._prompt: str | None = None
         self._typed = Typed()
@@ -358,6 +359,8 @@ class Session(QObject):
         if path is not None:
             self.settings.remember_checkpoint(path)
         self.model_changed.emit(card)
+        if opened.notice:
+            self.failed.emit(opened.notice, "")
         if self._prompt is not None:
             wordless = not card.has_tokenizer and not any(c.isdigit() for c in self._prompt)
             if self._held is not None:
@@ -383,7 +386,7 @@ class Session(QObject):
         head = (now.layer, now.head) if self._head_chosen else None
         typed = self._typed
         active = self._experiments if experiments is None else experiments
-        wanted = tuple(one for one in active if not isinstance(one, PermuteTokens))
+        wanted = self._wanted = tuple(one for one in active if not isinstance(one, PermuteTokens))
         self.submit(
             "run",
             Urgency.PREFILL,
@@ -526,7 +529,8 @@ class Session(QObject):
         for slot in ("open", "check"):
             self.jobs.cancel(slot)
         self._runs += 1
-        run_id, wanted = self._runs, tuple(experiments)
+        run_id = self._runs
+        wanted = self._wanted = tuple(experiments)
 
         def staged(engine: Engine) -> Generator[Progress, None, Held]:
             held = yield from engine.run(opened, prompt, run_id, (0, 0), experiments=wanted)
@@ -559,6 +563,11 @@ class Session(QObject):
         return self._experiments
 
     @property
+    def wanted_experiments(self) -> tuple[Experiment, ...]:
+        """What is changed in the model once the run that is under way is there."""
+        return self._wanted if self.jobs.has("run") else self._experiments
+
+    @property
     def pinned(self) -> Run | None:
         """The run that others are compared with (A), None when none is pinned."""
         return None if self._pinned is None else self._pinned.run
@@ -572,7 +581,7 @@ class Session(QObject):
         if held is None or opened is None:
             self.failed.emit("There is nothing to experiment on yet; run a prompt first.", "")
             return
-        wanted = tuple(experiments)
+        wanted = self._wanted = tuple(experiments)
         self.timeline.leave()
         self.jobs.cancel("check")
         self._runs += 1

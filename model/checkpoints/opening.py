@@ -60,6 +60,8 @@ class Checkpoint:
         Numbers in the model, a tied matrix counted once, and the bytes they take.
     questions, notes
         What the file left open and was assumed; what was inferred or left out, in sentences.
+    unread
+        Why there is no tokenizer although there is a file of one, in a sentence; it is among the notes too.
     """
 
     model: Decoder
@@ -72,6 +74,7 @@ class Checkpoint:
     weight_bytes: int
     questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: str = ""
 
     @property
     def shapes_only(self) -> bool:
@@ -168,7 +171,7 @@ def open_steps(
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
-        tokenizer, notes = yield from _tokenizer_steps(source)
+        tokenizer, unread = yield from _tokenizer_steps(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
         return Checkpoint(
@@ -181,7 +184,8 @@ def open_steps(
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=notes,
+            notes=(*source.notes, unread) if unread else source.notes,
+            unread=unread,
         )
 
 
@@ -288,8 +292,8 @@ def _tied_steps(described: _Described) -> Steps[ModelConfig]:
     return config.changed(tied=False)
 
 
-def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, tuple[str, ...]]]:
-    """The tokenizer, and the notes; one that cannot be read is a note, since ids can still be typed.
+def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, str]]:
+    """The tokenizer, or why it cannot be read; that refuses nothing, since ids can still be typed.
 
     It is read on a thread of its own, which ends here: a large vocabulary takes a second that no slice can hold.
     """
@@ -299,9 +303,9 @@ def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, tuple[str,
             wait([reading], timeout=SLICE_SECONDS)
             yield Progress(1, 1, "Reading the tokenizer")
     try:
-        return reading.result(), source.notes
+        return reading.result(), ""
     except TokenizerError as error:
-        return None, (*source.notes, error.sentence)
+        return None, error.sentence
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -336,6 +336,20 @@ def test_a_model_without_a_tokenizer_works_with_ids(qtbot: QtBot, opened: Open, 
     assert tokens(window) == ["#7", "#9", "#11"]
 
 
+def test_a_tokenizer_that_cannot_be_read_is_told_when_its_model_opens(
+    qtbot: QtBot, opened: Open, tmp_path: Path
+) -> None:
+    folder = write_checkpoint(tmp_path / "small")
+    (folder / "tokenizer.json").write_bytes(b"")
+    window = opened(folder, "abc")
+    told = "tokenizer.json is empty; download it again. Until then, type token ids instead of text."
+    assert window.failure.sentence.text() == told
+    assert window.failure.isVisible()
+    assert tokens(window)[:2] == ["#1", "#2"]
+    run(qtbot, window, "words")
+    assert "small has no tokenizer that can be read, so text" in window.failure.sentence.text()
+
+
 def test_the_bos_is_left_out_and_ids_are_typed_with_clicks(qtbot: QtBot, opened: Open, chatty: Path) -> None:
     window = opened(chatty, "abc")
     bar = window.bar
