@@ -301,4 +301,6 @@ def other_rules(
         f"YaRN × {factor:g}": stretched("yarn"),
         f"llama3 × {factor:g}": stretched("llama3"),
     }
+    if width == 2:  # NTK leaves the fastest plane as it is and changes the others: of one plane there are none
+        del rules[f"NTK × {factor:g}"]
     return tuple((name, *frequencies(rule, width, limit)) for name, rule in rules.items())

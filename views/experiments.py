@@ -114,7 +114,7 @@ class ExperimentsPanel(Panel):
         super().__init__(session, parent)
         self._history: list[tuple[Experiment, ...]] = []
         self._shown: tuple[Experiment, ...] = ()
-        self._undoing = False
+        self._back = 0  # how many changes an undo that is under way takes back
         self._unchanged: dict[tuple[str, int, int, int], float] = {}
         self.buttons: dict[str, QPushButton] = {}
         self.undo_button = QPushButton("Undo")
@@ -342,9 +342,19 @@ class ExperimentsPanel(Panel):
 
     def undo(self) -> None:
         """Go back to the experiments before the last change."""
-        if self._history:
-            self._undoing = True
-            self.session.set_experiments(self._history[-1])
+        if self.session.wanted_experiments == self._shown:
+            self._back = 0
+        elif not self._back:  # the last change is still being computed
+            self.session.set_experiments(self._shown)
+            return
+        if self._back < len(self._history):
+            self._back += 1
+            self.session.set_experiments(self._history[-self._back])
+
+    def _change(self, experiments: tuple[Experiment, ...]) -> None:
+        """Go on from what was wanted last, whether or not it is on screen yet."""
+        self._back = 0
+        self.session.set_experiments(experiments)
 
     def _add(self, made: Callable[[Run, Selection], Experiment]) -> None:
         run = self.session.run
@@ -356,7 +366,7 @@ class ExperimentsPanel(Panel):
         except ExperimentError as error:
             self.session.failed.emit(error.sentence, error.details)
             return
-        self.session.set_experiments(added(self.session.experiments, experiment))
+        self._change(added(self.session.wanted_experiments, experiment))
 
     def _add_mean(self, asked: Callable[[Selection], AskMean]) -> None:
         try:
@@ -364,7 +374,7 @@ class ExperimentsPanel(Panel):
         except ExperimentError as error:
             self.session.failed.emit(error.sentence, error.details)
             return
-        self.ask(question, lambda made: self.session.set_experiments(added(self.session.experiments, made)), "mean")
+        self.ask(question, lambda made: self._change(added(self.session.wanted_experiments, made)), "mean")
 
     def _group_of(self, now: Selection) -> tuple[int, ...]:
         run = self.session.run
@@ -382,24 +392,25 @@ class ExperimentsPanel(Panel):
         return PermuteTokens(numbers_in(self.order.text()))
 
     def _remove(self, experiment: Experiment) -> None:
-        self.session.set_experiments(tuple(one for one in self.session.experiments if one != experiment))
+        self._change(tuple(one for one in self.session.wanted_experiments if one != experiment))
 
     def _on_experiments(self, experiments: tuple[Experiment, ...]) -> None:
-        if self._undoing:
-            self._history.pop()
+        if self._back:
+            del self._history[-self._back :]
         else:
             self._history.append(self._shown)
-        self._undoing = False
+        self._back = 0
         self._shown = experiments
         self._show_chips()
         self.refresh()
 
     def _on_failed(self, sentence: str, details: str) -> None:
-        self._undoing = False
+        self._back = 0
 
     def _forget(self) -> None:
         """Another model has a history of its own."""
         self._history.clear()
+        self._back = 0
         self._unchanged.clear()
         self._show_chips()
 

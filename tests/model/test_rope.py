@@ -16,7 +16,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from model import lens
 from model.config import ModelConfig, Pairing, QkNorm, RopeConfig
 from model.decoder import Decoder
-from model.rope import TABLE_ROWS, Rotary, frequencies, plane_features, rotate, unrotate
+from model.rope import TABLE_ROWS, Rotary, frequencies, other_rules, plane_features, rotate, unrotate
 from model.trace import capture
 from tests.model.small_models import BASE, random_ids
 
@@ -329,3 +329,10 @@ def test_a_model_re_expressed_in_the_other_pairing_scores_the_same_and_misread_i
     logits = [model(random_ids(12)) for model in (own, other, misread)]
     assert float((logits[0] - logits[1]).detach().abs().max()) < 1e-4
     assert float((logits[0] - logits[2]).detach().abs().max()) > 0.1
+
+
+def test_ntk_is_no_rule_for_a_single_plane() -> None:
+    """As of the toy of lesson 7: its base would be stretched by growth^(2/0)."""
+    names = [name for name, _, _ in other_rules(RopeConfig(width=2), 2, 64)]
+    assert names == ["this model (default)", "none", "linear × 4", "YaRN × 4", "llama3 × 4"]
+    assert "NTK × 4" in [name for name, _, _ in other_rules(RopeConfig(width=4), 4, 64)]

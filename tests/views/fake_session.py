@@ -351,6 +351,11 @@ class FakeSession(QObject):
         self.sampling = sampling
         self.sampling_changed.emit(sampling)
 
+    @property
+    def wanted_experiments(self) -> tuple[Experiment, ...]:
+        """Nothing is ever under way here."""
+        return self.experiments
+
     def set_experiments(self, experiments: Sequence[Experiment]) -> None:
         """Take experiments, without any effect on the numbers."""
         self.calls.append(("set_experiments", tuple(experiments)))

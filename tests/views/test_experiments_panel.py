@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from PySide6.QtTest import QTest
 
 from app.questions import AskPlanes
 from model.errors import ExperimentError
-from model.experiments import AblateHeads, NoScale, PermuteTokens, RopeBase, RopeOff, ScaleScores
+from model.experiments import AblateHeads, AblateMlp, Experiment, NoScale, PermuteTokens, RopeBase, RopeOff, ScaleScores
 from model.readings import RopeRule
+from tests.views.driving import front, opened
 from tests.views.fake_session import FakeSession
 from views.experiments import ExperimentsPanel, added, numbers_in
+from views.snapshot import wait_until_drawn
 from views.turning import drift, misread, reexpressed, scores_by_distance
 
 Shown = Callable[..., Any]
@@ -86,3 +89,32 @@ def test_float32_drifts_with_the_shift_and_pairing_matters(running: FakeSession)
     assert abs(drift(r, 0)) < abs(drift(r, 1_000_000)) < 1
     assert reexpressed(r) == pytest.approx(r.scaled, abs=1e-9)
     assert abs(misread(r) - r.scaled) > 1e-3
+
+
+def test_changes_made_faster_than_the_model_runs_compose_and_can_be_undone(tmp_path: Path) -> None:
+    with opened(tmp_path, None, "Two cats") as window:
+        panel, session = front(window, "experiments"), window.session
+
+        def active() -> list[Experiment]:
+            wait_until_drawn(window)
+            return list(session.experiments)
+
+        def click(*names: str) -> None:
+            for name in names:
+                QTest.mouseClick(panel.buttons[name], Qt.MouseButton.LeftButton)
+
+        click("no_scale", "rope_off", "mlp")
+        assert active() == [NoScale(), RopeOff(), AblateMlp(session.selection.now.layer)]
+        panel.undo()  # the three landed as one change, because only the last was run
+        assert active() == []
+        for name in ("no_scale", "rope_off", "mlp"):
+            click(name)
+            wait_until_drawn(window)
+        panel.undo()
+        panel.undo()
+        assert active() == [NoScale()]
+        click("rope_off")
+        panel.undo()  # before it is on screen
+        assert active() == [NoScale()]
+        panel.undo()
+        assert active() == []
