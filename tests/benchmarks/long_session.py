@@ -44,6 +44,11 @@ class Recording:
     def __init__(self, window: MainWindow, folder: Path) -> None:
         self.window, self.folder = window, folder
         self.count = 0
+        self.drawn = 0
+        cast("ScoresPanel", window.panels["scores"]).drawn.connect(self._on_drawn)
+
+    def _on_drawn(self) -> None:
+        self.drawn += 1
 
     def take(self, name: str) -> None:
         """Write the window as it is."""
@@ -52,20 +57,15 @@ class Recording:
 
     def look(self, name: str, act: Callable[[], None]) -> None:
         """Do something to the view; record the first picture that stands and the last."""
-        scores = cast("ScoresPanel", self.window.panels["scores"])
-        began, draws = time.perf_counter(), scores.draws
+        began, drawn = time.perf_counter(), self.drawn
         act()
-        until(lambda: scores.draws > draws or self._is_whole(scores))
+        until(lambda: self.drawn > drawn)
         coarse = time.perf_counter() - began
         self.take(f"{name}-first")
         wait_until_drawn(self.window)
         whole = time.perf_counter() - began
         self.take(f"{name}-refined")
         print(f"{name:12} first picture {1e3 * coarse:6.0f} ms, refined {whole:6.2f} s", flush=True)
-
-    @staticmethod
-    def _is_whole(scores: ScoresPanel) -> bool:
-        return scores.settled
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -140,7 +140,7 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
     assert session.model is not None
     limit = session.model.config.max_position
     if parsed.tokens > limit:
-        session.set_experiments((RopeScaling("yarn", parsed.tokens / limit),))
+        session.set_experiments((RopeScaling("yarn", (parsed.tokens + 64) / limit),))  # room for steps
         wait_until_drawn(window)
     # every stretch of 89 tokens comes again, so that heads that look for repeats have something to find
     ids = " ".join(str(3 + (i * i) % 89) for i in range(parsed.tokens))
