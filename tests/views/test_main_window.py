@@ -38,7 +38,7 @@ def make(qtbot: QtBot) -> Iterator[Make]:
         window.show()
         window.activateWindow()
         if session.run is not None:
-            qtbot.waitUntil(lambda: drawn(window))
+            qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
         return window
 
     yield made
@@ -140,17 +140,17 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     QTest.keyClicks(prompt, "to be or not")
     QTest.keyClick(prompt, Qt.Key.Key_Return)
     assert running.calls[-1] == ("start", "to be or not")
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
 
     heads = window.panels["heads"]
     assert isinstance(heads, HeadsPanel)
     heads.view.head_clicked.emit(2, 3)
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
     scores = window.panels["scores"]
     assert isinstance(scores, ScoresPanel)
     point = scores.weights.cell_rect(9, 3).center().toPoint()
     QTest.mouseClick(scores.weights, Qt.MouseButton.LeftButton, pos=point)
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
     now = running.selection.now
     assert (now.layer, now.head, now.query, now.key) == (2, 3, 9, 3)
     weight = float(running.weights(2, 3)[9, 3])
@@ -163,7 +163,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     window.setFocus()
     for _ in range(3):
         QTest.keyClick(window, Qt.Key.Key_Right)
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
     tokens = window.panels["tokens"]
     assert isinstance(tokens, TokensPanel)
     assert running.run is not None
@@ -171,7 +171,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     assert running.selection.now.query == 14
     assert "3 decoded" in tokens.subtitle.text()
     QTest.keyClick(window, Qt.Key.Key_Left)
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
     assert running.selection.now.query == 13
     assert scores.subtitle.text().startswith("L2H3 · 14 × 14")
 
@@ -189,7 +189,7 @@ def test_a_change_redraws_each_dependent_panel_once_and_no_other(
 ) -> None:
     before = draws(window)
     running.selection.update(**change)
-    qtbot.waitUntil(lambda: drawn(window))
+    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
     after = draws(window)
     seen = {name for name, panel in window.panels.items() if panel.on_screen}
     assert {name: after[name] - before[name] for name in after} == {
@@ -379,6 +379,6 @@ def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running
     before = {name: box(window, panel) for name, panel in window.panels.items() if panel.on_screen}
     for _ in range(2):
         running.step()
-        qtbot.waitUntil(lambda: drawn(window))
+        qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
         QApplication.processEvents()
         assert {name: box(window, window.panels[name]) for name in before} == before
