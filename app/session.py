@@ -397,6 +397,7 @@ class Session(QObject):
         )
 
     def _on_run(self, held: Held, experiments: tuple[Experiment, ...], told: str = "") -> None:
+        self.timeline.leave()  # a step that was asked for meanwhile belongs to the run that goes
         self.timeline.drawn = ()
         self._head_chosen = True
         self._fallbacks = []

@@ -70,6 +70,19 @@ def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session
     assert order.index("4 rows") < order.index("other")
 
 
+def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, session: Session) -> None:
+    with qtbot.waitSignal(session.run_changed):
+        session.begin(None, "abc")
+    qtbot.waitUntil(lambda: not session.busy)
+    held = session.held
+    assert held is not None
+    session.timeline.step()
+    session._on_run(held, ())  # a run that was asked for before arrives before the step does
+    qtbot.waitUntil(lambda: not session.busy)
+    assert session.run is not None
+    assert (session.run.length, session.run.newest) == (3, 3)
+
+
 def test_shapes_alone_leave_open_what_was_open(qtbot: QtBot, session: Session) -> None:
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, "abc")
