@@ -124,6 +124,9 @@ def check_budget(budget: Budget, config: ModelConfig, free: int, *, batch: int =
     shorter = longest_that_fits(config, budget.dtype, free, batch=batch, rows=rows, below=budget.tokens)
     if shorter:
         advice.append(f"shorten it to {shorter:,} tokens")
+    layers = _layers_that_fit(config, budget, free, batch, rows)
+    if layers:
+        advice.append(f"open the model's first {layers} of {config.layers} layers (--layers {layers})")
     if budget.dtype == "float32":
         half = run_budget(config, budget.tokens, "bfloat16", batch=batch, rows=rows)
         given_back = weight_bytes(config, "float32") - weight_bytes(config, "bfloat16")
@@ -145,6 +148,19 @@ def longest_that_fits(
     if long > ALL_LOGITS_UP_TO:
         return long
     return _longest(config, dtype, free, min(end, ALL_LOGITS_UP_TO + 1), "all", batch, rows)
+
+
+def _layers_that_fit(config: ModelConfig, budget: Budget, free: int, batch: int, rows: int) -> int:
+    """With how many of its first layers the run would fit, the weights of the others given back; 0 for none."""
+    low, high = 0, config.layers
+    whole = weight_bytes(config, budget.dtype)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        fewer = config.first(middle)
+        needed = run_budget(fewer, budget.tokens, budget.dtype, batch=batch, rows=rows).total
+        fits = needed <= free + whole - weight_bytes(fewer, budget.dtype)
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def _longest(config: ModelConfig, dtype: str, free: int, end: int, logits: Logits, batch: int, rows: int) -> int:

@@ -44,6 +44,10 @@ def _count(name: str, value: int) -> None:
         raise ConfigError(f"{name} is {value}, but it must be a whole number of at least 1.")
 
 
+FIRST_LAYERS = "first_layers"
+"""The option of an opening that says how many layers to open, from the first on."""
+
+
 @dataclass(frozen=True)
 class RopeConfig:
     """One rotary rule: how fast each plane turns, and which two features make a plane.
@@ -364,6 +368,26 @@ class ModelConfig:
     def changed(self, **changes: Any) -> ModelConfig:
         """Return a copy with some fields replaced, checked again."""
         return replace(self, **changes)
+
+    def first(self, layers: int) -> ModelConfig:
+        """The config of the first ``layers`` layers, whose stream the same final norm and head read.
+
+        Raises
+        ------
+        ConfigError
+            When the model has fewer.
+        """
+        if not 1 <= layers <= self.layers:
+            raise ConfigError(f"The first {layers} layers were asked for, but the model has {self.layers}.")
+        moe = self.moe
+        if moe is not None and moe.layers is not None:
+            moe = replace(moe, layers=moe.layers[:layers])
+        return self.changed(
+            layers=layers,
+            moe=moe,
+            rope_layers=None if self.rope_layers is None else self.rope_layers[:layers],
+            window_layers=None if self.window_layers is None else self.window_layers[:layers],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON."""

@@ -31,6 +31,7 @@ from app.door import Choice, Outlined
 from app.downloads import is_name
 from app.jobs import JobProgress
 from app.local_models import LocalModel
+from model.config import FIRST_LAYERS
 from model.readings import ModelCard
 from views import theme, wording
 from views.panel import plain_label
@@ -70,6 +71,8 @@ class OpenDialog(QDialog):
         self.costs = QGridLayout()
         self.costs.setHorizontalSpacing(3 * theme.GRID)
         self.questions = QGridLayout()
+        self.layers = QSpinBox()
+        self.layers.setAccessibleName("how many of its layers to open, from the first on")
         self.dtype = QComboBox()
         self.dtype.setAccessibleName("number format to open it in")
         self.notice = plain_label(HINT, "notice")
@@ -99,6 +102,8 @@ class OpenDialog(QDialog):
         last = QHBoxLayout()
         last.addWidget(plain_label("open as", "label"))
         last.addWidget(self.dtype)
+        last.addWidget(plain_label("layers", "label"))
+        last.addWidget(self.layers)
         last.addWidget(self.bar, 1)
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
@@ -220,6 +225,9 @@ class OpenDialog(QDialog):
         self.dtype.clear()
         self.dtype.addItems(list(outlined.bytes_in))
         self.dtype.setCurrentText(chosen)
+        self.layers.setRange(1, c.layers)
+        self.layers.setValue(c.layers)
+        self.layers.setSuffix(f" of {c.layers}")
         for row, choice in enumerate(outlined.choices):
             self._ask(choice, row)
         notes = list(outlined.notes)
@@ -250,8 +258,9 @@ class OpenDialog(QDialog):
         self.questions.addWidget(answer, row, 1)
 
     def options(self) -> dict[str, int]:
-        """The answers, by option."""
-        return {
+        """The answers, by option; the number of layers where it is not all of them."""
+        fewer = {FIRST_LAYERS: self.layers.value()} if self.layers.value() < self.layers.maximum() else {}
+        return fewer | {
             option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
             for option, box in self._answers.items()
         }
@@ -297,7 +306,7 @@ class OpenDialog(QDialog):
         self.bar.setRange(0, 0 if opening else 1)
         self.open_button.setEnabled(not opening and self.outlined is not None and self.outlined.holds_weights)
         self.download.setEnabled(not opening)
-        for widget in (self.path, self.file, self.folder, self.known, self.dtype):
+        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.layers):
             widget.setEnabled(not opening)
 
     def _on_progress(self, progress: JobProgress | None) -> None:

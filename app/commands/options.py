@@ -25,6 +25,7 @@ def command(
     """A command that takes a checkpoint and where to compute."""
     added = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
     model_options(added)
+    added.add_argument("--layers", type=count, metavar="N", help="open the first N layers only (all)")
     added.set_defaults(act=act)
     return added
 

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from app.door import Opened, without_weights
+from model.config import FIRST_LAYERS
 from model.errors import Cancelled, CheckpointError, RopewalkError
 from model.progress import Progress, Steps
 from model.whole_file import obstacle
@@ -77,7 +78,8 @@ def opened_model(parsed: argparse.Namespace) -> Opened:
     """What a command was told to open."""
     from app import engine
 
-    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype))
+    options = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
+    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
 
 
 def opened_to_run(parsed: argparse.Namespace) -> Opened:

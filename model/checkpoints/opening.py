@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import torch
 
+from model.checkpoints.config_file import whole_option
 from model.checkpoints.families import Family
 from model.checkpoints.formats import FORMATS
 from model.checkpoints.layouts import WeightMap
@@ -24,13 +25,15 @@ from model.checkpoints.source import Options, Question, Source, TensorFile
 from model.checkpoints.weights import (
     empty_model_steps,
     load_steps,
+    of_first_layers,
     pattern_of,
     patterns_of,
     plan,
     same_matrix_steps,
     stored_under,
+    without_later_layers,
 )
-from model.config import ModelConfig
+from model.config import FIRST_LAYERS, ModelConfig
 from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from model.decoder import Decoder
 from model.errors import CheckpointError, DeviceError, TokenizerError
@@ -146,7 +149,8 @@ def open_steps(
     device, dtype
         Where the weights go and as what.
     options
-        Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists.
+        Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
+        how many layers to open.
     large_pages
         Whether the weights lie in large pages where the system has them, for many decode steps (``model.packing``).
 
@@ -164,12 +168,16 @@ def open_steps(
     with _described(path, options or {}) as described:
         source, files = described.source, described.source.files
         config = yield from _tied_steps(described)
+        layers = whole_option(options or {}, FIRST_LAYERS, config.layers)
+        whole, config = config, config.first(layers)
         if files is not None:
             _check_memory(config, place, dtype)
-        model = yield from empty_model_steps(config)
+        model = yield from empty_model_steps(config if files is None else whole)
         yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
             placements = plan(files, described.weights, model, source.path.name, described.family.name)
+            if layers < whole.layers:
+                model, placements = without_later_layers(model, config), of_first_layers(placements, layers)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
         tokenizer, unread = yield from _tokenizer_steps(source)
         model.eval()
@@ -178,15 +186,23 @@ def open_steps(
             model=model,
             config=config,
             tokenizer=tokenizer,
-            name="bundled" if path is None else source.name,
+            name=("bundled" if path is None else source.name)
+            + ("" if layers == whole.layers else f", {layers} of {whole.layers} layers"),
             path=str(source.path),
             family=described.family.name,
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=(*source.notes, unread) if unread else source.notes,
+            notes=tuple(note for note in (*source.notes, _of_layers(layers, whole), unread) if note),
             unread=unread,
         )
+
+
+def _of_layers(layers: int, config: ModelConfig) -> str:
+    """What is left out, in a sentence; empty where nothing is."""
+    if layers == config.layers:
+        return ""
+    return f"Only the first {layers} of {config.layers} layers are open; the final norm and the head read their stream."
 
 
 def outline_checkpoint(path: str | Path | None, *, options: Options | None = None) -> Outline:
@@ -199,6 +215,7 @@ def outline_checkpoint(path: str | Path | None, *, options: Options | None = Non
     """
     with _described(path, options or {}) as described:
         source, config = described.source, finished(_tied_steps(described))
+        config = config.first(whole_option(options or {}, FIRST_LAYERS, config.layers))
         return Outline(
             name="bundled" if path is None else source.name,
             path=str(source.path),

@@ -62,6 +62,12 @@ def empty_model_steps(config: ModelConfig) -> Steps[Decoder]:
         return Decoder(config, blocks=blocks)
 
 
+def without_later_layers(model: Decoder, config: ModelConfig) -> Decoder:
+    """A decoder on the meta device that keeps the first blocks of another one, as many as ``config`` has layers."""
+    with torch.device("meta"), _Unfilled():
+        return Decoder(config, blocks=[block for block in model.blocks[: config.layers] if isinstance(block, Block)])
+
+
 @dataclass(frozen=True)
 class Placement:
     """One stored tensor and what it fills: whole parameters, or row ``row`` of one."""
@@ -115,6 +121,11 @@ def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str, fami
         filled.setdefault("head.weight", "the embedding")
     _check_complete(parameters, filled, weights, where)
     return placements
+
+
+def of_first_layers(placements: Sequence[Placement], layers: int) -> list[Placement]:
+    """What fills the first ``layers`` layers, and what belongs to none."""
+    return [one for one in placements if _layer_of(one) == REST or _layer_of(one) < layers]
 
 
 def _place(stored: Stored, weights: WeightMap, experts: int, where: str, family: str) -> Placement | None:

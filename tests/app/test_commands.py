@@ -66,6 +66,16 @@ def test_info_as_json(run: Run, tiny: Path) -> None:
     assert data["parameters_by_part"]["embedding"] == 256 * 32
 
 
+def test_the_first_layers_can_be_opened_alone(run: Run, tiny: Path) -> None:
+    whole = json.loads(run("info", tiny, "--json")[1])
+    first = json.loads(run("info", tiny, "--json", "--layers", 1)[1])
+    assert (whole["config"]["layers"], first["config"]["layers"]) == (2, 1)
+    assert first["kv_bytes_per_token"] * 2 == whole["kv_bytes_per_token"]
+    assert "1 of 2 layers" in first["name"]
+    status, _, err = run("info", tiny, "--layers", 3)
+    assert (status, err.strip()) == (1, "The first 3 layers were asked for, but the model has 2.")
+
+
 def test_ledger_as_text_and_json(run: Run, tiny: Path) -> None:
     status, out, _ = run("ledger", tiny, "--tokens", 5, "--past", 7, "--batch", 2, "--layer", 1)
     assert status == 0

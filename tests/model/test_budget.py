@@ -9,6 +9,7 @@ import torch
 
 from model.budget import Logits, check_budget, longest_that_fits, run_budget
 from model.config import Branch, ModelConfig, MoeConfig
+from model.costs import weight_bytes
 from model.decoder import Decoder
 from model.errors import MemoryBudgetError
 from model.progress import Pace, finished
@@ -84,6 +85,20 @@ def test_a_run_that_fits_is_not_refused() -> None:
     assert budget.is_worth_saying(3 * budget.total)
 
 
+def _fits_with(layers: int, tokens: int, free: int) -> bool:
+    fewer = CONFIG.first(layers)
+    given_back = weight_bytes(CONFIG, "float32") - weight_bytes(fewer, "float32")
+    return run_budget(fewer, tokens, "float32", rows=64).total <= free + given_back
+
+
+def test_fewer_layers_are_offered_where_they_would_fit() -> None:
+    budget = run_budget(CONFIG, 2000, "float32", rows=64)
+    free = run_budget(CONFIG.first(CONFIG.layers - 1), 2000, "float32", rows=64).total
+    assert free < budget.total
+    with pytest.raises(MemoryBudgetError, match=f"first {CONFIG.layers - 1} of {CONFIG.layers} layers"):
+        check_budget(budget, CONFIG, free, rows=64)
+
+
 def test_a_run_that_cannot_fit_is_refused_with_what_would() -> None:
     free = run_budget(CONFIG, 1100, "float32", rows=64).total
     budget = run_budget(CONFIG, 4000, "float32", rows=64)
@@ -91,6 +106,11 @@ def test_a_run_that_cannot_fit_is_refused_with_what_would() -> None:
     with pytest.raises(MemoryBudgetError, match=r"4,000 tokens would take about .* but .* are free") as refusal:
         check_budget(budget, CONFIG, free, rows=64)
     assert "shorten it to 1,100 tokens" in refusal.value.sentence
+    fewer = [layers for layers in range(1, CONFIG.layers) if _fits_with(layers, budget.tokens, free)]
+    for layers in fewer[-1:]:
+        assert f"open the model's first {layers} of {CONFIG.layers} layers" in refusal.value.sentence
+    if not fewer:
+        assert "first" not in refusal.value.sentence
     assert "bfloat16" not in refusal.value.sentence  # half of 4,000 tokens is still too much
     near = run_budget(CONFIG, 3000, "float32", rows=64)
     with pytest.raises(MemoryBudgetError, match="or open the model in bfloat16"):

@@ -79,6 +79,18 @@ def test_a_click_states_the_costs_and_open_opens(dialog: OpenDialog, running: Fa
     assert not dialog.isVisible()
 
 
+def test_the_first_layers_can_be_opened_alone(dialog: OpenDialog, running: FakeSession) -> None:
+    click_on(dialog, "smol")
+    assert dialog.outlined is not None
+    layers = dialog.outlined.config.layers
+    assert (dialog.layers.value(), dialog.layers.text()) == (layers, f"{layers} of {layers}")
+    dialog.layers.setFocus()
+    dialog.layers.selectAll()
+    QTest.keyClicks(dialog.layers, "1")
+    QTest.mouseClick(dialog.open_button, LEFT)
+    assert running.calls[-1] == ("open", "/models/smol", None, "float32", {"first_layers": 1})
+
+
 def test_cancel_while_opening_cancels_and_stays(dialog: OpenDialog, running: FakeSession) -> None:
     click_on(dialog, "smol")
     QTest.mouseClick(dialog.open_button, LEFT)
