@@ -228,6 +228,7 @@ class OpenDialog(QDialog):
         self.layers.setRange(1, c.layers)
         self.layers.setValue(c.layers)
         self.layers.setSuffix(f" of {c.layers}")
+        self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
         for row, choice in enumerate(outlined.choices):
             self._ask(choice, row)
         notes = list(outlined.notes)
