@@ -414,6 +414,7 @@ class Session(QObject):
     def _on_run_failed(self, failure: Failure, prompt: str, typed: Typed) -> None:
         self.fail(failure, (prompt, typed))
         if self._fallbacks:
+            self._typed = replace(self._typed, chat="")  # a template that failed would fail again
             self._start(self._fallbacks.pop(0))
 
     # For a lesson -----------------------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    """What a file says; nothing where it cannot be read."""
+    """What a file says; nothing where it cannot be read. A pipe would be waited for without end."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError):
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -163,6 +164,13 @@ def test_a_file_of_its_own_comes_before_the_config(tmp_path: Path) -> None:
     assert found[0].tokens == {"bos_token": "<s>"}
     (folder / "chat_template.jinja").unlink()
     assert templates_beside(folder)[0].source == "config"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_the_place_of_a_template_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "chat_template.jinja")
+    os.mkfifo(tmp_path / "tokenizer_config.json")
+    assert templates_beside(tmp_path) == ()
 
 
 def test_other_spellings_are_read(tmp_path: Path) -> None:
