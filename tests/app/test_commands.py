@@ -298,7 +298,7 @@ def test_an_error_is_one_sentence_and_1(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), Cancelled()])
 def test_ctrl_c_says_so_and_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def interrupted(*_: object) -> Generator[Progress, None, None]:
+    def interrupted(*_: object, **__: object) -> Generator[Progress, None, None]:
         yield Progress(0, 1, "Reading")
         raise error
 
@@ -307,7 +307,7 @@ def test_ctrl_c_says_so_and_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, er
 
 
 def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/big")
 
     monkeypatch.setattr("app.engine.open_model", full)
@@ -316,7 +316,7 @@ def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_nobody_foresaw_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the tensor is on fire\nframe #0: main")
 
     monkeypatch.setattr("app.engine.open_model", broken)
