@@ -85,7 +85,8 @@ def needed_bytes(config: ModelConfig, tokens: int) -> int:
 
 def long_prefill(path: str | None, tokens: int) -> Numbers:
     """One long capture as the window does it: seconds, longest slice, memory, and whether its heads can be opened."""
-    model = subject(path, tokens)
+    model = subject(path, tokens + 1)  # room for the step
+    tokens = min(tokens, model.config.max_position - 1)
     ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
     _plain(model, ids[:, :WARM_UP])
     began = time.perf_counter()
