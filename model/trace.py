@@ -26,6 +26,8 @@ from model.progress import Pace, Progress, Steps, Watch, finished
 from model.quick_step import QuickStep
 from model.spec import AttentionSpec, RotationSegment
 
+LAYER_SECONDS = 0.04
+"""What a layer of a chunk may take. Half of it would let others pass sooner, and read the weights twice as often."""
 LOGIT_ROWS = 16
 """Rows whose logits are computed first; then as many as fit in a slice of time."""
 
@@ -235,7 +237,7 @@ def capture_steps(
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, experiments)
     reach = int(positions.max()) + 1 if tokens else 0
-    start, pace = 0, Pace(chunk or tokens, MOST_ROWS)
+    start, pace = 0, Pace(chunk or tokens, MOST_ROWS, LAYER_SECONDS)
     while start < tokens:
         stop = min(start + pace.size, tokens)
         with torch.no_grad(), turned(model, experiments):
