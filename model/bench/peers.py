@@ -14,6 +14,7 @@ from torch import Tensor
 from model.bench.meters import PeakMemory, alternating, seconds_of
 from model.bench.ours import PROMPT, WARM_UP, Numbers, generate
 from model.bench.subject import prompt, subject
+from model.checkpoints.weight_maps import LLAMA
 from model.decoder import Decoder
 from model.errors import ConfigError
 from model.trace import capture
@@ -50,7 +51,8 @@ def llama_of(model: Decoder, attention: str) -> Any:
     with torch.device("meta"):
         peer = LlamaForCausalLM(config)
     peer.to_empty(device="cpu")  # memory of its own, as a model that transformers has loaded
-    weights = {_theirs(name): tensor for name, tensor in model.state_dict().items()}
+    names = _their_names(c.layers)
+    weights = {names[name]: tensor for name, tensor in model.state_dict().items()}
     peer.load_state_dict(weights, strict=False)
     if c.tied:
         peer.tie_weights()
@@ -58,23 +60,14 @@ def llama_of(model: Decoder, attention: str) -> Any:
     return peer.eval()
 
 
-def _theirs(name: str) -> str:
-    """The name that transformers' Llama gives a weight."""
-    for ours, theirs in (
-        ("blocks.", "model.layers."),
-        ("attn.query", "self_attn.q_proj"),
-        ("attn.key", "self_attn.k_proj"),
-        ("attn.value", "self_attn.v_proj"),
-        ("attn.output", "self_attn.o_proj"),
-        ("attn_norm", "input_layernorm"),
-        ("mlp_norm", "post_attention_layernorm"),
-        ("mlp.gate", "mlp.gate_proj"),
-        ("mlp.up", "mlp.up_proj"),
-        ("mlp.down", "mlp.down_proj"),
-    ):
-        name = name.replace(ours, theirs)
-    whole = {"embed.weight": "model.embed_tokens.weight", "norm.weight": "model.norm.weight"}
-    return whole.get(name, name.replace("head.weight", "lm_head.weight"))
+def _their_names(layers: int) -> dict[str, str]:
+    """The name that transformers' Llama gives each of our weights."""
+    return {
+        ours.format(l=layer): theirs.format(l=layer)
+        for layer in range(layers)
+        for theirs, ours in LLAMA.items()
+        if isinstance(ours, str)
+    }
 
 
 def eager(path: str | None, tokens: int, times: int) -> Numbers:

@@ -13,23 +13,12 @@ from torch import Tensor
 
 from model.cache import Rows
 from model.checkpoints import open_checkpoint
-from model.config import ModelConfig, RopeConfig
+from model.config import ModelConfig
 from model.decoder import Decoder
+from model.known_configs import KNOWN
 from model.trace import Trace, capture
 
-SMOLLM2 = ModelConfig(
-    vocabulary=49_152,
-    width=576,
-    layers=30,
-    heads=9,
-    kv_heads=3,
-    head_width=64,
-    mlp_width=1536,
-    max_position=8192,
-    rope=RopeConfig(base=100_000.0),
-    norm_eps=1e-5,
-    tied=True,
-)
+SMOLLM2 = KNOWN["smollm2_135m"]
 """SmolLM2-135M (huggingface.co/HuggingFaceTB/SmolLM2-135M); its limit of 8,192 is raised where a run is longer."""
 
 
