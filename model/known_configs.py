@@ -11,7 +11,6 @@ from typing import Final
 
 from model.config import ModelConfig, MoeConfig, RopeConfig
 
-_LLAMA_3 = RopeConfig(base=500_000.0)
 _LLAMA_31 = RopeConfig(
     base=500_000.0,
     scaling="llama3",
@@ -19,6 +18,18 @@ _LLAMA_31 = RopeConfig(
     original_max_position=8192,
     low_freq_factor=1.0,
     high_freq_factor=4.0,
+)
+_LLAMA_3_8B = ModelConfig(
+    vocabulary=128_256,
+    width=4096,
+    layers=32,
+    heads=32,
+    kv_heads=8,
+    head_width=128,
+    mlp_width=14_336,
+    max_position=8192,
+    rope=RopeConfig(base=500_000.0),
+    norm_eps=1e-5,
 )
 _MINIMIND_ROPE = RopeConfig(base=1e6)
 
@@ -37,42 +48,9 @@ _MINIMIND_3 = ModelConfig(
 )
 
 KNOWN: Final[Mapping[str, ModelConfig]] = {
-    "llama3_8b": ModelConfig(
-        vocabulary=128_256,
-        width=4096,
-        layers=32,
-        heads=32,
-        kv_heads=8,
-        head_width=128,
-        mlp_width=14_336,
-        max_position=8192,
-        rope=_LLAMA_3,
-        norm_eps=1e-5,
-    ),
-    "llama31_8b": ModelConfig(
-        vocabulary=128_256,
-        width=4096,
-        layers=32,
-        heads=32,
-        kv_heads=8,
-        head_width=128,
-        mlp_width=14_336,
-        max_position=131_072,
-        rope=_LLAMA_31,
-        norm_eps=1e-5,
-    ),
-    "llama3_70b": ModelConfig(
-        vocabulary=128_256,
-        width=8192,
-        layers=80,
-        heads=64,
-        kv_heads=8,
-        head_width=128,
-        mlp_width=28_672,
-        max_position=8192,
-        rope=_LLAMA_3,
-        norm_eps=1e-5,
-    ),
+    "llama3_8b": _LLAMA_3_8B,
+    "llama31_8b": _LLAMA_3_8B.changed(max_position=131_072, rope=_LLAMA_31),
+    "llama3_70b": _LLAMA_3_8B.changed(width=8192, layers=80, heads=64, mlp_width=28_672),
     "llama2_7b": ModelConfig(
         vocabulary=32_000,
         width=4096,

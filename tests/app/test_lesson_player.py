@@ -20,28 +20,11 @@ from app.settings import SettingsStore
 from model.errors import LessonError
 from model.experiments import NoScale
 from model.lessons.text import said
+from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 
-LESSON = """
-number = 50
-title = "Two toys"
-about = "A test."
-minutes = 10
-
-[model]
-kind = "toy"
-words = ["a", "b", "c"]
-prompt = "a b c"
-
-[model.config]
-vocabulary = 3
-width = 8
-layers = 1
-heads = 2
-kv_heads = 1
-head_width = 4
-mlp_width = 8
-max_position = 32
-
+LESSON = (
+    TOY
+    + """
 [models.other]
 like = "main"
 seed = 7
@@ -69,24 +52,10 @@ kind = "number"
 ask = "How many tokens?"
 answer = "tokens(main)"
 why = "Count."
-
-[[step.check]]
-id = "fresh"
-kind = "number"
-ask = "{n} and one?"
-draw = { n = { from = 1, to = 1000 } }
-answer = "plus(n, 1)"
-why = "Add."
-
-[[step.check]]
-id = "look"
-kind = "click"
-target = "cell"
-ask = "Click the last query's key 1."
-answer = "[2, 1]"
-values = "weights(main, 0, 0)"
-why = "There."
-
+"""
+    + DRAWN_CHECK
+    + CLICK_CHECK
+    + """
 [[step]]
 title = "The same run, another cell"
 text = "Two."
@@ -115,6 +84,7 @@ title = "Yours"
 text = "Six: {size(open, \\"L\\")}."
 model = "yours"
 """
+)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from model.costs import (
 )
 from model.decoder import Decoder
 from model.errors import ConfigError
+from model.known_configs import KNOWN
 
 KIB, GIB = 2**10, 2**30
 
@@ -46,38 +47,10 @@ def config(**changes: object) -> ModelConfig:
     return ModelConfig(**(values | changes))  # type: ignore[arg-type]
 
 
-LLAMA_3_8B = ModelConfig(
-    vocabulary=128_256, width=4096, layers=32, heads=32, kv_heads=8, head_width=128, mlp_width=14_336
-)
-LLAMA_3_70B = ModelConfig(
-    vocabulary=128_256, width=8192, layers=80, heads=64, kv_heads=8, head_width=128, mlp_width=28_672
-)
-QWEN_3_06B = ModelConfig(
-    vocabulary=151_936,
-    width=1024,
-    layers=28,
-    heads=16,
-    kv_heads=8,
-    head_width=128,
-    mlp_width=3072,
-    max_position=40_960,
-    qk_norm="head",
-    tied=True,
-)
-MINIMIND_3 = ModelConfig(
-    vocabulary=6400,
-    width=768,
-    layers=8,
-    heads=8,
-    kv_heads=4,
-    head_width=96,
-    mlp_width=2432,
-    qk_norm="head",
-    tied=True,
-)
-SMOLLM2_135M = ModelConfig(
-    vocabulary=49_152, width=576, layers=30, heads=9, kv_heads=3, head_width=64, mlp_width=1536, tied=True
-)
+LLAMA_3_8B, LLAMA_3_70B = KNOWN["llama3_8b"], KNOWN["llama3_70b"]
+QWEN_3_06B = KNOWN["qwen3_0_6b"]
+MINIMIND_3 = KNOWN["minimind3"]
+SMOLLM2_135M = KNOWN["smollm2_135m"]
 
 
 # Parameters -------------------------------------------------------------------------------------------------------

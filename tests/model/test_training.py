@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 from model import training
 from model.checkpoints import open_checkpoint
-from model.config import ModelConfig, RopeConfig
 from model.decoder import Decoder
 from model.errors import ConfigError, TokenizerError, TrainingError
 from model.grading import (
@@ -30,6 +29,7 @@ from model.grading import (
     side_by_side,
     token_losses,
 )
+from model.known_configs import KNOWN
 from model.model_card import model_card
 from model.probes import capture
 from model.progress import finished
@@ -404,19 +404,7 @@ def test_heads_that_do_not_divide_are_refused_by_the_config() -> None:
 
 def test_the_defaults_make_the_bundled_model() -> None:
     config = TrainOptions().config
-    assert config == ModelConfig(
-        vocabulary=1024,
-        width=128,
-        layers=4,
-        heads=8,
-        kv_heads=2,
-        head_width=16,
-        mlp_width=384,
-        max_position=512,
-        rope=RopeConfig(base=10_000.0, pairing="half"),
-        qk_norm="head",
-        tied=True,
-    )
+    assert config == KNOWN["ropewalk"]
     assert sum(parameter.numel() for parameter in Decoder(config).parameters()) == 886_016
 
 

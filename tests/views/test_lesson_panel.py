@@ -19,6 +19,7 @@ from app.lessons import Problem, Shelf, load_shelf
 from app.session import Session
 from app.settings import SettingsStore
 from model.lessons.text import Paragraph, Span, said
+from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 from views import keys, registry, theme
 from views.formulas import formula_picture
 from views.lesson import LessonPanel
@@ -26,27 +27,9 @@ from views.lesson_text import LessonText, words
 from views.main_window import MainWindow
 from views.rope import RopePanel
 
-LESSON = """
-number = 50
-title = "A toy"
-about = "A test."
-minutes = 10
-
-[model]
-kind = "toy"
-words = ["a", "b", "c"]
-prompt = "a b c"
-
-[model.config]
-vocabulary = 3
-width = 8
-layers = 1
-heads = 2
-kv_heads = 1
-head_width = 4
-mlp_width = 8
-max_position = 32
-
+LESSON = (
+    TOY
+    + """
 [[step]]
 title = "First, with {tokens(main)} tokens"
 text = '''
@@ -73,15 +56,9 @@ ask = "How many tokens?"
 answer = "tokens(main)"
 hint = "Count."
 why = "Three words, three tokens."
-
-[[step.check]]
-id = "fresh"
-kind = "number"
-ask = "{n} and one?"
-draw = { n = { from = 1, to = 1000 } }
-answer = "plus(n, 1)"
-why = "Add."
-
+"""
+    + DRAWN_CHECK
+    + """
 [[step.check]]
 id = "pick"
 kind = "choose"
@@ -98,16 +75,9 @@ kind = "shape"
 ask = "The shape?"
 answer = "[1, 2, 3]"
 why = "So."
-
-[[step.check]]
-id = "look"
-kind = "click"
-target = "cell"
-ask = "Click the last query's key 1."
-answer = "[2, 1]"
-values = "weights(main, 0, 0)"
-why = "There."
-
+"""
+    + CLICK_CHECK
+    + """
 [[step.check]]
 id = "aloud"
 kind = "say"
@@ -129,6 +99,7 @@ text = "Three."
 show = ["rope"]
 play = "rotation"
 """
+)
 
 
 @pytest.fixture
