@@ -47,7 +47,6 @@ def show_window(session_file: str = "") -> int:
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
     with for_good():
-        from PySide6.QtCore import QTimer
         from PySide6.QtWidgets import QApplication
 
         from app.session import Session
@@ -56,8 +55,8 @@ def show_window(session_file: str = "") -> int:
         qt = QApplication(["ropewalk"])
         session = Session()
         window = MainWindow(session)
+    window.appeared.connect(lambda: window.files.begin(session_file))
     window.show()
-    QTimer.singleShot(0, lambda: window.files.begin(session_file))
     try:
         return qt.exec()
     finally:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QByteArray, QMimeData, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QByteArray, QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
 from app.session_file import SUFFIX
@@ -44,12 +44,20 @@ class MainWindow(QMainWindow):
         The session whose run is shown; the window closes it when it is closed itself.
     restore
         Whether geometry, layout, theme and projector mode of the last time come back.
+
+    Signals
+    -------
+    appeared()
+        The window has been painted for the first time. What takes long begins here: torch's import fights with the
+        window for the interpreter's lock, and would keep it blank for a third of a second.
     """
+
+    appeared = Signal()
 
     def __init__(self, session: Session, *, restore: bool = True) -> None:
         super().__init__()
         self.session = session
-        self._arranged = False
+        self._arranged, self._painted = False, False
         self._alarms: dict[str, str] = {}
         self._was_projector = False
         saved = session.settings.now
@@ -271,6 +279,13 @@ class MainWindow(QMainWindow):
                 self.reset_layout()
             self.setFocus(Qt.FocusReason.OtherFocusReason)
         super().showEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Say it when the window is painted for the first time: the panels are painted in the same turn."""
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            QTimer.singleShot(0, self, self.appeared.emit)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the message at the bottom."""

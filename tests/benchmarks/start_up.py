@@ -58,7 +58,6 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
     + """
 from app.door import for_good
 with for_good():
-    from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
     from app.session import Session
     from views.main_window import MainWindow
@@ -67,8 +66,8 @@ with for_good():
     window = MainWindow(session)
 painted = Painted()
 qt.installEventFilter(painted)
+window.appeared.connect(session.begin)
 window.show()
-QTimer.singleShot(0, session.begin)
 window.panels["heads"].drawn.connect(lambda: session.run and print("heads", "torch" in sys.modules, flush=True))
 qt.exec()
 """
