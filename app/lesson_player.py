@@ -19,7 +19,8 @@ from app.lesson_checks import Clicked, Reply, Verdict, judge
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_progress import ProgressStore
 from app.lesson_telling import tell_check, tell_step
-from app.session import Kept, Session, placed
+from app.session import Session
+from app.stage import Kept, placed
 from model.errors import LessonError
 from model.ledger import ShapeLedger, build_ledger
 from model.lessons.models import LessonModel
@@ -125,7 +126,7 @@ class LessonPlayer(QObject):
         """Open a lesson where it was left, or at a step; another one that is open is closed first."""
         if self._lesson is None:
             self._yours, self._your_prompt = self.session.opened, self.session.prompt
-            self._kept = self.session.keep()
+            self._kept = self.session.stage.keep()
         self._forget()
         self._lesson = lesson
         self.lesson_changed.emit(lesson)
@@ -140,7 +141,7 @@ class LessonPlayer(QObject):
         self.lesson_changed.emit(None)
         if self._kept is not None:
             kept, self._kept = self._kept, None
-            self.session.bring_back(kept)
+            self.session.stage.bring_back(kept)
 
     def forward(self) -> None:
         """Go one step on; the last one stays."""
@@ -308,7 +309,7 @@ class LessonPlayer(QObject):
                 self.scene_changed.emit(scene)
 
         self._staged = None
-        self._stage_run = self.session.stage(
+        self._stage_run = self.session.stage.put(
             opened,
             prompt,
             experiments=scene.experiments,
@@ -356,7 +357,7 @@ class LessonPlayer(QObject):
             return
         self._staged = None
         if self._lesson is not None and self._kept is None and self.session.opened is self._yours:
-            self._kept = self.session.keep()  # the first run of a model that was opened during the lesson
+            self._kept = self.session.stage.keep()  # the first run of a model that was opened during the lesson
 
     def _forget(self) -> None:
         self._told.clear()

@@ -108,8 +108,8 @@ def _lines(session: Session) -> Iterator[tuple[str, str]]:
     yield "Key", _position(run, now.key)
     yield "Plane", str(now.plane)
     yield "Attention", attention_words(run.specs[now.layer])
-    if session.experiments:
-        yield "Experiments", "; ".join(experiment.label for experiment in session.experiments)
+    if session.experiments.now:
+        yield "Experiments", "; ".join(experiment.label for experiment in session.experiments.now)
 
 
 def _run_lines(run: Run, sampling: Sampling) -> Iterator[tuple[str, str]]:

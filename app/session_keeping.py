@@ -14,7 +14,7 @@ from typing import Any
 
 from app.door import Held, Opened
 from app.selection import Selection
-from app.session import Kept, Session
+from app.session import Session
 from app.session_file import (
     SavedCheckpoint,
     SavedRun,
@@ -24,6 +24,7 @@ from app.session_file import (
     read_session,
     write_session,
 )
+from app.stage import Kept
 from model.fingerprint import fingerprint_steps
 from model.progress import Progress, Steps
 from model.readings import Run, Sampling
@@ -50,21 +51,21 @@ def save_session(
     failed: Callable[[str], None],
 ) -> None:
     """Write what is on screen to a file, as a job; ``failed`` hears a sentence."""
-    state = session.keep()
+    state = session.stage.keep()
     if state is None:
         failed("There is nothing to save yet; run a prompt first.")
         return
     if not state.opened.card.path:
         failed(f"{state.opened.card.name} exists only in its lesson; leave the lesson, then save what you had open.")
         return
-    pinned, sampling = session.pinned_kept, session.timeline.sampling
+    pinned, sampling = session.pinned.kept, session.timeline.sampling
 
     def work() -> Steps[SavedSession]:
         saved = yield from saved_steps(state, pinned, sampling, view, path)
         write_session(saved, path)
         return saved
 
-    session.export("session", work(), done, failed, what=f"Saving {path.name}")
+    session.exports.make("session", work(), done, failed, what=f"Saving {path.name}")
 
 
 def open_session(
@@ -78,8 +79,8 @@ def open_session(
     def arrived(back: Back) -> None:
         session.set_typed(back.saved.run.typed)
         session.timeline.set_sampling(back.saved.sampling)
-        session.bring_back(back.kept)
-        session.pin_back(back.pinned)
+        session.stage.bring_back(back.kept)
+        session.pinned.bring_back(back.pinned)
         done(back.saved)
 
     now = session.opened

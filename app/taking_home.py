@@ -49,7 +49,7 @@ def take_bytes(
     session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: Told
 ) -> None:
     """Write a file beside the computing; ``failed`` hears a sentence."""
-    session.export(f"file {path}", written_steps(path, make), done, failed, what=f"Writing {path.name}")
+    session.exports.make(f"file {path}", written_steps(path, make), done, failed, what=f"Writing {path.name}")
 
 
 def take_numbers(

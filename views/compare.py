@@ -143,10 +143,10 @@ class ComparePanel(Panel):
         self.next_token: NextTokenDifference | None = None
         self.pin_button = QPushButton("Pin as A")
         self.pin_button.setToolTip("Keep this run as A, to compare later ones with it.")
-        self.pin_button.clicked.connect(session.pin)
+        self.pin_button.clicked.connect(session.pinned.pin)
         self.unpin_button = QPushButton("Unpin")
         self.unpin_button.setToolTip("Compare no longer.")
-        self.unpin_button.clicked.connect(session.unpin)
+        self.unpin_button.clicked.connect(session.pinned.unpin)
         self.head_row.addWidget(self.pin_button)
         self.head_row.addWidget(self.unpin_button)
         self.scores, self.weights = Heatmap("scores, B − A"), Heatmap("weights, B − A")
@@ -167,18 +167,18 @@ class ComparePanel(Panel):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.addLayout(pair, 2)
         self._layout.addLayout(words, 1)
-        session.pinned_changed.connect(self._on_pinned)
-        self._on_pinned(session.pinned)
+        session.pinned.changed.connect(self._on_pinned)
+        self._on_pinned(session.pinned.run)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the difference, where there is one to have."""
-        if refusal(self.session.pinned, run):
+        if refusal(self.session.pinned.run, run):
             return None
         return AskHeadDifference(selection.layer, selection.head)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the two maps, and ask how the next token moved."""
-        pinned = self.session.pinned
+        pinned = self.session.pinned.run
         why = refusal(pinned, run)
         self.difference = answer
         if why or answer is None or pinned is None:

@@ -123,7 +123,7 @@ class ExperimentsPanel(Panel):
         self.clear_button = QPushButton("None")
         self.clear_button.setToolTip("Take every experiment out.")
         self.clear_button.setAccessibleName("Take every experiment out")
-        self.clear_button.clicked.connect(lambda: self.session.set_experiments(()))
+        self.clear_button.clicked.connect(lambda: self.session.experiments.apply(()))
         self.head_row.addWidget(self.undo_button)
         self.head_row.addWidget(self.clear_button)
         self.chips = QWidget()
@@ -151,7 +151,7 @@ class ExperimentsPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.pages)
-        session.experiments_changed.connect(self._on_experiments)
+        session.experiments.changed.connect(self._on_experiments)
         session.failed.connect(self._on_failed)
         session.model_changed.connect(self._forget)
         self._show_chips()
@@ -287,7 +287,7 @@ class ExperimentsPanel(Panel):
         """Say what became of the row."""
         row: RowReading = answer
         place = (run.prompt, row.layer, row.head, row.query)
-        if not self.session.experiments:
+        if not self.session.experiments.now:
             self._unchanged[place] = row.entropy
         self.effect.setText(effect_text(row, self._unchanged.get(place)))
         self.describe(f"L{selection.layer}H{selection.head} · kv head {run.config.kv_head_of(selection.head)}")
@@ -342,31 +342,31 @@ class ExperimentsPanel(Panel):
 
     def undo(self) -> None:
         """Go back to the experiments before the last change."""
-        if self.session.wanted_experiments == self._shown:
+        if self.session.experiments.wanted == self._shown:
             self._back = 0
         elif not self._back:  # the last change is still being computed
-            self.session.set_experiments(self._shown)
+            self.session.experiments.apply(self._shown)
             return
         if self._back < len(self._history):
             self._back += 1
-            self.session.set_experiments(self._history[-self._back])
+            self.session.experiments.apply(self._history[-self._back])
 
     def _change(self, experiments: tuple[Experiment, ...]) -> None:
         """Go on from what was wanted last, whether or not it is on screen yet."""
         self._back = 0
-        self.session.set_experiments(experiments)
+        self.session.experiments.apply(experiments)
 
     def _add(self, made: Callable[[Run, Selection], Experiment]) -> None:
         run = self.session.run
         if run is None:
-            self.session.set_experiments(())  # refused with a sentence
+            self.session.experiments.apply(())  # refused with a sentence
             return
         try:
             experiment = made(run, self.session.selection.now)
         except ExperimentError as error:
             self.session.failed.emit(error.sentence, error.details)
             return
-        self._change(added(self.session.wanted_experiments, experiment))
+        self._change(added(self.session.experiments.wanted, experiment))
 
     def _add_mean(self, asked: Callable[[Selection], AskMean]) -> None:
         try:
@@ -374,7 +374,7 @@ class ExperimentsPanel(Panel):
         except ExperimentError as error:
             self.session.failed.emit(error.sentence, error.details)
             return
-        self.ask(question, lambda made: self._change(added(self.session.wanted_experiments, made)), "mean")
+        self.ask(question, lambda made: self._change(added(self.session.experiments.wanted, made)), "mean")
 
     def _group_of(self, now: Selection) -> tuple[int, ...]:
         run = self.session.run
@@ -392,7 +392,7 @@ class ExperimentsPanel(Panel):
         return PermuteTokens(numbers_in(self.order.text()))
 
     def _remove(self, experiment: Experiment) -> None:
-        self._change(tuple(one for one in self.session.wanted_experiments if one != experiment))
+        self._change(tuple(one for one in self.session.experiments.wanted if one != experiment))
 
     def _on_experiments(self, experiments: tuple[Experiment, ...]) -> None:
         if self._back:

@@ -156,8 +156,8 @@ class Exporter(QObject):
 
         def taken(reel: Reel) -> None:
             session = self.window.session
-            steps = encoded_steps(reel, kind, self.about(target), path, session.export_pulse)
-            session.export(f"file {path}", steps, self.saved.emit, self.failed.emit, what=f"Encoding {path.name}")
+            steps = encoded_steps(reel, kind, self.about(target), path, session.exports.pulse)
+            session.exports.make(f"file {path}", steps, self.saved.emit, self.failed.emit, what=f"Encoding {path.name}")
 
         self.errand.run(turns, taken, self.failed.emit)
 

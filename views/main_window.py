@@ -108,9 +108,9 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.session.failed.connect(self.failure.tell)
-        self.session.offered.connect(self.failure.offer)
+        self.session.experiments.offered.connect(self.failure.offer)
         self.session.model_changed.connect(self.failure.withdraw)
-        self.failure.chosen.connect(self.session.accept)
+        self.failure.chosen.connect(self.session.experiments.accept)
         self.failure.resized.connect(self._place_failure)
         self.classroom.full.changed.connect(self._on_full)
         self.bar.theme_wanted.connect(self.toggle_theme)

@@ -89,7 +89,7 @@ class OpenDialog(QDialog):
         self._connect()
         self._list_known(())
         self._show_outline(None)
-        session.local_models(self._list_known)
+        session.checkpoints.list_local(self._list_known)
         self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _arrange(self) -> None:
@@ -196,7 +196,7 @@ class OpenDialog(QDialog):
         """Ask what the path is."""
         self.open_button.setEnabled(False)
         self.download.hide()
-        self.session.outline(self._wanted(), self._show_outline, self._on_refused)
+        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
 
     def _show_outline(self, outlined: Outlined | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
@@ -281,7 +281,7 @@ class OpenDialog(QDialog):
         self._fetching = True
         self.download.setEnabled(False)
         self.notice.setText(f"Downloading {name} …")
-        self.session.download(name, self._on_downloaded, self._on_not_downloaded)
+        self.session.checkpoints.download(name, self._on_downloaded, self._on_not_downloaded)
 
     def _on_not_downloaded(self, sentence: str) -> None:
         self._set_opening(False)
@@ -341,12 +341,12 @@ class OpenDialog(QDialog):
         """Close, and wait for nothing any more."""
         if self.opening:
             self.session.cancel()
-        self.session.forget_questions()
+        self.session.checkpoints.forget_questions()
         super().done(result)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Take the window's own button for Cancel."""
-        self.session.forget_questions()
+        self.session.checkpoints.forget_questions()
         super().closeEvent(event)
 
 

@@ -52,7 +52,7 @@ class SessionFiles(QObject):
         self._calm.setSingleShot(True)
         self._calm.setInterval(CALM_MS)
         self._calm.timeout.connect(self._keep_beside)
-        for changed in (window.session.run_changed, window.session.experiments_changed, window.session.pinned_changed):
+        for changed in (window.session.run_changed, window.session.experiments.changed, window.session.pinned.changed):
             changed.connect(lambda *what: self._calm.start())
 
     @property
@@ -82,7 +82,7 @@ class SessionFiles(QObject):
 
     def save_to(self, path: str) -> None:
         """Save to a file."""
-        pinned = self.window.session.pinned_kept
+        pinned = self.window.session.pinned.kept
 
         def done(saved: SavedSession) -> None:
             self._is_open(Path(path), saved)
@@ -137,14 +137,14 @@ class SessionFiles(QObject):
     def _keep_beside(self) -> None:
         """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
         if self._made_something():
-            self.window.session.export("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
+            self.window.session.exports.make("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
 
     def _keeping(self) -> Steps[None]:
         session = self.window.session
-        state = session.keep()
+        state = session.stage.keep()
         if state is None or not self._made_something():
             return
-        pinned, sampling, view, known = session.pinned_kept, session.timeline.sampling, self._view(), self._saved
+        pinned, sampling, view, known = session.pinned.kept, session.timeline.sampling, self._view(), self._saved
         try:
             saved = yield from saved_steps(state, pinned, sampling, view, self.last)
         except CheckpointError:
@@ -155,11 +155,11 @@ class SessionFiles(QObject):
     def _made_something(self) -> bool:
         """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
         session = self.window.session
-        state = session.keep()
+        state = session.stage.keep()
         if state is None or not state.opened.card.path:
             return False
         run = state.held.run
-        return run.newest > run.prefill or bool(state.experiments) or session.pinned_kept is not None
+        return run.newest > run.prefill or bool(state.experiments) or session.pinned.kept is not None
 
     # How it works -------------------------------------------------------------------------------------------------
 

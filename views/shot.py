@@ -119,7 +119,7 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
         wait_until_drawn(window)
         if failures or session.run is None:
             raise RopewalkError("".join(failures))
-        session.set_experiments(scaling_for(session.run.config, tokens[0] + shot.steps, rule, factor))
+        session.experiments.apply(scaling_for(session.run.config, tokens[0] + shot.steps, rule, factor))
         wait_until_drawn(window)
     bar.prompt.setText(prompt)
     bar.start()

@@ -76,7 +76,7 @@ class StatusLine(QWidget):
         session.run_changed.connect(self._on_run)
         session.proofs.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
-        session.experiments_changed.connect(self._on_experiments)
+        session.experiments.changed.connect(self._on_experiments)
         self._on_progress(None)
         self._on_check(session.proofs.check)
         self._tell()
@@ -146,8 +146,8 @@ class StatusLine(QWidget):
 
     def _on_unstretch(self) -> None:
         self.stretch.setChecked(True)  # until the run without it is there
-        self._session.set_experiments(
-            tuple(one for one in self._session.experiments if not isinstance(one, RopeScaling))
+        self._session.experiments.apply(
+            tuple(one for one in self._session.experiments.now if not isinstance(one, RopeScaling))
         )
 
     def _on_progress(self, progress: JobProgress | None) -> None:

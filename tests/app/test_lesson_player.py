@@ -15,8 +15,9 @@ from app.lesson_player import LessonPlayer
 from app.lesson_progress import ProgressStore
 from app.lesson_reader import read_lesson
 from app.lessons import load_shelf
-from app.session import Session, placed
+from app.session import Session
 from app.settings import SettingsStore
+from app.stage import placed
 from model.errors import LessonError
 from model.experiments import NoScale
 from model.lessons.text import said
@@ -156,17 +157,17 @@ def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: Le
     settle(qtbot, session)
     run = session.run
     assert run is not None
-    assert (run.length, run.prefill, session.experiments) == (5, 3, (NoScale(),))
+    assert (run.length, run.prefill, session.experiments.now) == (5, 3, (NoScale(),))
     assert (session.selection.now.query, session.selection.now.key) == (4, 3)
     player.forward()
     settle(qtbot, session)
     assert session.run is not None
-    assert (session.run.prompt, session.run.model.name, session.experiments) == ("c b", "toy other", ())
+    assert (session.run.prompt, session.run.model.name, session.experiments.now) == ("c b", "toy other", ())
     player.back()
     player.back()
     settle(qtbot, session)
     assert session.run is not None
-    assert (session.run.prompt, session.run.length, session.experiments) == ("a b c", 3, ())
+    assert (session.run.prompt, session.run.length, session.experiments.now) == ("a b c", 3, ())
     assert player.step == 1
 
 
@@ -336,7 +337,7 @@ def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Pa
         assert player.ledger is None
         if scene.prompt:
             assert (run.prompt, run.steps) == (scene.prompt, scene.decoded)
-        assert session.experiments == scene.experiments
+        assert session.experiments.now == scene.experiments
         now = session.selection.now
         for name, value in placed(dict(scene.select), run.length).items():
             assert getattr(now, name) == value, f"step {place}: {name}"

@@ -111,7 +111,7 @@ def test_experiments_run_the_same_text_again(qtbot: QtBot, session: Session) -> 
     session.set_typed(CHAT)
     settle(qtbot, session, lambda: session.start("hi"))
     before = tokens_of(session.run)
-    settle(qtbot, session, lambda: session.set_experiments([NoScale()]))
+    settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
     assert tokens_of(session.run) == before
     assert session.run is not None
     assert session.run.rendered == "<s><|user|>hi<|end|>"
@@ -224,25 +224,25 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     said: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
     session.failed.connect(lambda sentence, details: said.append(sentence))
-    session.offered.connect(offered.append)
+    session.experiments.offered.connect(offered.append)
     before = session.run
-    settle(qtbot, session, lambda: session.set_experiments([NoScale()]))
+    settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
     changed = session.run
     settle(qtbot, session, lambda: session.start(LONG))
     assert session.run is changed is not before
     assert [one.label for one in offered[0]] == [
         "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
     ]  # fmt: skip
-    settle(qtbot, session, lambda: session.accept(offered[0][2]))
+    settle(qtbot, session, lambda: session.experiments.accept(offered[0][2]))
     assert session.run is not None
     assert (session.run.prompt, session.run.prefill, session.run.limit) == (LONG, 81, 96)
-    assert session.experiments == (NoScale(), RopeScaling("yarn", 1.5))
+    assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
     settle(qtbot, session, lambda: session.start("short"))
-    assert session.experiments == (NoScale(), RopeScaling("yarn", 1.5))
+    assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
     settle(qtbot, session, lambda: session.start(LONG * 2))
     assert [one.factor for one in offered[1]] == [3.0] * 4
-    settle(qtbot, session, lambda: session.accept(offered[1][0]))
-    assert session.experiments == (NoScale(), RopeScaling("linear", 3.0))
+    settle(qtbot, session, lambda: session.experiments.accept(offered[1][0]))
+    assert session.experiments.now == (NoScale(), RopeScaling("linear", 3.0))
     assert len(said) == 2
 
 
@@ -250,23 +250,23 @@ def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbo
     said: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
     session.failed.connect(lambda sentence, details: said.append(sentence))
-    session.offered.connect(offered.append)
+    session.experiments.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start(LONG))
-    settle(qtbot, session, lambda: session.accept(offered[0][0]))
-    settle(qtbot, session, lambda: session.set_experiments(()))
+    settle(qtbot, session, lambda: session.experiments.accept(offered[0][0]))
+    settle(qtbot, session, lambda: session.experiments.apply(()))
     assert session.run is not None
-    assert (session.run.prompt, session.run.limit, session.experiments) == ("abcdef", 64, ())
+    assert (session.run.prompt, session.run.limit, session.experiments.now) == ("abcdef", 64, ())
     assert said[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
 
 
 def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:
     offered: list[tuple[RopeScaling, ...]] = []
-    session.offered.connect(offered.append)
+    session.experiments.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start("x" * 60))
     settle(qtbot, session, lambda: session.timeline.run_to(64))
     session.timeline.step()
     assert [one.factor for one in offered[0]] == [1.5] * 4
-    settle(qtbot, session, lambda: session.accept(offered[0][1]))
+    settle(qtbot, session, lambda: session.experiments.accept(offered[0][1]))
     run = session.run
     assert run is not None
     assert (run.prefill, run.length, run.limit) == (61, 64, 96)
@@ -287,7 +287,7 @@ def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session:
     file = tmp_path / "a.ropewalk"
     session.set_typed(Typed(chat="default", system="be brief"))
     settle(qtbot, session, lambda: session.start(LONG))
-    settle(qtbot, session, lambda: session.accept(RopeScaling("yarn", 2.0)))
+    settle(qtbot, session, lambda: session.experiments.accept(RopeScaling("yarn", 2.0)))
     before = session.run
     assert before is not None
     save_session(session, file, SavedView(), lambda saved: None, failures.append)
@@ -299,6 +299,6 @@ def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session:
     after = session.run
     assert after is not None
     assert (after.rendered, after.tokens, after.limit) == (before.rendered, before.tokens, 128)
-    assert session.experiments == (RopeScaling("yarn", 2.0),)
+    assert session.experiments.now == (RopeScaling("yarn", 2.0),)
     assert session.typed == Typed(chat="default", system="be brief")
     assert failures == []

@@ -20,17 +20,17 @@ def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session
     settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcde"
     heard: list[Any] = []
-    running.experiments_changed.connect(heard.append)
-    settle(qtbot, running, lambda: running.set_experiments([NoScale()]))
-    assert list(running.experiments) == [NoScale()]
+    running.experiments.changed.connect(heard.append)
+    settle(qtbot, running, lambda: running.experiments.apply([NoScale()]))
+    assert list(running.experiments.now) == [NoScale()]
     assert heard == [(NoScale(),)]
     assert engine.calls[-2].startswith("run abc 2")
     assert "[no 1/√Dh]" in engine.calls[-2]
     run = running.run
     assert run is not None
     assert (text(running), run.prefill, run.length, run.run_id) == ("abcde", 3, 5, 2)
-    settle(qtbot, running, lambda: running.set_experiments([]))
-    assert not running.experiments
+    settle(qtbot, running, lambda: running.experiments.apply([]))
+    assert not running.experiments.now
     assert heard == [(NoScale(),), ()]
 
 
@@ -38,38 +38,38 @@ def test_a_refused_experiment_leaves_everything_as_it_was(qtbot: QtBot, running:
     before = running.run
     failures: list[str] = []
     running.failed.connect(lambda sentence, details: failures.append(sentence))
-    settle(qtbot, running, lambda: running.set_experiments([AblateHeads(99, (0,))]))
+    settle(qtbot, running, lambda: running.experiments.apply([AblateHeads(99, (0,))]))
     assert len(failures) == 1
     assert "Layer 99" in failures[0]
     assert running.run is before
-    assert running.experiments == ()
+    assert running.experiments.now == ()
 
 
 def test_another_prompt_keeps_the_experiments_but_not_an_order_of_tokens(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
-    settle(qtbot, running, lambda: running.set_experiments([NoScale(), PermuteTokens((1, 0))]))
+    settle(qtbot, running, lambda: running.experiments.apply([NoScale(), PermuteTokens((1, 0))]))
     settle(qtbot, running, lambda: running.start("xy"))
-    assert running.experiments == (NoScale(),)
+    assert running.experiments.now == (NoScale(),)
 
 
 def test_another_model_starts_without_experiments(qtbot: QtBot, running: Session) -> None:
-    settle(qtbot, running, lambda: running.set_experiments([NoScale()]))
+    settle(qtbot, running, lambda: running.experiments.apply([NoScale()]))
     settle(qtbot, running, lambda: running.open("other"))
-    assert running.experiments == ()
+    assert running.experiments.now == ()
 
 
 def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running: Session) -> None:
     pins: list[Any] = []
-    running.pinned_changed.connect(pins.append)
-    running.pin()
-    assert running.pinned is running.run
+    running.pinned.changed.connect(pins.append)
+    running.pinned.pin()
+    assert running.pinned.run is running.run
     settle(qtbot, running, lambda: running.start("other"))
     answers: list[Any] = []
     settle(qtbot, running, lambda: running.ask("compare", AskHeadDifference(0, 0), answers.append))
     assert answers == [("other", AskHeadDifference(0, 0), "abc")]
-    running.unpin()
-    assert running.pinned is None
+    running.pinned.unpin()
+    assert running.pinned.run is None
     assert [run is None for run in pins] == [False, True]
 
 

@@ -46,13 +46,13 @@ def worked(qtbot: QtBot, checkpoint: Path, tmp_path: Path) -> Iterator[Session]:
     def settle() -> None:
         qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
 
-    session.pin()
+    session.pinned.pin()
     session.timeline.run_to(7)
     settle()
     session.timeline.set_sampling(WARM)
     session.timeline.run_to(10)
     settle()
-    session.set_experiments([AblateHeads(0, (1,)), ScaleScores(1.5, 1)])
+    session.experiments.apply([AblateHeads(0, (1,)), ScaleScores(1.5, 1)])
     settle()
     session.timeline.step_back()
     session.selection.update(layer=1, head=2, query=8, key=3, plane=2)
@@ -91,7 +91,7 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
     other = fresh(qtbot, tmp_path, "two")
     try:
         assert opened(qtbot, other, path) == ""
-        before, after = worked.keep(), other.keep()
+        before, after = worked.stage.keep(), other.stage.keep()
         assert before is not None
         assert after is not None
         run, same = before.held.run, after.held.run
@@ -101,8 +101,8 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
         assert after.drawn == before.drawn == (Sampling(), Sampling(), WARM, WARM, WARM)
         assert after.selection == before.selection
         assert (other.timeline.sampling, other.model) == (WARM, worked.model)
-        assert other.pinned is not None
-        assert (other.pinned.prompt, other.pinned.length) == ("ab<c>", 5)
+        assert other.pinned.run is not None
+        assert (other.pinned.run.prompt, other.pinned.run.length) == ("ab<c>", 5)
         for layer, head, query in ((0, 1, 4), (1, 2, 8)):
             a, b = (read_row(k.held.trace, layer, head, query) for k in (before, after))
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-6)
@@ -152,9 +152,9 @@ def refused(qtbot: QtBot, worked: Session, path: Path) -> str:
     """What is said against a session file by a session that has something else open, which must stay."""
     worked.start("other")
     qtbot.waitUntil(lambda: not worked.busy, timeout=60_000)
-    before = worked.keep()
+    before = worked.stage.keep()
     sentence = opened(qtbot, worked, path)
-    assert worked.keep() == before
+    assert worked.stage.keep() == before
     return sentence
 
 

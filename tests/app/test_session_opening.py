@@ -13,9 +13,9 @@ def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, s
     told: list[Outlined] = []
     refused: list[str] = []
     with qtbot.waitSignal(session.settled):
-        session.outline("some", told.append, refused.append)
+        session.checkpoints.outline("some", told.append, refused.append)
     with qtbot.waitSignal(session.settled):
-        session.outline("broken", told.append, refused.append)
+        session.checkpoints.outline("broken", told.append, refused.append)
     assert [one.name for one in told] == ["some"]
     assert refused == ["broken is not a checkpoint."]
 

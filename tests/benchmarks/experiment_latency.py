@@ -67,7 +67,7 @@ def main() -> None:
         print(f"{run.length} tokens ({TOKENS} are wanted), window 1280 × 800")
         for experiment in EXPERIMENTS:
             began = time.perf_counter()
-            session.set_experiments((experiment,))
+            session.experiments.apply((experiment,))
             loop = QEventLoop()
             session.run_changed.connect(loop.quit)
             loop.exec()

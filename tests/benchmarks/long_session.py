@@ -140,7 +140,7 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
     assert session.model is not None
     limit = session.model.config.max_position
     if parsed.tokens > limit:
-        session.set_experiments((RopeScaling("yarn", (parsed.tokens + 64) / limit),))  # room for steps
+        session.experiments.apply((RopeScaling("yarn", (parsed.tokens + 64) / limit),))  # room for steps
         wait_until_drawn(window)
     # every stretch of 89 tokens comes again, so that heads that look for repeats have something to find
     ids = " ".join(str(3 + (i * i) % 89) for i in range(parsed.tokens))

@@ -31,7 +31,7 @@ def opened(folder: Path, path: str | None, prompt: str) -> Iterator[MainWindow]:
     assert isinstance(app, QApplication)
     try:
         # the window keeps its session now and then, on a thread that would else begin in the middle of a test
-        session.export("test", _nothing(), lambda result: None, lambda sentence: None, what="Nothing")
+        session.exports.make("test", _nothing(), lambda result: None, lambda sentence: None, what="Nothing")
         session.begin(path, prompt)
         snapshot.wait_until_drawn(window)
         kept += app.topLevelWidgets()  # held, so that the guard knows Qt's own frames again

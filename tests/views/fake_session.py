@@ -136,6 +136,56 @@ def numbers(config: ModelConfig, rows: int, seed: int = 0) -> Numbers:
     return Numbers(draw.normal(size=shape), draw.normal(size=kv_shape), draw.normal(size=kv_shape), bias)
 
 
+class FakeExperiments(QObject):
+    """What views see of the experiments."""
+
+    changed = Signal(object)
+    offered = Signal(object)
+
+    def __init__(self, session: FakeSession) -> None:
+        super().__init__(session)
+        self._session = session
+        self.now: tuple[Experiment, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[Experiment, ...]:
+        """Nothing is ever under way here."""
+        return self.now
+
+    def apply(self, experiments: Sequence[Experiment]) -> None:
+        """Take experiments, without any effect on the numbers."""
+        self._session.calls.append(("apply", tuple(experiments)))
+        if self._session.run is not None:
+            self._session.run_again()
+            self.now = tuple(experiments)
+            self.changed.emit(self.now)
+
+    def accept(self, scaling: Experiment) -> None:
+        """Remember which offer was taken."""
+        self._session.calls.append(("accept", scaling))
+
+
+class FakePinned(QObject):
+    """What views see of the pinned run."""
+
+    changed = Signal(object)
+
+    def __init__(self, session: FakeSession) -> None:
+        super().__init__(session)
+        self._session = session
+        self.run: Run | None = None
+
+    def pin(self) -> None:
+        """Keep the run as A."""
+        self.run = self._session.run
+        self.changed.emit(self.run)
+
+    def unpin(self) -> None:
+        """Compare no longer."""
+        self.run = None
+        self.changed.emit(None)
+
+
 class FakeSession(QObject):
     """What views see of a session."""
 
@@ -143,13 +193,10 @@ class FakeSession(QObject):
     model_changed = Signal(object)
     progress_changed = Signal(object)
     failed = Signal(str, str)
-    offered = Signal(object)
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
     check_changed = Signal(object)
     branches_changed = Signal(object)
-    experiments_changed = Signal(object)
-    pinned_changed = Signal(object)
     settled = Signal()
     cancelled = Signal()
 
@@ -169,8 +216,8 @@ class FakeSession(QObject):
         self.check: Proof | None = None
         self.branches: Proof | None = None
         self.proves_itself = True
-        self.experiments: tuple[Experiment, ...] = ()
-        self.pinned: Run | None = None
+        self.experiments = FakeExperiments(self)
+        self.pinned = FakePinned(self)
         self.prompt = ""
         self.calls: list[tuple[Any, ...]] = []
         """Verbs that were used."""
@@ -194,6 +241,16 @@ class FakeSession(QObject):
     @property
     def proofs(self) -> FakeSession:
         """Its own proofs."""
+        return self
+
+    @property
+    def stage(self) -> FakeSession:
+        """Its own stage."""
+        return self
+
+    @property
+    def checkpoints(self) -> FakeSession:
+        """Its own checkpoints."""
         return self
 
     @property
@@ -276,7 +333,7 @@ class FakeSession(QObject):
         else:
             failed(f"There is nothing at {path}; check the path.")
 
-    def local_models(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
+    def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """Say at once what the cache holds."""
         answer(self.local)
 
@@ -351,40 +408,18 @@ class FakeSession(QObject):
         self.sampling = sampling
         self.sampling_changed.emit(sampling)
 
-    @property
-    def wanted_experiments(self) -> tuple[Experiment, ...]:
-        """Nothing is ever under way here."""
-        return self.experiments
-
-    def set_experiments(self, experiments: Sequence[Experiment]) -> None:
-        """Take experiments, without any effect on the numbers."""
-        self.calls.append(("set_experiments", tuple(experiments)))
+    def run_again(self) -> None:
+        """Show the same rows as a run of its own."""
         if self.run is not None:
             self._runs += 1
             self._show(replace(self.run, run_id=self._runs))
-            self.experiments = tuple(experiments)
-            self.experiments_changed.emit(self.experiments)
 
     def keep(self) -> None:
         """There is nothing to write to a file: no model is behind this."""
 
-    def accept(self, scaling: Experiment) -> None:
-        """Remember which offer was taken."""
-        self.calls.append(("accept", scaling))
-
     def prove(self, kind: str) -> None:
         """Remember that a proof was wanted."""
         self.calls.append(("prove", kind))
-
-    def pin(self) -> None:
-        """Keep the run as A."""
-        self.pinned = self.run
-        self.pinned_changed.emit(self.pinned)
-
-    def unpin(self) -> None:
-        """Compare no longer."""
-        self.pinned = None
-        self.pinned_changed.emit(None)
 
     def branch(self, row: int, token: int) -> None:
         """Remember that a branch was wanted."""

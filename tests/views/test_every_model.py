@@ -109,9 +109,9 @@ def window(whole: tuple[MainWindow, Subject]) -> MainWindow:
     """The window with the prompt on screen, nothing changed in the model, and one cell selected."""
     window, subject = whole
     session = window.session
-    session.unpin()
-    if session.experiments:
-        session.set_experiments(())
+    session.pinned.unpin()
+    if session.experiments.now:
+        session.experiments.apply(())
         snapshot.wait_until_drawn(window)
     if run_of(window).prompt != subject.prompt or run_of(window).newest > run_of(window).prefill:
         session.start(subject.prompt)
@@ -392,7 +392,8 @@ def test_experiments(window: MainWindow) -> None:
         """Click a button; the proof and every check of the ledger have to hold with the experiment on."""
         exercised.add(name)
         click(window, panel.buttons[name])
-        assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in window.session.experiments]
+        active = window.session.experiments.now
+        assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in active]
         assert window.session.proofs.check is not None
         assert window.session.proofs.check.holds
         prefill, _ = answer(window, AskLedger(LAYER))
@@ -400,7 +401,7 @@ def test_experiments(window: MainWindow) -> None:
         twin = Twin(window.session)
         row = window.session.selection.now.query
         assert f"entropy {wording.number(twin.entropy(LAYER, HEAD, row))} nats" in panel.effect.text()
-        return window.session.experiments, twin
+        return window.session.experiments.now, twin
 
     def without() -> None:
         click(window, panel.clear_button)
@@ -412,7 +413,7 @@ def test_experiments(window: MainWindow) -> None:
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
     assert wording.number(before.entropy(LAYER, HEAD, QUERY)) in panel.effect.text()
     click(window, panel.undo_button)
-    assert window.session.experiments == ()
+    assert window.session.experiments.now == ()
     panel.factor.setValue(3.0)
     _, twin = toggled("factor")
     assert np.allclose(twin.scaled(0, HEAD), 3 * before.scaled(0, HEAD), rtol=1e-4, atol=1e-3)
@@ -423,7 +424,7 @@ def test_experiments(window: MainWindow) -> None:
     _, twin = toggled("base")
     planes = run_of(window).specs[LAYER].rotary_width // 2
     assert np.allclose(twin.frequencies(LAYER, QUERY), 500.0 ** (-np.arange(planes) / planes), rtol=1e-5)
-    assert len(window.session.experiments) == 1, "a rotation replaces a rotation"
+    assert len(window.session.experiments.now) == 1, "a rotation replaces a rotation"
     without()
     panel.scaling.setCurrentText("linear")
     panel.stretch.setValue(2.0)
@@ -432,7 +433,7 @@ def test_experiments(window: MainWindow) -> None:
     without()
     _, twin = toggled("no_mask")
     assert twin.weights(LAYER, HEAD)[3, 5] > 0
-    assert window.session.experiments == (NoCausalMask(),)
+    assert window.session.experiments.now == (NoCausalMask(),)
     without()
 
     toggled("zero")
@@ -511,7 +512,7 @@ def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
         click(window, panel.buttons[name])
     press(window, window, Qt.Key.Key_Right, 2)
     assert run_of(window).length == prefill + 2
-    assert len(window.session.experiments) == 3
+    assert len(window.session.experiments.now) == 3
     assert window.session.proofs.check is not None
     assert window.session.proofs.check.holds
     assert window.session.proofs.check.rows == prefill + 2
@@ -524,7 +525,7 @@ def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
         assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
     decoded = [token.id for token in run_of(window).tokens[prefill:]]
     click(window, panel.undo_button)
-    assert len(window.session.experiments) == 2
+    assert len(window.session.experiments.now) == 2
     assert [token.id for token in run_of(window).tokens[prefill:]] == decoded, "an experiment keeps what was decoded"
     assert not np.allclose(Twin(window.session).frequencies(LAYER, row), 0)
     click(window, panel.clear_button)
@@ -542,7 +543,7 @@ def test_the_prompt_in_another_order(window: MainWindow) -> None:
     click(window, panel.buttons["reverse"])
     assert order() == ids[::-1]
     click(window, panel.buttons["shuffle"])
-    (made,) = window.session.experiments
+    (made,) = window.session.experiments.now
     assert isinstance(made, PermuteTokens)
     assert order() == [ids[row] for row in made.order]
     window.session.selection.update(query=QUERY, key=KEY)
@@ -565,7 +566,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     assert "Nothing is pinned" in panel.notice.text()
     a = Twin(window.session)
     click(window, panel.pin_button)
-    window.session.set_experiments((AblateHeads(0, (0,)),))
+    window.session.experiments.apply((AblateHeads(0, (0,)),))
     snapshot.wait_until_drawn(window)
     b, difference = Twin(window.session), panel.difference
     assert difference is not None
@@ -585,7 +586,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     click(window, panel.weights, panel.weights.cell_rect(6, 4).center().toPoint())
     assert (window.session.selection.now.query, window.session.selection.now.key) == (6, 4)
 
-    window.session.set_experiments(())
+    window.session.experiments.apply(())
     snapshot.wait_until_drawn(window)
     window.session.start(whole[1].other)
     snapshot.wait_until_drawn(window)
@@ -658,7 +659,7 @@ def check_ablation(window: MainWindow) -> None:
     assert wording.head_name(layer, head) in panel.sentence.text()
     click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     assert (window.session.selection.now.layer, window.session.selection.now.head) == (layer, head)
-    window.session.set_experiments((AblateHeads(layer, (head,)),))
+    window.session.experiments.apply((AblateHeads(layer, (head,)),))
     snapshot.wait_until_drawn(window)
     changed = Twin(window.session).logits(QUERY)[needs.token] - twin.logits(QUERY)[needs.token]
     assert needs.change[layer, head] == pytest.approx(changed, abs=1e-3)

@@ -51,14 +51,14 @@ def test_a_click_composes_and_a_chip_takes_out(running: FakeSession, shown: Show
         QTest.mouseClick(panel.buttons[name], Qt.MouseButton.LeftButton)
     order = list(range(12))
     order[10], order[4] = 4, 10
-    assert running.experiments == (NoScale(), AblateHeads(1, (4,)), PermuteTokens(tuple(order)))
+    assert running.experiments.now == (NoScale(), AblateHeads(1, (4,)), PermuteTokens(tuple(order)))
     assert [chip.text() for chip in panel.active_chips][1] == "L1H4 → 0  ×"
     QTest.mouseClick(panel.active_chips[1], Qt.MouseButton.LeftButton)
-    assert len(running.experiments) == 2
+    assert len(running.experiments.now) == 2
     QTest.mouseClick(panel.undo_button, Qt.MouseButton.LeftButton)
-    assert len(running.experiments) == 3
+    assert len(running.experiments.now) == 3
     QTest.mouseClick(panel.clear_button, Qt.MouseButton.LeftButton)
-    assert running.experiments == ()
+    assert running.experiments.now == ()
 
 
 def test_every_control_has_a_name_to_hear(running: FakeSession, shown: Shown) -> None:
@@ -97,7 +97,7 @@ def test_changes_made_faster_than_the_model_runs_compose_and_can_be_undone(tmp_p
 
         def active() -> list[Experiment]:
             wait_until_drawn(window)
-            return list(session.experiments)
+            return list(session.experiments.now)
 
         def click(*names: str) -> None:
             for name in names:

@@ -41,9 +41,9 @@ def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def window(whole: MainWindow) -> MainWindow:
     """The window with the prompt on screen, nothing changed in the model and the last row selected."""
     session = whole.session
-    session.unpin()
-    if session.experiments:
-        session.set_experiments(())
+    session.pinned.unpin()
+    if session.experiments.now:
+        session.experiments.apply(())
         snapshot.wait_until_drawn(whole)
     session.start(PROMPT)
     snapshot.wait_until_drawn(whole)
@@ -139,16 +139,16 @@ def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window:
     click(window, panel.buttons["no_scale"])
     after = cell_of(window)
     if run_of(window).specs[0].scale == 1.0:
-        assert window.session.experiments == (NoScale(),)
+        assert window.session.experiments.now == (NoScale(),)
     assert after.scale == 1.0
     assert row_of(window).entropy < entropy
     assert f"(unchanged model {entropy:.3f})" in panel.effect.text()
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
-    assert not window.session.experiments
+    assert not window.session.experiments.now
     assert cell_of(window).score == pytest.approx(before.score, abs=1e-6)
     click(window, panel.undo_button)
-    assert window.session.experiments == (NoScale(),)
+    assert window.session.experiments.now == (NoScale(),)
     click(window, panel.clear_button)
     assert panel.active_chips == ()
 
@@ -164,8 +164,8 @@ def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: 
     panel.factor.setValue(2.0)
     click(window, panel.buttons["factor"])
     click(window, panel.buttons["zero"])
-    assert len(window.session.experiments) == 2
-    assert window.session.experiments[1] == AblateHeads(2, (1,))
+    assert len(window.session.experiments.now) == 2
+    assert window.session.experiments.now[1] == AblateHeads(2, (1,))
     now = window.session.selection.now
     window.session.selection.update(layer=0)
     snapshot.wait_until_drawn(window)
@@ -180,12 +180,12 @@ def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: 
 def test_a_head_to_its_mean_and_another_base_are_one_click(window: MainWindow) -> None:
     panel: ExperimentsPanel = front(window, "experiments")
     click(window, panel.buttons["mean"])
-    (made,) = window.session.experiments
+    (made,) = window.session.experiments.now
     assert isinstance(made, AblateHeads)
     assert (made.layer, made.heads, len(made.means[0])) == (2, (1,), 16)
     panel.base.setValue(500.0)
     click(window, panel.buttons["base"])
-    assert window.session.experiments == (made, RopeBase(500.0))
+    assert window.session.experiments.now == (made, RopeBase(500.0))
     frequencies = planes_of(window).query_frequencies
     assert np.allclose(frequencies, 500.0 ** (-np.arange(8) / 8), atol=1e-6)
 
@@ -193,7 +193,7 @@ def test_a_head_to_its_mean_and_another_base_are_one_click(window: MainWindow) -
 def test_without_the_causal_mask_the_cache_says_why_it_is_empty(window: MainWindow) -> None:
     panel: ExperimentsPanel = front(window, "experiments")
     click(window, panel.buttons["no_mask"])
-    assert window.session.experiments == (NoCausalMask(),)
+    assert window.session.experiments.now == (NoCausalMask(),)
     window.session.selection.update(query=3, key=9)
     snapshot.wait_until_drawn(window)
     assert cell_of(window).weight > 0
@@ -206,7 +206,7 @@ def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWind
     run = run_of(window)
     panel: ExperimentsPanel = front(window, "experiments")
     click(window, panel.buttons["reverse"])
-    assert window.session.experiments == (PermuteTokens(tuple(range(15, -1, -1))),)
+    assert window.session.experiments.now == (PermuteTokens(tuple(range(15, -1, -1))),)
     assert [t.id for t in run_of(window).tokens] == [t.id for t in reversed(run.tokens)]
     panel.order.setText("0, 0, 1")
     failures: list[str] = []
@@ -218,7 +218,7 @@ def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWind
     panel.heads.setText("two")
     QTest.mouseClick(panel.buttons["heads"], Qt.MouseButton.LeftButton)
     assert failures[1].startswith("'two' is not a list of numbers")
-    assert len(window.session.experiments) == 1
+    assert len(window.session.experiments.now) == 1
     window.failure.dismiss()
 
 
@@ -231,7 +231,7 @@ def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: Mai
     before = cell_of(window)
     click(window, panel.pin_button)
     assert np.nanmax(np.abs(cast("Any", panel.difference).scores)) == 0
-    window.session.set_experiments((NoScale(),))
+    window.session.experiments.apply((NoScale(),))
     snapshot.wait_until_drawn(window)
     after = cell_of(window)
     difference = panel.difference
@@ -250,7 +250,7 @@ def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: Mai
         if change.token.id in likelihood:
             assert change.after == pytest.approx(likelihood[change.token.id], abs=1e-5)
     assert "KL(A‖B)" in panel.sentence.text()
-    window.session.set_experiments(())
+    window.session.experiments.apply(())
     snapshot.wait_until_drawn(window)
     window.session.start(" hark, who goes? hark, who goes there?")
     snapshot.wait_until_drawn(window)
@@ -282,7 +282,7 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     now = window.session.selection.now
     assert (now.layer, now.head) == (layer, head)
-    window.session.set_experiments((AblateHeads(layer, (head,)),))
+    window.session.experiments.apply((AblateHeads(layer, (head,)),))
     snapshot.wait_until_drawn(window)
     without = cast("NextTokenReading", answer(window, AskNextToken(15, 1024, Sampling())))
     logit = {c.token.id: c.logit for c in without.candidates}[needs.token]

@@ -75,7 +75,7 @@ def everything(window: MainWindow) -> dict[str, Any]:
         "run": session.run,
         "model": session.opened,
         "prompt": (session.prompt, window.bar.prompt.text()),
-        "experiments": session.experiments,
+        "experiments": session.experiments.now,
         "selection": session.selection.now,
         "switches": {name: switch.isChecked() for name, switch in window.stage.switches().items()},
         "places": places(window),
@@ -89,8 +89,8 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     session = window.session
     session.timeline.run_to(9)
     settle(window)
-    session.set_experiments([NoScale()])
-    qtbot.waitUntil(lambda: session.experiments == (NoScale(),) and not session.busy, timeout=60_000)
+    session.experiments.apply([NoScale()])
+    qtbot.waitUntil(lambda: session.experiments.now == (NoScale(),) and not session.busy, timeout=60_000)
     session.selection.update(layer=2, head=3, query=6, key=4, plane=2)
     window.stage.switches()["scores.log"].setChecked(True)
     window.docks["heads"].close()

@@ -211,7 +211,7 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
     assert bar.typed() == Typed(special=False, chat="default", system="be brief")
     press(bar.ids)
-    session.set_experiments([RopeScaling("linear", 2.0)])
+    session.experiments.apply([RopeScaling("linear", 2.0)])
     qtbot.waitUntil(window.status.stretch.isVisible)
     assert bar.ids.isChecked(), "what was switched since stays as it is"
 
@@ -261,7 +261,7 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     press(status.stretch)
     settle(qtbot, window)
     qtbot.waitUntil(lambda: not status.stretch.isVisible())
-    assert window.session.experiments == ()
+    assert window.session.experiments.now == ()
 
 
 def test_the_rope_panel_turns_by_the_rule_that_was_picked(qtbot: QtBot, opened: Open, chatty: Path) -> None:
@@ -294,7 +294,7 @@ def test_the_last_experiment_is_undone_by_going_back_to_a_prompt_that_fits(
     undo: QPushButton = window.panels["experiments"].undo_button  # type: ignore[attr-defined]
     press(undo)
     qtbot.waitUntil(lambda: tokens(window) == ["<s>", "a", "b", "c"])
-    assert window.session.experiments == ()
+    assert window.session.experiments.now == ()
     assert "so the last one that fits was run again" in window.failure.sentence.text()
     qtbot.waitUntil(lambda: window.bar.prompt.text() == "abc")
 
@@ -307,7 +307,7 @@ def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, open
     panel.stretch.setValue(4.0)
     panel.buttons["stretch"].click()
     settle(qtbot, window)
-    qtbot.waitUntil(lambda: window.session.experiments == (RopeScaling("yarn", 4.0),))
+    qtbot.waitUntil(lambda: window.session.experiments.now == (RopeScaling("yarn", 4.0),))
     window.session.timeline.run_to(70)
     qtbot.waitUntil(lambda: len(tokens(window)) == 70)
     assert not window.failure.isVisible()

@@ -113,7 +113,7 @@ def test_a_run_that_is_too_large_is_proved_on_demand(window: MainWindow, running
 
 
 def changed(session: FakeSession) -> list[str]:
-    return [experiment.label for experiment in session.experiments]
+    return [experiment.label for experiment in session.experiments.now]
 
 
 def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSession) -> None:
@@ -127,7 +127,7 @@ def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSessi
     assert why.fold_levels.isChecked()
     QTest.keyClick(window, Qt.Key.Key_W)
     assert not why.fold_levels.isChecked()
-    running.set_experiments((NoScale(),))
+    running.experiments.apply((NoScale(),))
     QTest.keyClick(window, Qt.Key.Key_X)
     assert changed(running) == []
     QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)

@@ -67,7 +67,7 @@ def work(qtbot: QtBot, window: MainWindow) -> None:
     assert session.run is not None
     session.timeline.run_to(session.run.length + 3)
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
-    session.set_experiments([AblateHeads(1, (2,))])
+    session.experiments.apply([AblateHeads(1, (2,))])
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
     session.selection.update(layer=2, head=5, query=7, key=3, plane=1)
     wait_until_drawn(window)
@@ -87,7 +87,7 @@ def state(window: MainWindow) -> tuple[Any, ...]:
     session, run = window.session, window.session.run
     assert run is not None
     tokens = [token.id for token in run.tokens]
-    return run.prompt, tokens, run.prefill, run.length, session.experiments, session.selection.now
+    return run.prompt, tokens, run.prefill, run.length, session.experiments.now, session.selection.now
 
 
 def has_run(window: MainWindow) -> bool:
@@ -134,7 +134,7 @@ def test_saving_again_asks_nothing(qtbot: QtBot, window: MainWindow, do: Do, tmp
 def test_a_pinned_run_of_another_model_is_said_to_be_left_out(
     qtbot: QtBot, window: MainWindow, do: Do, tiny: Path, tmp_path: Path
 ) -> None:
-    window.session.pin()
+    window.session.pinned.pin()
     window.session.open(str(tiny))
     qtbot.waitUntil(lambda: window.session.model is not None and window.session.model.name == "tiny", timeout=60_000)
     qtbot.waitUntil(lambda: not window.session.busy, timeout=60_000)
@@ -142,7 +142,7 @@ def test_a_pinned_run_of_another_model_is_said_to_be_left_out(
     assert do(lambda: window.files.sessions.save_to(str(path))) == (
         "Saved work.ropewalk, without the pinned run of another model"
     )
-    window.session.unpin()
+    window.session.pinned.unpin()
     assert do(lambda: window.files.sessions.save_to(str(path))) == "Saved work.ropewalk"
 
 

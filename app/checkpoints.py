@@ -1,0 +1,73 @@
+"""Checkpoints that could be opened: what one is, which lie on this machine, and fetching one when asked.
+
+It owns the thread of downloads. Opening one is the session's; reading one is the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from app.downloads import download_steps
+from app.jobs import Jobs, Urgency
+from app.local_models import LocalModel, cache_folder, local_models_steps
+
+if TYPE_CHECKING:
+    from app.door import Outlined
+    from app.session import Session
+
+
+class Checkpoints:
+    """What somebody asks before opening one."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._downloads = Jobs(session)
+        """A thread of its own: the network is slow, and panels must not wait for it."""
+        self._downloads.progress_changed.connect(session.progress_changed)
+
+    def outline(
+        self,
+        path: str | None,
+        answer: Callable[[Outlined], None],
+        failed: Callable[[str], None],
+        options: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say what a checkpoint is and would cost, without loading it; a newer question replaces an older one."""
+        self._session.submit(
+            "outline",
+            Urgency.COARSE,
+            lambda engine: engine.outline(path, options or {}),
+            answer,
+            lambda failure: failed(failure.sentence),
+            what="Looking at the checkpoint",
+        )
+
+    def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
+        """List what the local Hugging Face cache holds; no network."""
+        steps = local_models_steps(cache_folder())
+        self._session.jobs.submit("local models", Urgency.COARSE, steps, answer, self._session.fail)
+
+    def forget_questions(self) -> None:
+        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
+        for slot in ("outline", "local models"):
+            self._session.jobs.cancel(slot)
+
+    def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
+        """Download ``org/name`` from Hugging Face; ``arrived`` hears where it lies. Only when a person asked for it."""
+        self._downloads.submit(
+            "download",
+            Urgency.PREFILL,
+            download_steps(name, self._downloads.pulse),
+            arrived,
+            lambda failure: failed(failure.sentence),
+            what=f"Downloading {name}",
+        )
+
+    def cancel(self) -> None:
+        """End a download."""
+        self._downloads.cancel_all()
+
+    def close(self) -> None:
+        """Cancel everything and wait for the thread."""
+        self._downloads.close()

@@ -1,0 +1,144 @@
+"""What is changed in the model of the run on screen, and what is offered where a prompt does not fit.
+
+It owns the experiments of the run in view, those of the run under way, and the prompts that an offer or the end of a
+stretch goes back to. What an experiment does is the model's; who chooses one is the window's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.jobs import Failure, Urgency
+from model.experiments import Experiment, RopeScaling
+
+if TYPE_CHECKING:
+    from app.door import Held, Typed
+    from app.session import Session
+    from model.readings import Sampling
+
+
+class Experiments(QObject):
+    """What is changed in a run.
+
+    Signals
+    -------
+    changed(experiments)
+        What is changed in the run on screen; a tuple of ``model.experiments``.
+    offered(experiments)
+        After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
+    """
+
+    changed = Signal(object)
+    offered = Signal(object)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._session = session
+        self._now: tuple[Experiment, ...] = ()
+        self._wanted: tuple[Experiment, ...] = ()
+        self._refused: tuple[str, Typed] | None = None
+        self._fitting: tuple[str, Typed] | None = None
+        """The newest prompt that ran without its positions being stretched."""
+
+    @property
+    def now(self) -> tuple[Experiment, ...]:
+        """What is changed in the model in the run on screen."""
+        return self._now
+
+    @property
+    def wanted(self) -> tuple[Experiment, ...]:
+        """What is changed in the model once the run that is under way is there."""
+        return self._wanted if self._session.jobs.has("run") else self._now
+
+    def apply(self, experiments: Sequence[Experiment]) -> None:
+        """Run the prompt and the tokens decoded after it again, with these things changed in the model.
+
+        What was on screen stays when an experiment is refused.
+        """
+        session = self._session
+        held, opened = session.held, session.opened
+        if held is None or opened is None:
+            session.failed.emit("There is nothing to experiment on yet; run a prompt first.", "")
+            return
+        wanted = self.want(experiments)
+        session.timeline.leave()
+        session.jobs.cancel("check")
+        run, run_id = held.run, session.next_run_id()
+        decoded = [token.id for token in run.tokens[run.prefill : run.length]]
+        drawn, now, typed = session.timeline.drawn[: run.steps], session.selection.now, held.typed
+        session.submit(
+            "run",
+            Urgency.PREFILL,
+            lambda engine: engine.run(
+                opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded, typed=typed
+            ),
+            lambda after: self._on_applied(after, wanted, drawn),
+            lambda failure: self._on_failed(failure, wanted),
+            what="Running the prompt again",
+        )
+
+    def accept(self, scaling: RopeScaling) -> None:
+        """Do what was refused for its length with RoPE stretched, from now on until that is taken out."""
+        wanted = (*without_scaling(self._now), scaling)
+        refused, self._refused = self._refused, None
+        if refused is None:
+            self.apply(wanted)
+        else:
+            prompt, typed = refused
+            self._session.set_typed(typed)
+            self._session.run_prompt(prompt, wanted)
+
+    # For the session ----------------------------------------------------------------------------------------------
+
+    def want(self, experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:
+        """Begin a run with these."""
+        self._wanted = tuple(experiments)
+        return self._wanted
+
+    def arrived(self, experiments: tuple[Experiment, ...]) -> None:
+        """Have the run that was begun with these on screen."""
+        held = self._session.held
+        if held is not None and without_scaling(experiments) == experiments:
+            self._fitting = held.run.prompt, held.typed
+        if experiments != self._now:
+            self._now = experiments
+            self.changed.emit(experiments)
+
+    def offer(self, experiments: tuple[Experiment, ...], refused: tuple[str, Typed] | None) -> None:
+        """Offer what a refused prompt could be run with; None where the run on screen was to be gone on with."""
+        self._refused = refused
+        self.offered.emit(experiments)
+
+    def forget_prompts(self) -> None:
+        """Another model has other limits."""
+        self._refused = self._fitting = None
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _on_applied(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
+        self._session.timeline.drawn = drawn
+        self._session.proofs.forget()
+        self._session.show_run(held)
+        self.arrived(experiments)
+
+    def _on_failed(self, failure: Failure, wanted: tuple[Experiment, ...]) -> None:
+        """Stay with what is on screen; where only a stretch had room for the prompt, go back to one from before."""
+        unstretched = without_scaling(wanted) == wanted and without_scaling(self._now) != self._now
+        if not (failure.offers and unstretched and self._fitting is not None):
+            self._session.fail(failure)
+            return
+        prompt, typed = self._fitting
+        self._session.set_typed(typed)
+        self._session.run_prompt(
+            prompt,
+            wanted,
+            "Without the RoPE scaling the prompt is too long for this model, so the last one that fits was run again.",
+        )
+
+
+def without_scaling(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
+    """Experiments that leave the model the positions it has."""
+    return tuple(one for one in experiments if not isinstance(one, RopeScaling))

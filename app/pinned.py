@@ -1,0 +1,68 @@
+"""The pinned run (A), that later ones are compared with.
+
+It owns which run that is, and what was changed in it. Comparing is the engine's; showing both is the window's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+if TYPE_CHECKING:
+    from app.door import Held
+    from app.session import Session
+    from app.stage import Kept
+    from model.readings import Run
+
+
+class Pinned(QObject):
+    """A run that stays.
+
+    Signals
+    -------
+    changed(run)
+        The pinned :class:`Run`, or None.
+    """
+
+    changed = Signal(object)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._session = session
+        self._held: Held | None = None
+        self._kept: Kept | None = None
+
+    @property
+    def run(self) -> Run | None:
+        """The run that others are compared with, None when none is pinned."""
+        return None if self._held is None else self._held.run
+
+    @property
+    def held(self) -> Held | None:
+        """The pinned run as a handle."""
+        return self._held
+
+    @property
+    def kept(self) -> Kept | None:
+        """The pinned run as a handle, with what was changed in it."""
+        return self._kept if self._held is not None else None
+
+    def pin(self) -> None:
+        """Keep the run on screen, to compare later runs with."""
+        self._set(self._session.held)
+        self._kept = self._session.stage.keep()
+
+    def bring_back(self, kept: Kept | None) -> None:
+        """Pin a run that is not on screen, such as one that a session file brought back."""
+        self._set(None if kept is None else kept.held)
+        self._kept = kept
+
+    def unpin(self) -> None:
+        """Compare no longer."""
+        self._set(None)
+
+    def _set(self, held: Held | None) -> None:
+        self._held = None if held is None else replace(held, pinned=None)
+        self.changed.emit(self.run)
