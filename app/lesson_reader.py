@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from app.lesson_models import ModelReader, read_config
 from app.lesson_plan import (
     EXPERIMENTS,
     HIGHLIGHTS,
@@ -35,17 +35,16 @@ from app.lesson_plan import (
     Step,
     Target,
 )
-from app.toml_lines import Place, TomlLines, line_in
+from app.lesson_table import LessonFileError, Table, check_size
+from app.toml_lines import TomlLines, line_in
 from model.challenges.names import CHALLENGES
-from model.config import ModelConfig
-from model.errors import LessonError, RopewalkError
+from model.errors import RopewalkError
 from model.known_configs import KNOWN
-from model.lessons.expressions import LARGEST, Constant, Expression, Items, read_expression
-from model.lessons.models import LessonModel, ModelKind
+from model.lessons.expressions import Constant, Expression, Items, read_expression
+from model.lessons.models import LessonModel
 from model.lessons.table import ALWAYS, Scope, check, evaluate, is_measured
 from model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
 from model.lessons.values import UNITS, Value
-from model.toy_spec import ToySpec
 
 Result = TypeVar("Result")
 
@@ -66,29 +65,6 @@ KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
     "click": ("answer", "target", "values"),
     "say": ("seconds", "reveal", "points"),
 }
-MODEL_KEYS: Mapping[ModelKind, tuple[str, ...]] = {
-    "bundled": ("prompt",),
-    "open": ("prompt",),
-    "toy": ("prompt", "others", "words", "config", "weights", "mlp_writes", "init", "seed"),
-    "shapes": ("config", "tokens", "past", "batch", "dtype"),
-}
-
-
-class LessonFileError(LessonError):
-    """What is wrong in a lesson file, and where.
-
-    Attributes
-    ----------
-    line
-        Counted from 1.
-    why
-        The reason, without the place.
-    """
-
-    def __init__(self, line: int, why: str, name: str = "") -> None:
-        super().__init__(f"{name or 'The lesson'}, line {line}: {why}")
-        self.line = line
-        self.why = why
 
 
 def read_lesson(source: str, path: Path) -> Lesson:
@@ -109,151 +85,33 @@ def read_lesson(source: str, path: Path) -> Lesson:
     except RecursionError as error:
         raise LessonFileError(1, "lists or tables lie in one another too deeply to be read.", path.name) from error
     try:
-        _check_size(data, (), lines)
+        check_size(data, (), lines)
         return _Reader(data, lines, path).lesson()
     except LessonFileError as error:
         raise LessonFileError(error.line, error.why, path.name) from error
-
-
-class _Table:
-    """A table of the file, and where it stands."""
-
-    def __init__(self, values: Mapping[str, Any], place: Place, lines: TomlLines, what: str) -> None:
-        self.values = values
-        self.place = place
-        self.lines = lines
-        self.what = what
-
-    def broken(self, why: str, key: str = "", needle: str = "") -> LessonFileError:
-        """An error that points to a key, or to a text in its value."""
-        return LessonFileError(self.lines.line_of(self.place, key, needle), why)
-
-    def only(self, allowed: Iterable[str]) -> None:
-        """Refuse keys that are not listed."""
-        known = tuple(allowed)
-        for key in self.values:
-            if key not in known:
-                near = get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}."
-                raise self.broken(f"{self.what} has no key {key!r}; {hint}", key)
-
-    def has(self, key: str) -> bool:
-        return key in self.values
-
-    def text(self, key: str, default: str | None = None) -> str:
-        """A string."""
-        value = self._value(key, default)
-        if not isinstance(value, str):
-            raise self.broken(f"{key} is {value!r:.60}, but it must be text in quotes.", key)
-        return value
-
-    def whole(self, key: str, default: int | None = None, least: int = 0) -> int:
-        """A whole number."""
-        value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise self.broken(f"{key} is {value!r:.60}, but it must be a whole number of {least} or more.", key)
-        return value
-
-    def one_of(self, key: str, allowed: Iterable[str], default: str | None = None) -> str:
-        """A word from a list."""
-        value, known = self.text(key, default), tuple(allowed)
-        if value not in known:
-            near = get_close_matches(value, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it must be one of {', '.join(known)}."
-            raise self.broken(f"{key} is {value!r}; {hint}", key)
-        return value
-
-    def items(self, key: str) -> list[Any]:
-        """A list, empty where the key is absent."""
-        value = self.values.get(key, [])
-        if not isinstance(value, list):
-            raise self.broken(f"{key} is {value!r:.60}, but it must be a list in [ ].", key)
-        return value
-
-    def words(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
-        for item in self.items(key):
-            if not isinstance(item, str):
-                raise self.broken(f"{key} holds {item!r:.60}, which is no text in quotes.", key)
-        return tuple(self.items(key))
-
-    def inner(self, key: str) -> _Table:
-        """A table in this one, empty where it is absent."""
-        value = self.values.get(key, {})
-        if not isinstance(value, dict):
-            raise self.broken(f"{key} is {value!r:.60}, but it must be a table.", key)
-        return self._below(value, (*self.place, key), key, key)
-
-    def tables(self, key: str) -> list[_Table]:
-        """An array of tables."""
-        found = []
-        for number, value in enumerate(self.items(key)):
-            if not isinstance(value, dict):
-                raise self.broken(f"{key} holds {value!r:.60}, which is no table.", key)
-            found.append(self._below(value, (*self.place, key, number), key, f"{key} {number + 1}"))
-        return found
-
-    def _below(self, value: Mapping[str, Any], place: Place, key: str, what: str) -> _Table:
-        inside = place in self.lines
-        return _Table(value, place, self.lines, what) if inside else _Inline(value, self, key, what)
-
-    def _value(self, key: str, default: Any) -> Any:
-        value = self.values.get(key, default)
-        if value is None:
-            raise self.broken(f"{self.what} has no {key}.")
-        return value
-
-
-class _Inline(_Table):
-    """A table written in the line of a key, as ``{ a = 1 }``."""
-
-    def __init__(self, values: Mapping[str, Any], outer: _Table, key: str, what: str) -> None:
-        super().__init__(values, outer.place, outer.lines, what)
-        self.outer = outer
-        self.key = key
-
-    def broken(self, why: str, key: str = "", needle: str = "") -> LessonFileError:
-        """Point into the value of the outer table's key."""
-        value = self.values.get(key)
-        own = needle or (value if isinstance(value, str) else "") or key
-        return self.outer.broken(why, self.key, own)
-
-    def inner(self, key: str) -> _Table:
-        value = self.values.get(key, {})
-        if not isinstance(value, dict):
-            raise self.broken(f"{key} is {value!r:.60}, but it must be a table.", key)
-        return _Inline(value, self, key, key)
-
-    def tables(self, key: str) -> list[_Table]:
-        found: list[_Table] = []
-        for value in self.items(key):
-            if not isinstance(value, dict):
-                raise self.broken(f"{key} holds {value!r:.60}, which is no table.", key)
-            found.append(_Inline(value, self, key, key))
-        return found
 
 
 class _Reader:
     """Reads one file from the outside in."""
 
     def __init__(self, data: Mapping[str, Any], lines: TomlLines, path: Path) -> None:
-        self.top = _Table(data, (), lines, "A lesson")
+        self.top = Table(data, (), lines, "A lesson")
         self.path = path
         self.scope = Scope()
         self.models: dict[str, LessonModel] = {}
-        self.written: dict[str, Mapping[str, Any]] = {}
 
     def lesson(self) -> Lesson:
         top = self.top
         top.only(LESSON_KEYS)
-        configs = {name: self._config(top.inner("configs").inner(name)) for name in top.inner("configs").values}
+        configs = {name: read_config(top.inner("configs").inner(name)) for name in top.inner("configs").values}
         given = self._given(top.inner("given"))
         self.scope = Scope(given, configs)
-        self.models = {MAIN: self._model(MAIN, top.inner("model"))}
+        reader = ModelReader(configs)
+        self.models = {MAIN: reader.read(MAIN, top.inner("model"))}
         named = top.inner("models")
         for name in named.values:
             self._check_name(named, name)
-            self.models[name] = self._model(name, named.inner(name))
+            self.models[name] = reader.read(name, named.inner(name))
         sized = {name: model.config for name, model in self.models.items() if model.config is not None}
         self.scope = Scope(given, configs | sized, frozenset(self.models))
         for name in top.inner("let").values:
@@ -276,7 +134,7 @@ class _Reader:
 
     # What is given ----------------------------------------------------------------------------------------------------
 
-    def _check_name(self, table: _Table, name: str) -> None:
+    def _check_name(self, table: Table, name: str) -> None:
         taken = (
             name in self.scope.given
             or name in self.scope.lets
@@ -288,111 +146,20 @@ class _Reader:
             why = "stands for something already" if NAME.match(name) else "is no name: letters, digits and _ only"
             raise table.broken(f"{name!r} {why}.", name)
 
-    def _given(self, table: _Table) -> dict[str, Value]:
+    def _given(self, table: Table) -> dict[str, Value]:
         given: dict[str, Value] = {}
         for name, value in table.values.items():
             self._check_name(table, name)
             given[name] = self._plain(table, name, value)
         return given
 
-    def _plain(self, table: _Table, key: str, value: Any) -> Value:
+    def _plain(self, table: Table, key: str, value: Any) -> Value:
         """A number, a text or a list of them."""
         if isinstance(value, list):
             return tuple(self._plain(table, key, item) for item in value)
         if isinstance(value, bool | int | float | str):
             return value
         raise table.broken(f"{key} holds {value!r:.60}, but only numbers, texts and lists can be given.", key)
-
-    def _config(self, table: _Table) -> ModelConfig:
-        """A config from its fields, or from a known one (``like``) with some changed."""
-        values = dict(table.values)
-        like = values.pop("like", None)
-        try:
-            if like is None:
-                return ModelConfig.from_dict(values)
-            if like not in KNOWN:
-                raise table.broken(f"No config is called {like!r}; there are {', '.join(KNOWN)}.", "like")
-            return ModelConfig.from_dict({**KNOWN[like].to_dict(), **values})
-        except RopewalkError as error:
-            if isinstance(error, LessonFileError):
-                raise
-            raise table.broken(error.sentence, _mentioned(error.sentence, values)) from error
-        except TypeError as error:
-            lacking = ", ".join(re.findall(r"'(\w+)'", str(error)))
-            raise table.broken(f"The config has no {lacking}.") from error
-
-    def _model(self, name: str, table: _Table) -> LessonModel:
-        if table.has("like"):
-            table = self._like(table)
-        self.written[name] = table.values
-        kind: Any = table.one_of("kind", get_args(ModelKind))
-        table.only(("kind", *MODEL_KEYS[kind]))
-        config = None
-        if kind in ("toy", "shapes"):
-            if not table.has("config"):
-                raise table.broken(f"The model {name!r} has no config.")
-            config = self._named_config(table)
-        toy = self._toy(table, config) if kind == "toy" and config is not None else None
-        prompt = table.text("prompt", "")
-        if kind in ("toy", "bundled") and not prompt:
-            raise table.broken(f"The model {name!r} has no prompt.")
-        return LessonModel(
-            name,
-            kind,
-            prompt=prompt,
-            others=table.words("others"),
-            toy=toy,
-            config=config,
-            tokens=table.whole("tokens", 10, 1),
-            past=table.whole("past", 0),
-            batch=table.whole("batch", 1, 1),
-            dtype=table.one_of("dtype", ("float32", "bfloat16", "float16"), "bfloat16"),
-        )
-
-    def _like(self, table: _Table) -> _Table:
-        """A model written as another one of this lesson with some keys, and some of its config, changed."""
-        values = self.written[table.one_of("like", self.models)]
-        own = {key: value for key, value in table.values.items() if key != "like"}
-        merged = {**values, **own}
-        for key in ("config", "weights"):
-            if isinstance(own.get(key), dict) and isinstance(values.get(key), dict):
-                merged[key] = {**values[key], **own[key]}
-        return _Table(merged, table.place, table.lines, table.what)
-
-    def _named_config(self, table: _Table) -> ModelConfig:
-        """A config table, or the name of one."""
-        value = table.values["config"]
-        if isinstance(value, str):
-            known = {**KNOWN, **self.scope.configs}
-            return known[table.one_of("config", known)]
-        return self._config(table.inner("config"))
-
-    def _toy(self, table: _Table, config: ModelConfig) -> ToySpec:
-        weights = table.inner("weights")
-        numbered = tuple((name, _tuples(value)) for name, value in _flat(weights.values))
-        if isinstance(table.values.get("words"), int):
-            count = table.whole("words", least=1)
-            if count != config.vocabulary:
-                raise table.broken(
-                    f"words is {count}, but the config has a vocabulary of {config.vocabulary}.", "words"
-                )
-            words = tuple(f"t{number}" for number in range(count))
-        else:
-            words = table.words("words")
-        try:
-            return ToySpec(
-                config,
-                words,
-                numbered,
-                mlp_writes=_tuples(table.items("mlp_writes")),
-                prompt=table.text("prompt", ""),
-                init=table.text("init", "engine"),  # type: ignore[arg-type]
-                seed=table.whole("seed", 0),
-            )
-        except LessonError as error:
-            inside = _mentioned(error.sentence, dict(numbered))
-            where = weights if inside else table
-            raise where.broken(error.sentence, inside or _mentioned(error.sentence, table.values)) from error
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
@@ -419,7 +186,7 @@ class _Reader:
             )
         return tuple(steps)
 
-    def _scene(self, table: _Table, before: SceneDraft) -> SceneDraft:
+    def _scene(self, table: Table, before: SceneDraft) -> SceneDraft:
         """What a step shows: model, prompt and panels stay those of the step before unless it says otherwise."""
         model = table.one_of("model", self.models, before.model)
         stays = model == before.model
@@ -443,16 +210,16 @@ class _Reader:
             play=play,
         )
 
-    def _toggle(self, table: _Table, name: str) -> str:
+    def _toggle(self, table: Table, name: str) -> str:
         if name not in TOGGLES:
             raise table.broken(f"There is no switch {name!r}; there are {', '.join(TOGGLES)}.", "toggle", name)
         return name
 
-    def _selected(self, table: _Table) -> tuple[tuple[str, Expression], ...]:
+    def _selected(self, table: Table) -> tuple[tuple[str, Expression], ...]:
         table.only(SELECTABLE)
         return tuple((name, self._expression(table, name)) for name in table.values)
 
-    def _experiment(self, table: _Table) -> ExperimentDraft:
+    def _experiment(self, table: Table) -> ExperimentDraft:
         kind = table.one_of("kind", EXPERIMENTS)
         allowed = tuple(field.name for field in fields(EXPERIMENTS[kind]))
         table.only(("kind", *allowed))
@@ -460,7 +227,7 @@ class _Reader:
             kind, tuple((name, self._expression(table, name)) for name in allowed if table.has(name))
         )
 
-    def _highlights(self, table: _Table) -> tuple[HighlightDraft, ...]:
+    def _highlights(self, table: Table) -> tuple[HighlightDraft, ...]:
         table.only(HIGHLIGHTS)
         found = []
         for name in table.values:
@@ -470,7 +237,7 @@ class _Reader:
             found.append(HighlightDraft(panel, what, tuple(self._place(table, name, what, place) for place in places)))
         return tuple(found)
 
-    def _place(self, table: _Table, key: str, what: str, value: Any) -> Expression:
+    def _place(self, table: Table, key: str, what: str, value: Any) -> Expression:
         """A place to highlight: a ledger row by its key, else an expression or numbers."""
         if what == "rows" and isinstance(value, str):
             return Constant(value)
@@ -478,7 +245,7 @@ class _Reader:
 
     # Checks -----------------------------------------------------------------------------------------------------------
 
-    def _check(self, table: _Table, seen: set[str]) -> Check:
+    def _check(self, table: Table, seen: set[str]) -> Check:
         kind: Any = table.one_of("kind", get_args(CheckKind))
         table.only((*CHECK_KEYS, *KIND_KEYS[kind]))
         name = table.text("id")
@@ -507,7 +274,7 @@ class _Reader:
     def _with(scope: Scope, more: Mapping[str, Value]) -> Scope:
         return replace(scope, given={**scope.given, **more})
 
-    def _draws(self, table: _Table) -> tuple[Draw, ...]:
+    def _draws(self, table: Table) -> tuple[Draw, ...]:
         draws = []
         for name, value in table.values.items():
             self._check_name(table, name)
@@ -519,7 +286,7 @@ class _Reader:
                 raise table.broken(f"{name} is drawn from {value!r:.60}, but it must be a list of choices.", name)
         return tuple(draws)
 
-    def _range(self, table: _Table, name: str) -> Draw:
+    def _range(self, table: Table, name: str) -> Draw:
         table.only(("from", "to", "count"))
         start, stop = (table.values.get(key) for key in ("from", "to"))
         if not isinstance(start, int) or not isinstance(stop, int) or start >= stop:
@@ -528,7 +295,7 @@ class _Reader:
             )
         return Draw(name, tuple(range(start, stop + 1)), table.whole("count", 0))
 
-    def _derived(self, table: _Table) -> tuple[tuple[str, Expression], ...]:
+    def _derived(self, table: Table) -> tuple[tuple[str, Expression], ...]:
         """What follows from the draws; each may use those before it."""
         found = []
         for name in table.values:
@@ -539,7 +306,7 @@ class _Reader:
             self.scope = self._with(self.scope, {name: worth})
         return tuple(found)
 
-    def _of_kind(self, table: _Table, kind: CheckKind) -> dict[str, Any]:
+    def _of_kind(self, table: Table, kind: CheckKind) -> dict[str, Any]:
         if kind == "choose":
             return {"options": self._options(table)}
         if kind == "say":
@@ -562,7 +329,7 @@ class _Reader:
             found["tolerance"] = self._tolerance(table)
         return found
 
-    def _tolerance(self, table: _Table) -> float | None:
+    def _tolerance(self, table: Table) -> float | None:
         value = table.values.get("tolerance")
         if value is None:
             return None
@@ -570,7 +337,7 @@ class _Reader:
             raise table.broken(f"tolerance is {value!r:.60}, but it must be a relative error from 0 to 1.", "tolerance")
         return float(value)
 
-    def _options(self, table: _Table) -> tuple[Option, ...]:
+    def _options(self, table: Table) -> tuple[Option, ...]:
         options = []
         for one in table.tables("options"):
             one.only(("text", "right", "why"))
@@ -584,37 +351,37 @@ class _Reader:
             )
         return tuple(options)
 
-    def _mistake(self, table: _Table) -> Mistake:
+    def _mistake(self, table: Table) -> Mistake:
         table.only(("value", "says"))
         return Mistake(self._expression(table, "value"), self._line(table, "says"))
 
     # Texts and expressions --------------------------------------------------------------------------------------------
 
-    def _text(self, table: _Table, key: str, default: str | None = None) -> Text:
+    def _text(self, table: Table, key: str, default: str | None = None) -> Text:
         source = table.text(key, default)
         read = self._try(table, key, source, lambda: read_text(source))
         for hole in holes(read):
             self._check_hole(table, key, hole)
         return read
 
-    def _line(self, table: _Table, key: str, default: str | None = None) -> Line:
+    def _line(self, table: Table, key: str, default: str | None = None) -> Line:
         return self._as_line(table, key, table.text(key, default))
 
-    def _as_line(self, table: _Table, key: str, source: str) -> Line:
+    def _as_line(self, table: Table, key: str, source: str) -> Line:
         line = self._try(table, key, source, lambda: read_line(source.strip()))
         for hole in holes_of(line):
             self._check_hole(table, key, hole)
         return line
 
-    def _check_hole(self, table: _Table, key: str, hole: Hole) -> None:
+    def _check_hole(self, table: Table, key: str, hole: Hole) -> None:
         self._try(table, key, hole.source, lambda: self._proved(hole.expression))
 
-    def _expression(self, table: _Table, key: str) -> Expression:
+    def _expression(self, table: Table, key: str) -> Expression:
         if not table.has(key):
             raise table.broken(f"{table.what} has no {key}.")
         return self._read(table, key, table.values[key])
 
-    def _read(self, table: _Table, key: str, value: Any) -> Expression:
+    def _read(self, table: Table, key: str, value: Any) -> Expression:
         """An expression in quotes, a number, or a list of them."""
         if isinstance(value, str):
             expression = self._try(table, key, value, lambda: read_expression(value))
@@ -633,7 +400,7 @@ class _Reader:
             evaluate(expression, self.scope)
 
     @staticmethod
-    def _try(table: _Table, key: str, needle: str, act: Callable[[], Result]) -> Result:
+    def _try(table: Table, key: str, needle: str, act: Callable[[], Result]) -> Result:
         """Do something, and point to a text in the file when it fails."""
         try:
             return act()
@@ -649,36 +416,6 @@ def _quoted(sentence: str, needle: str) -> str:
         if len(quoted) > 3 and quoted in needle:
             return str(quoted)
     return needle
-
-
-def _mentioned(sentence: str, values: Mapping[str, Any]) -> str:
-    """The key that a sentence speaks of."""
-    return next((key for key in values if re.search(rf"\b{re.escape(key)}\b", sentence)), "")
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Weights by their whole names, whether written with dots in quotes or as tables."""
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found += _flat(value, f"{prefix}{key}.")
-        else:
-            found.append((f"{prefix}{key}", value))
-    return found
-
-
-def _check_size(value: Any, place: Place, lines: TomlLines) -> None:
-    """Refuse whole numbers beyond the 64 bits that TOML promises; Python's parser takes any."""
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_size(item, (*place, key), lines)
-    elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
-        why = "a whole number has more than 64 bits; write a smaller one, or one with a point."
-        raise LessonFileError(lines.line_of(place, needle=f"{value:d}"[:40]), why)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _sample(draw: Draw) -> Value:

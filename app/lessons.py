@@ -38,7 +38,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
-from app.lesson_reader import LessonFileError, read_lesson
+from app.lesson_reader import read_lesson
+from app.lesson_table import LessonFileError
 from model.errors import LessonError
 from model.progress import Progress, Steps, finished
 
@@ -91,7 +92,7 @@ def load_lesson(path: Path) -> Lesson:
     Raises
     ------
     LessonError
-        When it cannot be read; a :class:`~app.lesson_reader.LessonFileError` says which line.
+        When it cannot be read; a :class:`~app.lesson_table.LessonFileError` says which line.
     """
     try:
         if path.stat().st_size > LARGEST:

@@ -40,7 +40,8 @@ from app.lesson_plan import (
     expressions_of,
 )
 from app.lesson_progress import CheckRecord, ProgressStore, decoded
-from app.lesson_reader import LessonFileError, read_lesson
+from app.lesson_reader import read_lesson
+from app.lesson_table import LessonFileError
 from app.lesson_telling import tell_check, tell_lesson
 from app.lessons import FOLDER, load_lesson, load_shelf
 from app.toml_lines import TomlLines
