@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -208,14 +208,18 @@ def describe(ids: Sequence[int], pieces: Sequence[Piece | None]) -> tuple[TokenT
     described = []
     for token, piece, reading in zip(ids, pieces, readings, strict=True):
         if piece is None:
-            described.append(TokenText(token, f"<id {token}>", "special"))
+            described.append(_told(token, f"<id {token}>", "special"))
         elif piece.special:
             name = "".join(map(visible, piece.data.decode("utf-8", "replace")))
-            described.append(TokenText(token, name or "<empty>", "special"))
+            described.append(_told(token, name or "<empty>", "special"))
         else:
             kind: TokenKind = "text" if reading.whole else "bytes"
-            described.append(TokenText(token, reading.text or "<empty>", kind, reading.group, reading.character))
+            described.append(_told(token, reading.text or "<empty>", kind, reading.group, reading.character))
     return tuple(described)
+
+
+_told = lru_cache(maxsize=1 << 16)(TokenText)
+"""One object for all tokens that read alike: looking for garbage among those of a long prompt held up the window."""
 
 
 LONGEST_CHARACTER = 4

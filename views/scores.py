@@ -59,7 +59,9 @@ class Triptych(QWidget):
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
         side, left = self.side, 0.0
+        aside = max(heatmap.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
+            heatmap.aside = aside
             width = heatmap.left_margin() + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
             left += width + theme.GRID
@@ -132,7 +134,9 @@ class ScoresPanel(Panel):
         same = min(length, run.length)
         if tokens[:same] != run.tokens[:same]:
             same = 0
-        return self._labels[:same] + tuple(theme.drawable(token.text) for token in run.tokens[same : run.length])
+        texts = [token.text for token in run.tokens[same : run.length]]
+        drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
+        return self._labels[:same] + tuple(drawable[text] for text in texts)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
         """Draw the three pictures."""

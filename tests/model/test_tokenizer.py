@@ -74,6 +74,13 @@ def pieces(*data: bytes) -> list[Read]:
     return [(token.text, token.kind, token.group, token.character) for token in found]
 
 
+def test_tokens_that_read_alike_are_one_object_in_every_run(plain: Tokenizer) -> None:
+    ids = plain.encode(TEXT)
+    first, again = plain.describe(ids), plain.describe(ids[3:])
+    assert len({id(token) for token in first}) == len(set(ids)) < len(ids)
+    assert all(one is other for one, other in zip(first[3:], again, strict=True))
+
+
 # Round trips ------------------------------------------------------------------------------------------------------
 
 

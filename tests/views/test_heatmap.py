@@ -183,6 +183,12 @@ def test_labels_never_touch(heatmap: Heatmap) -> None:
         assert gaps.min() >= room
 
 
+def test_labels_of_a_part_stand_at_the_same_positions_as_those_of_the_whole(heatmap: Heatmap) -> None:
+    assert heatmap._ticks(-0.5, 99.5, 2.0, -1, 20.0) == (list(range(0, 100, 10)), 10)
+    assert heatmap._ticks(30.5, 60.5, 2.0, -1, 20.0) == ([40, 50, 60], 10)
+    assert heatmap._ticks(39.5, 69.5, 2.0, 44, 20.0) == ([60, 44], 10)
+
+
 def test_the_wheel_zooms_about_the_pointer_and_a_double_click_shows_all(qtbot: QtBot, heatmap: Heatmap) -> None:
     point = heatmap.cell_rect(8, 3).center()
     for _ in range(3):

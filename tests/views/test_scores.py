@@ -263,6 +263,24 @@ def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(
     assert panel._labels[0] == "new"
 
 
+def test_a_text_that_a_prompt_repeats_is_made_drawable_once(
+    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    drawable = theme.drawable
+
+    def noted(text: str, role: theme.Role = "number") -> str:
+        written.append(text)
+        return drawable(text, role)
+
+    running.tokens = tuple(replace(token, text="äö"[place % 2]) for place, token in enumerate(running.tokens))
+    monkeypatch.setattr("views.scores.theme.drawable", noted)
+    running.start("another prompt of as many tokens")
+    qtbot.waitUntil(lambda: panel.settled)
+    assert sorted(written) == ["ä", "ö"]
+    assert panel._labels[:4] == ("ä", "ö", "ä", "ö")
+
+
 def test_a_step_writes_and_measures_only_the_label_it_adds(
     panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
