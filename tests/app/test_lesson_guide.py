@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.lessons import load_shelf
-from tests.app.test_lessons import REACHED
+from tests.app.test_lesson_course import REACHED
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"
 ROW = re.compile(r"^\| ([^*|`]+) \| ((?:`[^`]+`(?:, )?)+) \|$", re.MULTILINE)
@@ -35,7 +35,7 @@ def test_a_place_in_the_guide_is_there(topic: str) -> None:
             number, step = place.split("@")
             assert int(step) < len(SHELF.lesson(number).steps)
         else:
-            assert place[0] in "!$"  # challenges and commands are held to by test_lessons
+            assert place[0] in "!$"  # challenges and commands are held to by test_lesson_course
 
 
 def test_nearly_every_step_has_notes_for_the_teacher_and_each_is_short() -> None:

@@ -1,0 +1,70 @@
+"""The lessons that come along, each told once by the engine, for the tests that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from app.lesson_plan import Lesson, ToldLesson, ToldStep
+from app.lesson_telling import tell_lesson
+from app.lessons import load_shelf
+from model.lessons.bench import Bench
+from model.lessons.text import Span, Told, said
+from model.progress import finished
+
+SHELF = load_shelf()
+IDS = tuple(lesson.id for lesson in SHELF.lessons)
+
+
+@cache
+def lesson_of(lesson_id: str) -> Lesson:
+    return SHELF.lesson(lesson_id)
+
+
+@cache
+def bench_of(lesson_id: str) -> Bench:
+    """A laboratory in which the bundled model stands for what is open."""
+    lesson = lesson_of(lesson_id)
+    bench = Bench(lesson.models)
+    yours = [replace(model, kind="bundled") for model in lesson.models.values() if model.kind == "open"]
+    bench._models |= {"open": replace(bench._models["bundled"], name="open"), **{model.name: model for model in yours}}
+    return bench
+
+
+@cache
+def told_of(lesson_id: str) -> ToldLesson:
+    return finished(tell_lesson(lesson_of(lesson_id), bench_of(lesson_id)))
+
+
+def texts_of(step: ToldStep) -> Iterator[Told]:
+    """Every finished text of a step, as paragraphs."""
+    yield from (step.text, step.notes)
+    for asked in step.checks:
+        yield from (asked.ask, asked.why, asked.hint, asked.reveal)
+
+
+def lines_of(step: ToldStep) -> Iterator[tuple[Span, ...]]:
+    """Every finished line of a step."""
+    yield from (step.title, step.look_at)
+    for asked in step.checks:
+        yield from asked.points
+        yield from (says for _, says in asked.mistakes)
+        yield from (line for option in asked.options for line in (option.text, option.why))
+
+
+def spans_of(step: ToldStep) -> Iterator[Span]:
+    for text in texts_of(step):
+        for paragraph in text:
+            yield from paragraph.spans
+    for line in lines_of(step):
+        yield from line
+
+
+def everything_said(lesson_id: str) -> str:
+    """All of a told lesson as plain characters."""
+    parts = []
+    for step in told_of(lesson_id).steps:
+        parts += [said(text) for text in texts_of(step)] + [said(line) for line in lines_of(step)]
+        parts += [asked.written for asked in step.checks]
+    return "\n".join(parts)
