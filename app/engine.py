@@ -43,7 +43,7 @@ from app.questions import (
 )
 from model.arithmetic import read_arithmetic
 from model.attribution import direct_attribution, head_needs_steps
-from model.budget import SLICE_FLOPS, Logits, check_budget, rows_at_once, run_budget
+from model.budget import SLICE_FLOPS, Logits, check_budget, chunk_rows, run_budget
 from model.chat import conversation, rendered_steps
 from model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
 from model.checkpoints.opening import free_bytes
@@ -379,7 +379,7 @@ def _check_length(config: ModelConfig, tokens: int, experiments: Sequence[Experi
 
 def _chunk(config: ModelConfig, tokens: int) -> int:
     """Rows to run at a time, so that no slice is long; 0 for all at once."""
-    return rows_at_once(config, tokens)
+    return chunk_rows(config, tokens)
 
 
 def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
@@ -489,7 +489,7 @@ def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLed
 
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
-    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 16 else 1
+    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 8 else 1
     measured = yield from measure_steps(model, start, asked.layer, rows=rows)
     prefill = checked(built(trace.prefill, 0), measured)
     yield Progress(1, 2, "Checking shapes")

@@ -35,6 +35,10 @@ KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
+Parts = tuple[Tensor, Tensor]
+"""What some of the keys give: out [B, H, T, Dh] and lse [B, H, T], −inf for a row that sees none of them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Attended:
     """What attention gives back.
@@ -235,12 +239,20 @@ def fused_attention(
     sinks
         [H] logits that take part in the softmax without a key.
     """
-    if _kernel_serves(query, key, value, spec, past, sinks):
-        out, lse = _by_kernel(query, key, value, spec, past, padding)
+    if kernel_serves(query, key, value, spec, past, sinks):
+        parts = _by_kernel(query, key, value, spec, past, padding)
     else:
-        out, lse = _by_row_blocks(query, key, value, spec, past, padding)
+        parts = _by_row_blocks(query, key, value, spec, past, padding)
+    return settled(parts, spec, past=past, padding=padding, sinks=sinks)
+
+
+def settled(
+    parts: Parts, spec: AttentionSpec, *, past: int, padding: Tensor | None = None, sinks: Tensor | None = None
+) -> Attended:
+    """What rows ``past`` … give after all their keys: a row that saw none gets 0 and +inf, sinks get their share."""
+    out, lse = parts
     if padding is not None:
-        sees = _rows_that_see(spec, past, query.shape[2], padding)
+        sees = _rows_that_see(spec, past, out.shape[2], padding)
         out = out.masked_fill(~sees[..., None], 0.0)
         lse = lse.masked_fill(~sees, -math.inf)
     if sinks is not None:
@@ -251,7 +263,7 @@ def fused_attention(
     return Attended(out, lse if padding is None else lse.masked_fill(lse == -math.inf, math.inf))
 
 
-def _kernel_serves(
+def kernel_serves(
     query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, sinks: Tensor | None
 ) -> bool:
     """Whether the CPU kernel can answer; its lse carries no gradient, so training may not build on it."""
@@ -269,7 +281,7 @@ def _with_sinks(lse: Tensor, sinks: Tensor) -> Tensor:
 
 def _by_kernel(
     query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, padding: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> Parts:
     tokens, keys = query.shape[2], key.shape[2]
     if spec.window is not None and (not spec.causal or keys > spec.window):
         blocks = [
@@ -281,9 +293,8 @@ def _by_kernel(
         return fused_kernel(query, key, value, scale=spec.scale, mask=mask)
     if past == 0:
         return fused_kernel(query, key, value, scale=spec.scale, causal=True, mask=mask)
-    before = _part(query, key[:, :, :past], value[:, :, :past], spec.scale, False, _columns(mask, 0, past))
-    chunk = _part(query, key[:, :, past:], value[:, :, past:], spec.scale, True, _columns(mask, past, keys))
-    return _merge(before, chunk)
+    before = over_keys(query, key, value, spec, (0, past), padding)
+    return merged(before, over_keys(query, key, value, spec, (past, keys), padding, causal=True))
 
 
 def _kernel_block(
@@ -301,23 +312,36 @@ def _kernel_block(
     return fused_kernel(block, key[:, :, low:high], value[:, :, low:high], scale=spec.scale, mask=seen)
 
 
-def _columns(mask: Tensor | None, low: int, high: int) -> Tensor | None:
-    return None if mask is None else mask[..., low:high]
+def over_keys(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    spec: AttentionSpec,
+    keys: tuple[int, int],
+    padding: Tensor | None,
+    *,
+    causal: bool = False,
+) -> Parts:
+    """Attend to some of the keys only, by the kernel; :func:`merged` joins what disjoint ranges give.
 
-
-def _part(
-    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """A kernel call whose rows without a visible key have lse −inf, as merging needs."""
-    out, lse = fused_kernel(query, key, value, scale=scale, causal=causal, mask=mask)
+    Parameters
+    ----------
+    keys
+        The first key and the end. All of them are seen by every row, unless ``causal`` cuts them at the diagonal.
+    """
+    low, high = keys
+    mask = None if padding is None else padding[:, None, None, low:high]  # [B, 1, 1, n]
+    out, lse = fused_kernel(
+        query, key[:, :, low:high], value[:, :, low:high], scale=spec.scale, causal=causal, mask=mask
+    )
     if mask is None:
         return out, lse
-    real = mask[:, :, 0]  # [B, 1, S]
+    real = mask[:, :, 0]  # [B, 1, n]
     sees = (real.cumsum(-1) > 0) if causal else real.any(-1, keepdim=True)
     return out, lse.masked_fill(~sees, -math.inf)
 
 
-def _merge(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def merged(first: Parts, second: Parts) -> Parts:
     """Join two disjoint sets of keys: lse = logaddexp, out = the parts weighted by their share."""
     (out_a, lse_a), (out_b, lse_b) = first, second
     lse = torch.logaddexp(lse_a, lse_b)
@@ -328,7 +352,7 @@ def _merge(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple
 
 def _by_row_blocks(
     query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec, past: int, padding: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> Parts:
     """Output and lse in blocks of rows, in float32, where no kernel serves (soft cap, other devices)."""
     outs, lses = [], []
     for start, stop, low, high in _row_blocks(query, key, spec, past):
@@ -461,26 +485,45 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         """Read the normed stream and return what this layer adds to it, [B, T, D]."""
+        q, k, v = self.read(x, call.rotations[self.layer])
+        k, v, padding = self.seen(k, v, call)
+        result = BRANCHES[call.branch](q, k, v, self.rule, past=call.past, padding=padding, sinks=self.sinks)
+        self.note(q, result, call)
+        return self.write(result.out)
+
+    def read(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Q' [B, H, T, Dh], K' and V [B, Hkv, T, Dh] of rows of the normed stream and their (cos, sin)."""
         early = self.config.qk_norm == "none"  # with a QK-norm, q and k are clipped after it (OLMoE)
         q, k, v = self.project(x)  # [B, T, H·Dh], twice [B, T, Hkv·Dh]
         q = self.hook_q(self._split(self._clipped(q) if early else q))  # [B, H, T, Dh]
         k = self.hook_k(self._split(self._clipped(k) if early else k))  # [B, Hkv, T, Dh]
         v = self.hook_v(self._split(self._clipped(v)))
         if self.config.qk_norm_after_rope:
-            q, k = self._normed(*self._rotated(q, k, call))
+            q, k = self._normed(*self._rotated(q, k, rotation))
         else:
-            q, k = self._rotated(*self._normed(q, k), call)
+            q, k = self._rotated(*self._normed(q, k), rotation)
+        return q, k, v
+
+    def seen(self, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keep K' and V of this call; return all that there are, [B, Hkv, S, Dh], and which are real, [B, S]."""
         if call.cache is not None:
-            k, v = call.cache.append(self.layer, k, v)  # [B, Hkv, S, Dh]
+            k, v = call.cache.append(self.layer, k, v)
         if self.rule.kv_map is not None:
             k, v = k[:, self.rule.kv_map], v[:, self.rule.kv_map]  # [B, H, S, Dh]
-        padding = None if call.padding is None else call.padding[:, : k.shape[2]]
-        attend = BRANCHES[call.branch]
-        result = attend(q, k, v, self.rule, past=call.past, padding=padding, sinks=self.sinks)
+        return k, v, None if call.padding is None else call.padding[:, : k.shape[2]]
+
+    def note(self, q: Tensor, result: Attended, call: Call) -> None:
+        """Keep and show what was attended with."""
         if call.cache is not None:
             call.cache.note(self.layer, q, result.lse)
-        self._record(result)
-        z = self.hook_z(result.out)  # [B, H, T, Dh]
+        self.hook_lse(result.lse)
+        if result.scores is not None and result.weights is not None:
+            self.hook_attn_scores(result.scores)
+            self.hook_pattern(result.weights)
+
+    def write(self, out: Tensor) -> Tensor:
+        """Project the blended values of rows [B, H, T, Dh] back to the stream, [B, T, D]."""
+        z = self.hook_z(out)
         if self.hook_result.is_watched:
             self.hook_result(self._per_head(z))
         joined: Tensor = self.output(z.transpose(1, 2).flatten(-2))  # [B, T, H·Dh] → [B, T, D]
@@ -515,19 +558,12 @@ class Attention(nn.Module):
         q, k = self._clipped(self.query_norm(q)), self._clipped(self.key_norm(k))
         return self.hook_q_normed(q), self.hook_k_normed(k)
 
-    def _rotated(self, q: Tensor, k: Tensor, call: Call) -> tuple[Tensor, Tensor]:
-        rotation = call.rotations[self.layer]
+    def _rotated(self, q: Tensor, k: Tensor, rotation: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
         if rotation is None:
             return q, k
         cos, sin = rotation
         pairing = self.rule.pairing
         return self.hook_rot_q(rotate(q, cos, sin, pairing)), self.hook_rot_k(rotate(k, cos, sin, pairing))
-
-    def _record(self, result: Attended) -> None:
-        self.hook_lse(result.lse)
-        if result.scores is not None and result.weights is not None:
-            self.hook_attn_scores(result.scores)
-            self.hook_pattern(result.weights)
 
     def _per_head(self, z: Tensor) -> Tensor:
         """What each head adds to the stream, [B, T, H, D]: W_o cut into its H blocks of columns."""

@@ -20,10 +20,18 @@ ALL_LOGITS_UP_TO = 1024
 """Prompts up to this many tokens keep the logits of every row unless asked otherwise."""
 ROOM = 64
 """After a prefill, one part in ROOM of its rows is left free for decode steps."""
-MOST_ROWS = 1024
-"""Rows of a prompt that run at once at most, however quick they are: what they need at once stays small."""
-SLICE_FLOPS = 4e9
-"""About 40 ms of one layer on a small machine. Half of it would be smoother, and cost a fifth more time in all."""
+CHUNK_ROWS = 1024
+"""Rows of a long prompt that go through a layer together: what they need at once stays small."""
+PIECE_ROWS = 512
+"""Rows that a projection or an MLP takes at once at most: more are hardly quicker."""
+LEAST_ROWS = 64
+"""With fewer rows more time would go into reading weights than into using them."""
+SLICE_FLOPS = 2e9
+"""About 20 ms of one layer on a small machine."""
+SLICE_SCORES = 1 << 22
+"""Scores of attention that take as long; a run learns how many fit where it runs."""
+UNEVEN = 1.3
+"""Of the rows that would be its share, what the busiest expert gets."""
 WORTH_SAYING = 0.25
 """The share of the free memory from which a person is told what a run will take."""
 SINGLE = 4
@@ -61,10 +69,14 @@ class Budget:
         return f"about {format_bytes(_rounded(self.total))} of {format_bytes(_rounded(free))} free"
 
 
-def rows_at_once(config: ModelConfig, tokens: int) -> int:
-    """Rows of a prompt to begin with, so that no slice is long; 0 for all of a short one at once."""
-    rows = max(64, int(SLICE_FLOPS / (2 * layer_parameters(config, 0).total)))
-    return rows if tokens > rows else 0
+def rows_in_slice(config: ModelConfig) -> int:
+    """Rows that a layer can take in one slice of time, as far as can be said beforehand."""
+    return max(LEAST_ROWS, int(SLICE_FLOPS / (2 * layer_parameters(config, 0).total)))
+
+
+def chunk_rows(config: ModelConfig, tokens: int) -> int:
+    """Rows of a prompt that run together in slices; 0 where each layer takes all of a short one in one slice."""
+    return CHUNK_ROWS if tokens > rows_in_slice(config) else 0
 
 
 def default_logits(tokens: int) -> Logits:
@@ -89,7 +101,7 @@ def run_budget(
     dtype
         Of the weights, and so of what a trace keeps.
     rows
-        Rows of the prompt that run at once; 0 for all of them.
+        Rows of the prompt that run together in slices of time; 0 for all of them in one go.
     """
     number = bytes_per_number(dtype)
     at_once = min(rows or tokens, tokens)
@@ -97,9 +109,8 @@ def run_budget(
     attended = batch * config.layers * (tokens + tokens // ROOM) * a_row
     read = {"all": tokens, "last": 1, "none": 0}[logits or default_logits(tokens)]
     predicted = batch * read * config.vocabulary * number
-    working = batch * at_once * _row_numbers(config, tokens, at_once, branch) * number + _rotation_bytes(
-        config, at_once
-    )
+    numbers = _chunk_numbers(config, at_once, tokens) if rows else at_once * _row_numbers(config, tokens, branch)
+    working = batch * numbers * number + _rotation_bytes(config, at_once)
     if at_once == tokens:  # the logits come when the last layer's work is done
         working = max(working - predicted, 0)
     return Budget(tokens, dtype, attended + predicted, working)
@@ -179,16 +190,27 @@ def _rounded(count: int) -> int:
     return count // unit * unit
 
 
-def _row_numbers(config: ModelConfig, tokens: int, at_once: int, branch: Branch) -> int:
-    """Numbers that one row needs at the worst moment of a layer: in attention, or in the MLP."""
+def _row_numbers(config: ModelConfig, tokens: int, branch: Branch) -> int:
+    """Numbers that one row needs at the worst moment of a layer that runs in one go: in attention, or in the MLP."""
     c = config
     query, key = c.heads * c.head_width, c.kv_heads * c.head_width
     attention = 2 * c.width + 2 * key + 3 * query  # stream and normed; k and v; q, its halves, the blend
     if branch == "explicit":
         attention += 3 * c.heads * tokens  # scores, masked scores, weights; the matrices are float32 in any dtype
-    elif at_once < tokens:
-        attention += 3 * query  # what the past gives and what the piece gives are merged
     return max(attention, *(_mlp_numbers(c, layer) for layer in range(c.layers)))
+
+
+def _chunk_numbers(config: ModelConfig, rows: int, tokens: int) -> int:
+    """Numbers that a chunk needs at the worst moment of a layer that runs in slices (``model.slices``)."""
+    c = config
+    query, key = c.heads * c.head_width, c.kv_heads * c.head_width
+    piece = min(rows, rows_in_slice(c), PIECE_ROWS)
+    heads = min(c.heads, max(1, SLICE_SCORES // (rows * min(tokens, 2 * rows))))
+    reading = rows * (c.width + 2 * (query + 2 * key))  # the stream; q, k, v in pieces and whole
+    merging = 5 * heads * c.head_width if rows < tokens else 0  # of some heads: two parts, their shares, the sum
+    attending = rows * (c.width + 2 * query + merging)
+    writing = rows * (2 * c.width + query + c.heads)  # the stream before and after, the blend, lse
+    return max(reading, attending, writing + piece * max(_mlp_numbers(c, layer) for layer in range(c.layers)))
 
 
 def _mlp_numbers(config: ModelConfig, layer: int) -> int:
@@ -196,7 +218,7 @@ def _mlp_numbers(config: ModelConfig, layer: int) -> int:
     c, matrices = config, 4 if config.mlp == "gated" else 2
     if c.moe is None or not c.is_moe(layer):
         return 5 * c.width + matrices * c.mlp_width + (0 if c.mlp == "gated" else c.width)
-    share = c.moe.per_token / c.moe.experts  # one expert at a time, on the rows that chose it
+    share = min(UNEVEN * c.moe.per_token / c.moe.experts, 1)  # one expert at a time, on the rows that chose it
     return 6 * c.width + round(share * (matrices * c.moe.width + 3 * c.width)) + matrices * c.moe.shared_width
 
 

@@ -179,7 +179,14 @@ class Block(nn.Module):
         """One step of the stream, [B, T, D] in and out."""
         x = self.hook_resid_pre(x)
         normed = self.attn_norm(x)
-        added = self.hook_attn_out(self._scaled(self.attn_post_norm(self.attn(normed, call))))
+        return self.add(x, normed, self.attn(normed, call))
+
+    def add(self, x: Tensor, normed: Tensor, attended: Tensor) -> Tensor:
+        """Add to rows of the stream what attention made of them and what the MLP makes of them, [B, T, D] each.
+
+        ``normed`` is the stream as attention read it.
+        """
+        added = self.hook_attn_out(self._scaled(self.attn_post_norm(attended)))
         middle = self.hook_resid_mid(x + added)
         if not self.parallel:
             read = self.mlp_norm(middle)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -40,18 +42,29 @@ class Pace:
     ----------
     size
         Of the first piece.
-    most
-        No piece is larger.
+    most, least
+        No piece is larger, none need be smaller.
+    seconds
+        A slice of time.
     """
 
-    def __init__(self, size: int, most: int, seconds: float = SLICE_SECONDS) -> None:
+    def __init__(
+        self, size: int, most: int = sys.maxsize, *, least: int = LEAST_PIECE, seconds: float = SLICE_SECONDS
+    ) -> None:
         self.size = size
-        self._least, self._most, self._seconds = min(size, LEAST_PIECE), max(size, most), seconds
+        self._least, self._most, self._seconds = min(size, least), max(size, most), seconds
 
-    def took(self, seconds: float) -> None:
-        """Say how long a piece of the present size took; the next may be up to twice or down to half as large."""
-        change = min(max(self._seconds / max(seconds, 1e-9), 0.5), 2.0)
-        self.size = min(max(round(self.size * change), self._least), self._most)
+    def took(self, seconds: float, size: int = 0) -> None:
+        """Say how long a piece of ``size``, or of the present size, took; the next is half to twice the present."""
+        change = self._seconds / max(seconds, 1e-9) * (size or self.size) / self.size
+        self.size = min(max(round(self.size * min(max(change, 0.5), 2.0)), self._least), self._most)
+
+    @contextmanager
+    def timed(self, size: int) -> Iterator[None]:
+        """Time a piece of ``size``."""
+        watch = Watch()
+        yield
+        self.took(watch.seconds, size)
 
 
 class Watch:
@@ -77,6 +90,21 @@ class Watch:
 
 Steps: TypeAlias = Generator[Progress, None, Result]
 """A computation that yields progress and returns a result."""
+
+
+Pauses: TypeAlias = Generator[None, None, Result]
+"""A part of a computation that pauses, and leaves it to the whole to say how far that is."""
+
+
+def saying(point: Progress, pauses: Pauses[Result]) -> Steps[Result]:
+    """Run a part of a computation; ``point`` is said at each of its pauses."""
+    while True:
+        try:
+            next(pauses)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        yield point
 
 
 def finished(steps: Steps[Result]) -> Result:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from model.attention import Call
-from model.budget import MOST_ROWS, ROOM, Logits, default_logits
+from model.budget import CHUNK_ROWS, ROOM, Logits, default_logits
 from model.cache import KvCache, Rows, grow_ahead
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
@@ -22,12 +23,11 @@ from model.experiments import Experiment, check_experiments
 from model.intervention import changed_block, changed_rule, turned
 from model.probes import capture as recording
 from model.probes import hook_points
-from model.progress import Pace, Progress, Steps, Watch, finished
+from model.progress import Pace, Pauses, Progress, Steps, Watch, finished, saying
 from model.quick_step import QuickStep
+from model.slices import Slices
 from model.spec import AttentionSpec, RotationSegment
 
-LAYER_SECONDS = 0.04
-"""What a layer of a chunk may take. Half of it would let others pass sooner, and read the weights twice as often."""
 LOGIT_ROWS = 16
 """Rows whose logits are computed first; then as many as fit in a slice of time."""
 
@@ -220,10 +220,10 @@ def capture_steps(
     chunk: int = 0,
     what: str = "Running the prompt",
 ) -> Steps[Trace]:
-    """Do what :func:`capture` does, pausing after every layer.
+    """Do what :func:`capture` does, pausing after every layer or more often.
 
-    ``chunk`` > 0 runs the prompt in pieces against the cache: the first of so many rows, the next as many as a layer
-    can run in one slice of time. ``what`` is what its progress says.
+    ``chunk`` > 0 runs the prompt in chunks of so many rows against the cache, and each layer of a chunk in slices of
+    time. ``what`` is what its progress says.
     """
     check_experiments(experiments, model.config)
     inputs = _as_inputs(model, ids)
@@ -237,9 +237,9 @@ def capture_steps(
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, experiments)
     reach = int(positions.max()) + 1 if tokens else 0
-    start, pace = 0, Pace(chunk or tokens, MOST_ROWS, LAYER_SECONDS)
-    while start < tokens:
-        stop = min(start + pace.size, tokens)
+    layers, slices = model.config.layers, Slices(model.config) if chunk else None
+    for start in range(0, tokens, chunk or tokens):
+        stop = min(start + (chunk or tokens), tokens)
         with torch.no_grad(), turned(model, experiments):
             x, call = model.begin(
                 inputs[:, start:stop],
@@ -249,16 +249,15 @@ def capture_steps(
                 branch=branch,
                 reach=reach,
             )
-        seconds = 0.0
-        for layer in range(model.config.layers):
-            watch = Watch()
-            x = maker.run_layer(layer, x, call)
-            seconds += watch.seconds
-            done = start + (stop - start) * (layer + 1) // model.config.layers
-            yield Progress(done, tokens, what)
+        for layer in range(layers):
+            point = Progress(start + (stop - start) * layer // layers, tokens, what)
+            if slices is None:
+                x = maker.run_layer(layer, x, call)
+            else:
+                x = yield from saying(point, maker.run_layer_in(slices, layer, x, call))
+            yield replace(point, done=start + (stop - start) * (layer + 1) // layers)
+        store.settle()
         yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop + tokens // ROOM)
-        start = stop
-        pace.took(seconds / model.config.layers)
     keys, values = store.filled()
     return Trace(
         run_id=run_id,
@@ -433,6 +432,11 @@ class _Maker:
             after: Tensor = block(x, call)
         return after
 
+    def run_layer_in(self, slices: Slices, layer: int, x: Tensor, call: Call) -> Pauses[Tensor]:
+        """Run one block in slices of time."""
+        block = self.model.block(layer)
+        return slices.of_block(block, x, call, partial(changed_block, block, layer, self.experiments))
+
     def keep_logits(self, x: Tensor, wanted: Logits, *, last_piece: bool, more: int = 0) -> Steps[None]:
         """Read the stream [B, T, D] as logits and keep the rows that are wanted.
 
@@ -443,7 +447,7 @@ class _Maker:
         if wanted == "none" or (wanted == "last" and not last_piece):
             return
         x = x if wanted == "all" else x[:, -1:]
-        start, rows, pace = 0, x.shape[1], Pace(LOGIT_ROWS, MOST_ROWS)
+        start, rows, pace = 0, x.shape[1], Pace(LOGIT_ROWS, CHUNK_ROWS)
         while start < rows:
             stop, watch = min(start + pace.size, rows), Watch()
             with torch.no_grad():

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.bench.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
 from model.bench.subject import SMOLLM2, one_layer_trace, prompt, subject
-from model.budget import rows_at_once, run_budget
+from model.budget import chunk_rows, run_budget
 from model.config import ModelConfig
 from model.costs import weight_bytes
 from model.decoder import Decoder
@@ -31,7 +31,7 @@ PROMPT = 128
 def prefill(path: str | None, tokens: int, times: int) -> Numbers:
     """Plain fused forward, capture at once, and capture as the window does it, in turn; medians."""
     model = subject(path, tokens)
-    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    ids, rows = prompt(model.config, tokens), chunk_rows(model.config, tokens)
     _plain(model, ids[:, :WARM_UP])
     slices: list[float] = []
 
@@ -47,7 +47,7 @@ def prefill(path: str | None, tokens: int, times: int) -> Numbers:
 def prefill_memory(path: str | None, tokens: int) -> Numbers:
     """Resident memory of a plain forward, of capture at once, and of capture as the window does it."""
     model = subject(path, tokens)
-    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    ids, rows = prompt(model.config, tokens), chunk_rows(model.config, tokens)
     _plain(model, ids[:, :WARM_UP])
     capture(model, ids[:, :WARM_UP])
     with PeakMemory() as plain:
@@ -87,7 +87,7 @@ def long_prefill(path: str | None, tokens: int) -> Numbers:
     """One long capture as the window does it: seconds, longest slice, memory, and whether its heads can be opened."""
     model = subject(path, tokens + 1)  # room for the step
     tokens = min(tokens, model.config.max_position - 1)
-    ids, rows = prompt(model.config, tokens), rows_at_once(model.config, tokens)
+    ids, rows = prompt(model.config, tokens), chunk_rows(model.config, tokens)
     _plain(model, ids[:, :WARM_UP])
     began = time.perf_counter()
     with PeakMemory() as peak:

@@ -313,7 +313,7 @@ def _held(whole: Tensor) -> ReadRows:
 
 
 def _pace() -> Pace:
-    return Pace(1 << 18, 1 << 23, SLICE_SECONDS / 4)
+    return Pace(1 << 18, 1 << 23, seconds=SLICE_SECONDS / 4)
 
 
 def _pieces(shape: Shape, pace: Pace) -> Iterator[tuple[int, int]]:

@@ -32,7 +32,7 @@ CONFIGS = {
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one size, however long they take."""
-    monkeypatch.setattr(Pace, "took", lambda self, seconds: None)
+    monkeypatch.setattr(Pace, "took", lambda self, seconds, size=0: None)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -44,6 +44,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
         (512, 128, "all", "fused"),
         (1024, 128, "none", "fused"),
         (2048, 256, "last", "fused"),
+        (2048, 1024, "none", "fused"),
         (256, 0, "none", "explicit"),
     ],
 )
