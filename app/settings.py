@@ -32,12 +32,13 @@ LISTS = frozenset({"recent", "sessions"})
 class Settings:
     """Everything that is remembered.
 
-    ``geometry`` and ``layout`` are the window's own bytes; ``tile_mib`` is what refined pictures of one run may keep,
-    in MiB, and is changed in the file.
+    ``geometry`` and ``layout`` are the window's own bytes; ``tokens_by_hand`` says that a person chose how high the
+    row of tokens is; ``tile_mib`` is what refined pictures of one run may keep, in MiB, and is changed in the file.
     """
 
     geometry: bytes = b""
     layout: bytes = b""
+    tokens_by_hand: bool = False
     theme: str = "dark"
     projector: bool = False
     motion: str = "system"

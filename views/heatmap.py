@@ -29,12 +29,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from model.readings import Bools, Floats, Reduction
-from views import ink, lit, theme, wording
+from views import colour_bar, ink, lit, theme, wording
 from views.lettering import face
 
 Scale = Literal["linear", "log", "diverging"]
 
-_BAR = 8
 _LARGEST_CELL = 56
 _FEWEST_CELLS = 4
 _ARROWS = {Qt.Key.Key_Left: (0, -1), Qt.Key.Key_Right: (0, 1), Qt.Key.Key_Up: (-1, 0), Qt.Key.Key_Down: (1, 0)}
@@ -120,6 +119,8 @@ class _Layout:
     step: float
     named: bool
     """Whether the columns carry tokens; else positions, which need less room."""
+    beside: bool = False
+    """Whether title and colour bar stand beside the cells, where a low map has room to spare."""
 
 
 class Heatmap(QWidget):
@@ -148,6 +149,8 @@ class Heatmap(QWidget):
         self.column_labels = True
         self.gutter: int | None = None
         """Width kept for the row labels; None takes what they need."""
+        self.aside: int | None = None
+        """Width kept for title and colour bar where they stand beside the cells; None takes what they need."""
         self._values: Floats = np.zeros((0, 0), np.float32)
         self._visible: Bools = np.zeros((0, 0), np.bool_)
         self._patched = False
@@ -353,7 +356,7 @@ class Heatmap(QWidget):
     def minimumSizeHint(self) -> QSize:
         """The smallest size that still shows cells and a colour bar."""
         line = theme.current().size("label")
-        return QSize(7 * line, 9 * line)
+        return QSize(7 * line, 7 * line)
 
     def label_width(self) -> int:
         """The width that the row labels want, at most nine characters."""
@@ -386,7 +389,7 @@ class Heatmap(QWidget):
         """Height at which the cells fill a width of ``side``; more than that stays empty."""
         now = theme.current()
         line = face(now.font("label")).height
-        rest = line + 2 * now.grid(0.5) + _BAR + 3 + line + self.label_width()
+        rest = line + 2 * now.grid(0.5) + colour_bar.THICK + 3 + line + self.label_width()
         return math.ceil(side * self._view.height() / max(self._view.width(), 1) + rest)
 
     def _forget(self) -> None:
@@ -399,31 +402,62 @@ class Heatmap(QWidget):
             self._layout_now = self._arranged()
         return self._layout_now
 
+    def aside_width(self) -> int:
+        """The width that title and colour bar want at least where they stand beside the cells."""
+        now = theme.current()
+        widest = max((ink.text_width(now.font("label"), word) for word in self.title.split()), default=0.0)
+        numbers = colour_bar.THICK + colour_bar.APART / 2 + ink.text_width(now.font("number"), "-00.00")
+        return math.ceil(max(widest, numbers) + now.grid(2))
+
     def _arranged(self) -> _Layout:
+        """Title above and colour bar below the cells, or both beside them: whichever leaves the larger cells."""
+        above, beside = self._placed(beside=False), self._placed(beside=True)
+        return beside if beside.step > above.step else above
+
+    def _placed(self, *, beside: bool) -> _Layout:
         now = theme.current()
         line = face(now.font("label")).height
-        gap = now.grid(0.5)
-        gutter = self.left_margin()
-        top = line + gap if self.title else 0.0
-        foot = gap + _BAR + 2 + line
+        gap, gutter = now.grid(0.5), self.left_margin()
+        side = (self.aside_width() if self.aside is None else self.aside) if beside else 0
+        top = max(face(now.font("number")).height / 2 - 2, 0.0) if beside else line + gap if self.title else 0.0
+        foot = 0.0 if beside else gap + colour_bar.THICK + 2 + line
         names = self._names_room(named=True) if self.column_labels else 0
-        step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
+        width, height = self.width() - gutter - side - 1, self.height() - top - foot - 1
+        step = self._step(width, height - names)
         named = step >= _label_room()
         if not named and self.column_labels:
             names = self._names_room(named=False)
-            step = self._step(self.width() - gutter - 1, self.height() - top - foot - names - 1)
+            step = self._step(width, height - names)
         if step <= 0:
             return _Layout(QRectF(), QRectF(), QRectF(), 0.0, False)
         plot = QRectF(gutter, top, step * self._view.width(), step * self._view.height())
-        bar = QRectF(plot.left(), plot.bottom() + names + gap, plot.width(), _BAR)
-        return _Layout(QRectF(gutter, 0, self.width() - gutter, line), plot, bar, step, named)
+        if not beside:
+            title = QRectF(gutter, 0, self.width() - gutter, line)
+            bar = QRectF(plot.left(), plot.bottom() + names + gap, plot.width(), colour_bar.THICK)
+            return _Layout(title, plot, bar, step, named)
+        left = plot.right() + now.grid(1)
+        lines = self._title_lines(self.width() - left)
+        title = QRectF(left, 0, self.width() - left, line * len(lines))
+        bar = QRectF(left, title.bottom() + gap, colour_bar.THICK, max(plot.bottom() - title.bottom() - gap, 0))
+        return _Layout(title, plot, bar, step, named, beside=True)
+
+    def _title_lines(self, width: float) -> list[str]:
+        """Title and note, each on lines of its own, broken between words."""
+        font, lines = theme.current().font("label"), []
+        for text in filter(None, (self.title, self.note)):
+            line, *words = text.split()
+            for word in words:
+                if ink.text_width(font, f"{line} {word}") <= width:
+                    line = f"{line} {word}"
+                else:
+                    lines.append(line)
+                    line = word
+            lines.append(line)
+        return lines
 
     def _names_room(self, *, named: bool) -> int:
-        """Height of the column labels: they stand upright, tokens or only positions."""
-        if named:
-            return self.label_width()
-        metrics = QFontMetricsF(theme.current().font("number"))
-        return math.ceil(metrics.horizontalAdvance(self._largest_position())) + 6
+        """Height of the column labels: tokens stand upright, positions are written level."""
+        return self.label_width() if named else math.ceil(face(theme.current().font("number")).height) + 2
 
     def _step(self, width: float, height: float) -> float:
         """The largest cell for which all in view fits."""
@@ -488,8 +522,11 @@ class Heatmap(QWidget):
 
     def _paint_title(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
-        text = f"{self.title} · {self.note}" if self.note else self.title
-        ink.draw_text(painter, place.title, text, now.font("label"), now.faint)
+        font, whole = now.font("label"), f"{self.title} · {self.note}" if self.note else self.title
+        lines = self._title_lines(place.title.width()) if place.beside else [whole]
+        for number, text in enumerate(lines):
+            box = QRectF(place.title.left(), place.title.top(), place.title.width(), face(font).height)
+            ink.draw_text(painter, box.translated(0, number * box.height()), text, font, now.faint)
 
     def _paint_cells(self, painter: QPainter, place: _Layout) -> None:
         now = theme.current()
@@ -641,12 +678,13 @@ class Heatmap(QWidget):
             ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
 
     def _paint_column_labels(self, painter: QPainter, place: _Layout) -> None:
+        if not place.named:
+            self._paint_positions(painter, place)
+            return
         now = theme.current()
         font, view = now.font("number"), self._view
-        height = face(font).height
+        height, room = face(font).height, self._names_room(named=True) - 6
         ticks, stride = self._ticks(view.left(), view.right(), place.step, self._key, _label_room())
-        stride = 1 if place.named else max(stride, 2)
-        room = place.bar.top() - place.plot.bottom() - now.grid(0.5) - 6
         painter.save()
         painter.translate(place.plot.left(), place.plot.bottom() + 6)
         painter.rotate(-90)
@@ -657,29 +695,28 @@ class Heatmap(QWidget):
             ink.draw_text(painter, box, self._label(index, stride), font, colour, ink.RIGHT)
         painter.restore()
 
+    def _paint_positions(self, painter: QPainter, place: _Layout) -> None:
+        """Positions below the cells, as many as can be read."""
+        now = theme.current()
+        font, view = now.font("number"), self._view
+        room = ink.text_width(font, "0" * len(str(max(math.floor(view.right()), 0)))) + now.grid(0.75)
+        ticks, _ = self._ticks(view.left(), view.right(), place.step, self._key, math.ceil(room))
+        for index in ticks:
+            middle = place.plot.left() + (index - view.left()) * place.step
+            left = min(max(middle - room / 2, 0.0), self.width() - room)
+            colour = self._mark_colour(row=False) if index == self._key else now.faint
+            box = QRectF(left, place.plot.bottom() + 2, room, face(font).height)
+            ink.draw_text(painter, box, str(index), font, colour, ink.CENTRE)
+
     def _paint_bar(self, painter: QPainter, place: _Layout) -> None:
         """The colour bar, with numbers at its ends and, where it fits, in the middle."""
         now = theme.current()
         table = now.sequential
         if self._levels.scale == "diverging":
             table = now.diverging[2 * theme.ZERO - 255 :]
-        ink.draw_cells(painter, place.bar, table[None])
-        painter.setFont(now.font("number"))
-        painter.setPen(now.faint)
-        metrics = QFontMetricsF(painter.font())
-        ends = [brief(self._levels.value_at(share)) for share in (0.0, 0.5, 1.0)]
-        widths = [metrics.horizontalAdvance(text) for text in ends]
-        box = QRectF(place.bar.left(), place.bar.bottom() + 1, place.bar.width(), metrics.height())
-        painter.drawText(box, Qt.AlignmentFlag.AlignLeft, ends[0])
-        if widths[0] + widths[2] + 8 <= box.width():
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight, ends[2])
-        else:
-            room = QRectF(
-                box.left() + widths[0] + 8, box.top(), self.width() - box.left() - widths[0] - 8, box.height()
-            )
-            painter.drawText(room, Qt.AlignmentFlag.AlignLeft, ends[2])
-        if 2 * max(widths[0], widths[2]) + widths[1] + 16 <= box.width():
-            painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, ends[1])
+        low, middle, high = (brief(self._levels.value_at(share)) for share in (0.0, 0.5, 1.0))
+        draw = colour_bar.standing if place.beside else colour_bar.lying
+        draw(painter, place.bar, table, (low, middle, high), self.width())
 
     # Input --------------------------------------------------------------------------------------------------------
 

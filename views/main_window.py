@@ -29,6 +29,7 @@ from views.prompt_bar import PromptBar
 from views.proof import alarm
 from views.registry import PANELS
 from views.status import FailureStrip, StatusLine
+from views.strip_room import StripRoom
 from views.verbs import verbs
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class MainWindow(QMainWindow):
         self.failure = FailureStrip(self)
         theme.dress()
         self.layouts = LayoutMemory(self, self.docks)
+        self.strip_room = StripRoom(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars)
         self._connect()
@@ -224,6 +226,7 @@ class MainWindow(QMainWindow):
     def reset_layout(self) -> None:
         """Put every panel back in its first place."""
         self.classroom.full.leave()
+        self.strip_room.follow()
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)

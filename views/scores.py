@@ -59,7 +59,9 @@ class Triptych(QWidget):
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
         side, left = self.side, 0.0
+        aside = max(heatmap.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
+            heatmap.aside = aside
             width = heatmap.left_margin() + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
             left += width + theme.GRID

@@ -86,6 +86,8 @@ class TokenStrip(QWidget):
     pointed = Signal(int)
     placed = Signal()
     """Every token has its place."""
+    room_changed = Signal()
+    """Another height can be seen at a time."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -208,6 +210,7 @@ class TokenStrip(QWidget):
         if height != self._room:
             self._room = height
             self.setMinimumHeight(self._wanted_height())
+            self.room_changed.emit()
 
     def _wanted_height(self) -> int:
         """Height of the tokens; of more than can be seen at a time enough to scroll to whole lines at the end."""
@@ -254,6 +257,21 @@ class TokenStrip(QWidget):
         """Height of one line of tokens with their positions."""
         now = theme.current()
         return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
+
+    def height_of(self, lines: int) -> int:
+        """Height in which some lines of tokens surely fit: a layout may give a pixel less than it was asked for."""
+        return self.line_height() + math.ceil((lines - 1) * self._pitch()) + 2
+
+    @property
+    def lines(self) -> int:
+        """Lines that the tokens take."""
+        return round((self._looks[-1].top - 1) / self._pitch()) + 1 if self._looks else 0
+
+    def out_of_sight(self, scroll: int) -> tuple[int, int]:
+        """How many tokens are above and below what is seen at a scroll position."""
+        first = bisect_left(self._looks, scroll, key=lambda look: math.floor(look.top))
+        lowest = scroll + max(self._room - self.line_height(), 0) + 1
+        return first, len(self._tokens) - bisect_right(self._looks, lowest, key=lambda look: math.floor(look.top))
 
     def scroll_for(self, height: float, at_end: bool = False) -> int:
         """Where to scroll to so that the line nearest to a height is the first in sight, or the last one."""
@@ -464,7 +482,11 @@ class TokensPanel(Panel):
         self.strip = TokenStrip()
         self.area = StripArea(self.strip)
         self.area.verticalScrollBar().rangeChanged.connect(self._on_range)
+        self.area.verticalScrollBar().valueChanged.connect(self._count_hidden)
+        self.more = plain_label("", "subtitle")
         self.cell = plain_label("", "subtitle")
+        self.head_row.addWidget(self.more)
+        self.head_row.addSpacing(theme.GRID)
         self.head_row.addWidget(self.cell)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -473,6 +495,7 @@ class TokensPanel(Panel):
         self.strip.key_picked.connect(lambda position: self.session.selection.update(key=position))
         self.strip.pointed.connect(self._point)
         self.strip.placed.connect(self._on_placed)
+        self.strip.room_changed.connect(self._count_hidden)
         self.theme_changed()
 
     def question(self, run: Run, selection: Selection) -> Question:
@@ -508,6 +531,7 @@ class TokensPanel(Panel):
     def _on_placed(self) -> None:
         """Bring the query into sight that had no place before."""
         self._see_query()
+        self._count_hidden()
         self.drawn.emit()
 
     def _on_range(self) -> None:
@@ -515,6 +539,13 @@ class TokensPanel(Panel):
         bar = self.area.verticalScrollBar()
         bar.setValue(self.strip.scroll_for(bar.value()))
         self._see_query()
+        self._count_hidden()
+
+    def _count_hidden(self) -> None:
+        """Say how much of the run is out of sight."""
+        above, below = self.strip.out_of_sight(self.area.verticalScrollBar().value())
+        parts = [f"{count:,} {where}" for count, where in ((above, "above"), (below, "below")) if count]
+        self.more.setText(f"more: {', '.join(parts)}" if parts else "")
 
     def _see_query(self) -> None:
         """Bring the query into sight after anything has moved."""
@@ -547,7 +578,7 @@ class TokensPanel(Panel):
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.strip.arrange()
-        self.area.setMinimumHeight(self.strip.line_height() + 2)
+        self.area.setMinimumHeight(self.strip.height_of(1))
         self.updateGeometry()
         self.strip.update()
 

@@ -14,8 +14,9 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from model.readings import Floats
-from views import theme
+from views import ink, theme
 from views.heatmap import Heatmap, Levels, brief
+from views.lettering import face
 
 N = 12
 
@@ -287,3 +288,38 @@ def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
     shown.set_selection(3, 4)  # the labels of both are written in their colours
     QApplication.processEvents()
     assert around == [True]
+
+
+def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatmap) -> None:
+    high = heatmap._layout()
+    assert high.bar.top() > high.plot.bottom()
+    assert not high.beside
+    heatmap.resize(420, 190)
+    low = heatmap._layout()
+    assert low.beside
+    assert min(low.bar.left(), low.title.left()) > low.plot.right()
+    assert low.title.bottom() <= low.bar.top() <= low.bar.bottom() <= low.plot.bottom()
+    below = heatmap._placed(beside=False)
+    assert low.plot.height() > below.plot.height() + 30, "that is what it is for"
+    font = theme.current().font("label")
+    for line in heatmap._title_lines(low.title.width()):
+        assert ink.text_width(font, line) <= low.title.width()
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_all_that_is_written_around_a_low_map_is_inside_it(heatmap: Heatmap, projector: bool) -> None:
+    theme.apply("light", projector=projector)
+    try:
+        heatmap.theme_changed()
+        heatmap.title, heatmap.note = "weights (softmax)", "sampled → max of 64 × 64"
+        heatmap.resize(520, 190)
+        place = heatmap._layout()
+        assert place.beside
+        label = face(theme.current().font("number")).height
+        assert heatmap.cell_rect(0, 0).center().y() >= label / 2 - 2, "the first row's name"
+        assert place.plot.bottom() + heatmap._names_room(named=place.named) <= heatmap.height()
+        width = heatmap.width() - place.title.left()
+        assert all(ink.text_width(theme.current().font("label"), line) <= width for line in heatmap._title_lines(width))
+        assert ink.text_width(theme.current().font("number"), "-14.5") <= heatmap.width() - place.bar.right() - 4
+    finally:
+        theme.apply("dark")
