@@ -28,8 +28,8 @@ from model.readings import HeadPatch, HeadPicture, Reduction, Tile
 from model.spec import AttentionSpec
 from model.trace import Trace
 
-AT_ONCE = 1 << 23
-"""Cells that are reduced without a pause: about 10 ms on one core."""
+AT_ONCE = 1 << 21
+"""Cells that are reduced without a pause: about 10 ms on one core, so that another head is seen within a few frames."""
 SQUARE_SIDE = 128
 """Pixels along a refined square, fewer where they would cover more than SQUARE_CELLS cells."""
 SQUARE_CELLS = 1 << 24

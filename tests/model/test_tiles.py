@@ -235,8 +235,8 @@ def test_the_cache_keeps_within_its_bytes_and_drops_the_least_recently_used(smal
 # The shape of the cost
 
 
-def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens() -> None:
-    tokens = 8192
+def long_trace(tokens: int) -> Trace:
+    """A run of one layer whose numbers are random, made without running it."""
     generator = torch.Generator().manual_seed(0)
     short = capture(Decoder(BASE.changed(layers=1, max_position=tokens)), random_ids(4))
 
@@ -244,7 +244,7 @@ def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens()
         shape = (*like.tensor.shape[:2], tokens, *like.tensor.shape[3:])
         return (Rows.of(torch.randn(shape, generator=generator)),)
 
-    trace = replace(
+    return replace(
         short,
         queries=rows(short.queries[0]),
         keys=rows(short.keys[0]),
@@ -253,6 +253,15 @@ def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens()
         positions=torch.arange(tokens)[None],
         prefill=tokens,
     )
+
+
+@pytest.mark.parametrize(("tokens", "first"), [(512, "max"), (1024, "max"), (2048, "sampled"), (8192, "sampled")])
+def test_a_head_whose_cells_take_long_is_shown_sampled_first(tokens: int, first: Reduction) -> None:
+    assert read_head(long_trace(tokens), 0, 1, pixels=256).weights.reduction == first
+
+
+def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens() -> None:
+    trace = long_trace(8192)
     largest = 0
     for point in refine_steps(trace, 0, 1, pixels=128, raw=False):
         if isinstance(point, Partial) and isinstance(point.reading, HeadPatch):
