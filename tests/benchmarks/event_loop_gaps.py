@@ -5,7 +5,9 @@
 A scripted session (run, head switches, pan, zoom, steps) in a real window of 1920 × 1080 pixels, on Qt's offscreen
 platform unless QT_QPA_PLATFORM says otherwise. Each action is done twice: once while the compute thread computes, and
 once with every answer remembered, so that the thread is idle and what is left is the window's own work. The largest
-gaps of several repeats are told by their median, beside those of an idle window.
+gaps of several repeats are told by their median, beside those of an idle window. Heads are pressed with the mouse, and
+the time to the first paint of the new head is told. While a prompt runs and while a head is refined, a small tile is
+asked for again and again: how long it waits for its answer is told too.
 """
 
 from __future__ import annotations
@@ -28,15 +30,18 @@ from typing import Any
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, QTimer
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, Qt, QTimer
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.door import Held, Typed, load_engine
+from app.questions import AskHead
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import RopewalkError
 from model.progress import Progress, Steps
 from tests.benchmarks.callbacks import FRAME_MS, Record, TimedApplication
+from views.heads import HeadsPanel
 from views.main_window import MainWindow
 from views.scores import ScoresPanel
 from views.snapshot import wait_until_drawn
@@ -160,8 +165,9 @@ def measure(
     detail: bool,
 ) -> None:
     """Do every action so many times, computing and remembering in turn, and print what came of it."""
-    scores = window.panels["scores"]
+    scores, heads = window.panels["scores"], window.panels["heads"]
     assert isinstance(scores, ScoresPanel)
+    assert isinstance(heads, HeadsPanel)
     sight = FirstSight(session, scores)
     computing: dict[str, list[Record]] = defaultdict(list)
     remembering: dict[str, list[Record]] = defaultdict(list)
@@ -169,13 +175,18 @@ def measure(
     idles: list[float] = []
     for _ in range(repeats):
         for kept, engine.from_memory in ((computing, False), (remembering, True)):
-            for name, act in script(session, scores, tokens):
+            for name, act in script(session, scores, heads, tokens):
                 sight.begin()
                 kept[name].append(qt.measured(partial(drawn, window, act)))
                 if not engine.from_memory and name.startswith("head"):
                     seen[name].append(sight.seen_after)
         idles.append(qt.measured(partial(idle, 500)).worst_gap)
+    engine.from_memory = False
+    beside_prefill, beside_refinement = tile_waits(session, window, scores, heads, tokens)
     print(f"\n{tokens} tokens, median of {repeats}; milliseconds; idle gap {median(idles):.0f}")
+    print_spread("from the press on a head to its first paint", [one for times in seen.values() for one in times])
+    print_spread("a tile asked for while a prompt runs", beside_prefill)
+    print_spread("a tile asked for while a head is refined", beside_refinement)
     print(f"{'':10}{'gap':>6}{'callback':>10}{'work':>6}{'queue':>7}{'lock':>6}{'> 16':>6}", end="")
     print("   | answers remembered:   gap  work   | head seen after")
     for name, records in computing.items():
@@ -199,6 +210,12 @@ def print_line(name: str, records: list[Record], calm: list[Record], seen: list[
     )
 
 
+def print_spread(what: str, times: list[float]) -> None:
+    """Median and longest of some times, where there are any."""
+    if times:
+        print(f"{what}: median {median(times):.0f}, longest {max(times):.0f} of {len(times)}", flush=True)
+
+
 def report_once(name: str, record: Record) -> None:
     """Say the largest gaps of something that happens once."""
     largest = sorted(record.gaps, reverse=True)[:3]
@@ -206,12 +223,12 @@ def report_once(name: str, record: Record) -> None:
     print(f"{name:18} {over:4} gaps over 16 ms, largest " + ", ".join(f"{gap:.0f}" for gap in largest), flush=True)
 
 
-def script(session: Session, scores: ScoresPanel, tokens: int) -> Iterator[Action]:
+def script(session: Session, scores: ScoresPanel, heads: HeadsPanel, tokens: int) -> Iterator[Action]:
     """What is done, one after another."""
     session.set_typed(Typed(as_ids=True))
-    yield "run", partial(session.start, " ".join(str(3 + i % 89) for i in range(tokens)))
+    yield "run", partial(session.start, prompt(tokens))
     for head in range(HEADS):
-        yield f"head {head}", partial(session.selection.update, layer=head % 2, head=head)
+        yield f"head {head}", partial(press, heads, head % 2, head)
     yield "query", partial(session.selection.update, query=tokens // 2)
     yield "key", partial(session.selection.update, key=tokens // 3)
     for part in (2, 8, 32):
@@ -222,6 +239,56 @@ def script(session: Session, scores: ScoresPanel, tokens: int) -> Iterator[Actio
     for number in range(1, STEPS + 1):
         yield f"step {number}", session.timeline.step
     yield "back", session.timeline.step_back
+
+
+def prompt(tokens: int, first: int = 0) -> str:
+    """So many ids; another ``first`` makes it another prompt."""
+    return " ".join(str(3 + i % 89) for i in range(first, first + tokens))
+
+
+def press(heads: HeadsPanel, layer: int, head: int) -> None:
+    """Click on the thumbnail of a head."""
+    place = heads.view.plan.of(layer, head)
+    assert place is not None
+    QTest.mouseClick(heads.view, Qt.MouseButton.LeftButton, pos=place.square.center())
+
+
+def tile_waits(
+    session: Session, window: MainWindow, scores: ScoresPanel, heads: HeadsPanel, tokens: int
+) -> tuple[list[float], list[float]]:
+    """How long a tile waits while another prompt of the same length runs, and while a head of it is refined."""
+    shown = session.run
+    beside_prefill = tiles_meanwhile(
+        session, partial(session.start, prompt(tokens, 1)), lambda: session.run is not shown
+    )
+    wait_until_drawn(window)
+    beside_refinement = tiles_meanwhile(session, partial(press, heads, 0, HEADS), lambda: scores.settled)
+    wait_until_drawn(window)
+    return beside_prefill, beside_refinement
+
+
+def tiles_meanwhile(session: Session, act: Callable[[], object], over: Callable[[], bool]) -> list[float]:
+    """Ask for a small tile again and again while something long goes on: milliseconds until each was answered."""
+    waits: list[float] = []
+    asked: list[float] = []
+    loop, timer = QEventLoop(), QTimer()
+
+    def answered(_: object) -> None:
+        waits.append(1e3 * (time.perf_counter() - asked.pop()))
+
+    def look() -> None:
+        if over():
+            loop.quit()
+        elif not asked:
+            asked.append(time.perf_counter())
+            session.ask("probe", AskHead(0, 0, (0, 16), (0, 16), 96), answered)
+
+    timer.timeout.connect(look)
+    act()
+    timer.start(5)
+    loop.exec()
+    timer.stop()
+    return waits
 
 
 def opened(session: Session, window: MainWindow, path: str) -> None:
