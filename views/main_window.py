@@ -20,6 +20,7 @@ from views.classroom import Classroom
 from views.file_menu import FileMenu
 from views.key_sheet import KeySheet
 from views.layout_memory import LayoutMemory
+from views.least_height import LeastHeight
 from views.lesson import LessonPanel
 from views.lesson_stage import LessonStage
 from views.open_dialog import OpenDialog
@@ -79,6 +80,7 @@ class MainWindow(QMainWindow):
         self.failure = FailureStrip(self)
         theme.dress()
         self.layouts = LayoutMemory(self, self.docks)
+        self.least_height = LeastHeight(self)
         self.strip_room = StripRoom(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars)

@@ -28,6 +28,8 @@ LONGEST_PROMPT = 1 << 22
 """Characters that the field takes; Qt's own limit of 32,767 would cut a longer paste without a word."""
 READABLE = 8
 """How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
+NAME, SHORT_NAME = 18, 7
+"""Characters that the checkpoint's name gets, and in a narrow bar."""
 _LOOKS = ("theme", "projector", "panels", "keys")
 
 
@@ -53,7 +55,6 @@ class PromptBar(QWidget):
         self.setProperty("bar", "yes")
         self.brand = plain_label("Ropewalk", "title")
         self.checkpoint = _menu_button("Choose a checkpoint")
-        self.checkpoint.setText("opening …")
         self.device = _menu_button("Choose device and number format")
         self.prompt = QLineEdit()
         self.prompt.setMaxLength(LONGEST_PROMPT)
@@ -61,12 +62,14 @@ class PromptBar(QWidget):
         self.prompt.setAccessibleName("prompt")
         self.prompt.setToolTip(keys.tip("focus_prompt"))
         self.prompt.setText(session.settings.now.prompt)
-        self.prompt.setMinimumWidth(120)
+        self.prompt.setMinimumWidth(100)
         self.prompt.setCursorPosition(0)
         self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")
         self.special = _toggle("", "")
         self.special.setChecked(True)
         self.chat = ChatButton()
+        self._wanted: dict[QWidget, bool] = {}
+        """What the bar would show if it were wide enough, of the controls that may be left out."""
         self._meant = session.typed
         """How the newest run was meant that this bar knows of."""
         self.run = QPushButton("Run")
@@ -149,10 +152,10 @@ class PromptBar(QWidget):
         self.ids.setVisible(not theme.current().projector)
         self.prompt.setPlaceholderText("Type ids, such as 1, 2, 3" if as_ids else "Type a sentence and press Enter")
         self.chat.show_model(card, as_ids)
-        self.chat.setVisible(not theme.current().projector or bool(self.chat.template))
+        self._wanted[self.chat] = not theme.current().projector or bool(self.chat.template)
         bos = "" if card is None else card.bos
         crowded = theme.current().projector and bool(self.chat.template)
-        self.special.setVisible(bool(bos) and not as_ids and not crowded)
+        self._wanted[self.special] = bool(bos) and not as_ids and not crowded
         self.special.setEnabled(not self.chat.template)
         metrics = QFontMetrics(theme.current().font("body"))
         shown = theme.drawable(bos, "body")
@@ -163,6 +166,7 @@ class PromptBar(QWidget):
             tip = "The chat template writes the special tokens itself"
         self.special.setToolTip(wording.tooltip(tip))
         self.special.setAccessibleName(tip)
+        self._fit_width()
 
     def _fill_checkpoints(self) -> None:
         menu = self.checkpoint.menu()
@@ -215,22 +219,19 @@ class PromptBar(QWidget):
             button.setIconSize(QSize(icons.side(), icons.side()))
         for button in (self.checkpoint, self.device):
             button.setIcon(icons.icon("down"))
-        for widget in (self.device, self.sampling):
-            widget.setVisible(not now.projector)
+        self.device.setVisible(not now.projector)
+        self._wanted |= dict.fromkeys((self.brand, self.sampling), not now.projector)
         self.steps.theme_changed()
-        self._name_checkpoint()
         self._fit_prompt()
-        self._fit_width()
 
     def minimumSizeHint(self) -> QSize:
         """The width in which all that cannot be left out has room."""
         hint = super().minimumSizeHint()
-        spare = self.brand.sizeHint().width() + theme.GRID if self.brand.isVisibleTo(self) else 0
-        if self.sampling.isVisibleTo(self):
-            metrics = self.sampling.fontMetrics()
-            text, short = self.sampling.text(), sampling_text(self.session.timeline.sampling, short=True)
-            spare += metrics.horizontalAdvance(text) - metrics.horizontalAdvance(short)
-        return QSize(hint.width() - spare, hint.height())
+        left_out = [widget for widget in self._wanted if widget.isVisibleTo(self)]
+        spare = sum(widget.sizeHint().width() + theme.GRID for widget in left_out)
+        metrics = self.checkpoint.fontMetrics()
+        shorter = metrics.horizontalAdvance(self.checkpoint.text()) - metrics.horizontalAdvance(self._name(SHORT_NAME))
+        return QSize(hint.width() - spare - max(shorter, 0), hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what there is no room for."""
@@ -238,33 +239,41 @@ class PromptBar(QWidget):
         self._fit_width()
 
     def _fit_width(self) -> None:
-        """In a narrow bar the name gives way first, then the details of sampling; its panel says them too."""
+        """In a narrow bar one thing after the other gives way, what is said elsewhere first, until it fits."""
         layout = self.layout()
         if layout is None:
             return
-        self.brand.setVisible(not theme.current().projector)
+        for widget, wanted in self._wanted.items():
+            widget.setVisible(wanted)
         self.sampling.setText(sampling_text(self.session.timeline.sampling))
+        self.checkpoint.setText(self._name(NAME))
         comfortable = self.width() - READABLE * theme.current().size("body")
-        if layout.minimumSize().width() > comfortable:
-            self.brand.hide()
-        if layout.minimumSize().width() > comfortable:
-            self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True))
+        for give_way in (
+            self.brand.hide,
+            lambda: self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True)),
+            lambda: self.checkpoint.setText(self._name(SHORT_NAME)),
+            self.sampling.hide,
+            self.special.hide,
+            self.chat.hide,
+        ):
+            if layout.minimumSize().width() <= comfortable:
+                return
+            give_way()
 
     def _on_model(self, card: ModelCard) -> None:
-        self._name_checkpoint()
-        self._fit_prompt()
+        self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
-        self._fit_width()
+        self._fit_prompt()
 
-    def _name_checkpoint(self) -> None:
+    def _name(self, characters: int) -> str:
+        """What the button of the checkpoint says, in so many characters."""
         card = self.session.model
         if card is None:
-            return
+            return "opening …"
         metrics = QFontMetrics(theme.current().font("body"))
-        room = metrics.averageCharWidth() * 18
-        name = metrics.elidedText(card.name, Qt.TextElideMode.ElideMiddle, room)
-        self.checkpoint.setText(name.replace("&", "&&"))
-        self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
+        room = metrics.averageCharWidth() * characters
+        mode = Qt.TextElideMode.ElideMiddle if characters == NAME else Qt.TextElideMode.ElideRight
+        return metrics.elidedText(card.name, mode, room).replace("&", "&&")
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.chat.show_run(after)

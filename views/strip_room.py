@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QLayout, QMainWindow, QStyle
+from PySide6.QtWidgets import QDockWidget, QLayout, QMainWindow
 
 from views.panel_dock import PanelDock
 from views.tokens import TokensPanel
@@ -106,8 +106,7 @@ class StripRoom(QObject):
     def _most(self, around: int) -> int:
         """Lines that there is room for, with that much around them."""
         strip, window = self._panel.strip, self._window
-        edges = 2 * window.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent, None, window)
-        spare = window.height() - window.minimumSizeHint().height() - edges  # which Qt forgets above and below
+        spare = window.height() - window.minimumHeight()
         share = max(window.height() // SHARE, around + strip.height_of(FEWEST))
         room = min(self._dock.minimumSizeHint().height() + spare, share) - around
         return next((lines for lines in range(MOST, 1, -1) if strip.height_of(lines) <= room), 1)

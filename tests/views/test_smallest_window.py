@@ -1,0 +1,91 @@
+"""The window fits a projector of 1024 × 768, whatever is open, and nothing of it is covered or cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QTabBar, QWidget
+from pytestqt.qtbot import QtBot
+
+from tests.views.fake_session import FakeSession, card
+from views import theme
+from views.main_window import MainWindow
+
+SMALL = QSize(1024, 768)
+
+
+@pytest.fixture(params=["bundled", "SmolLM2-135M-Instruct.Q4_1.gguf"])
+def window(request: pytest.FixtureRequest, qtbot: QtBot, session: FakeSession) -> Iterator[MainWindow]:
+    """A small window on the bundled model, or on one with a long name, special tokens and a template."""
+    session.begin()
+    if request.param != "bundled":
+        session.model = replace(card(bos="<|im_start|>", chats=("default",)), name=request.param)
+    made = MainWindow(cast("Any", session), restore=False)
+    made.resize(SMALL)
+    made.show()
+    settle()
+    yield made
+    made.close()
+    made.deleteLater()
+    theme.apply("dark")
+
+
+def settle() -> None:
+    for _ in range(6):
+        QApplication.processEvents()
+
+
+def box(window: MainWindow, widget: QWidget) -> QRect:
+    return QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
+
+
+def rows_of_tabs(window: MainWindow) -> list[QTabBar]:
+    return [bar for bar in window.findChildren(QTabBar) if bar.parent() is window and not bar.visibleRegion().isEmpty()]
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_it_is_no_larger_than_a_small_projector(window: MainWindow, projector: bool) -> None:
+    window.set_look(projector=projector)
+    settle()
+    window.resize(SMALL)
+    settle()
+    assert window.size() == SMALL
+    for button in window.bar.findChildren(QAbstractButton):
+        if button.isVisible():
+            assert window.rect().contains(box(window, button)), button.accessibleName()
+            assert button.width() >= button.minimumSizeHint().width(), button.text()
+    assert window.bar.prompt.width() >= 100
+    standing = [dock for dock in window.docks.values() if not dock.visibleRegion().isEmpty()]
+    for dock in standing:
+        assert window.rect().contains(box(window, dock)), dock.objectName()
+        for other in standing:
+            assert dock is other or not box(window, dock).intersects(box(window, other))
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_every_tab_is_whole_and_can_be_clicked(window: MainWindow, low: bool) -> None:
+    if low:
+        window.resize(0, 0)
+        settle()
+        assert window.height() < SMALL.height()
+    bars = rows_of_tabs(window)
+    assert len(bars) == 2
+    why = box(window, window.docks["why"])
+    for bar in bars:
+        assert not box(window, bar).intersects(why)
+        assert window.rect().contains(box(window, bar))
+        for index in range(bar.count()):
+            assert bar.rect().contains(bar.tabRect(index)), bar.tabText(index)
+            QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(index).center())
+            settle()
+            assert bar.currentIndex() == index
+            title = bar.tabText(index)
+            front = [dock for dock in window.docks.values() if not dock.visibleRegion().isEmpty()]
+            assert title in {dock.windowTitle() for dock in front}
+            for dock in front:
+                assert not box(window, bar).intersects(box(window, dock)), (title, dock.windowTitle())
