@@ -142,6 +142,9 @@ class Engine(Protocol):
     def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
         """Answer a panel's question about the rows in view."""
 
+    def tidy(self) -> Generator[Progress, None, None]:
+        """Give the memory back that a run which is gone has left."""
+
 
 def load_engine() -> Engine:
     """Import the engine, and torch with it.

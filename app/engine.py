@@ -67,7 +67,7 @@ from model.lens import cache_steps, read_cell, read_planes, read_row
 from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
 from model.measure import measure_steps
-from model.memory import within_memory
+from model.memory import give_back, within_memory
 from model.numbers import numbers_steps
 from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
@@ -457,6 +457,12 @@ def answer(held: Held, question: Question) -> Steps[Any]:
     """Answer a panel's question about the rows in view."""
     yield Progress(0, 1, "Reading the run")
     return (yield from ANSWERS[type(question)](held, _in_view(held), question))
+
+
+def tidy() -> Steps[None]:
+    """Give the memory back that a run which is gone has left."""
+    yield from ()
+    give_back()
 
 
 def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[Held, Trace, Any], Steps[Any]]:

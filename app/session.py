@@ -474,6 +474,19 @@ class Session(QObject):
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.proofs.follow()
+        if before is not None and before.run_id != run.run_id:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Give back what the run before has left, once everything else is done."""
+        self.submit(
+            "tidy",
+            Urgency.THUMBNAILS,
+            lambda engine: engine.tidy(),
+            lambda _: None,
+            self.fail,
+            what="Giving memory back",
+        )
 
     def fail(self, failure: Failure, refused: tuple[str, Typed] | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""

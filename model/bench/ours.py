@@ -16,6 +16,7 @@ from model.budget import chunk_rows, run_budget
 from model.config import ModelConfig
 from model.costs import weight_bytes
 from model.decoder import Decoder
+from model.memory import give_back
 from model.patterns import atlas_steps
 from model.progress import Steps, finished
 from model.tiles import AT_ONCE, read_head, refine_steps
@@ -181,7 +182,7 @@ def generate(model: Decoder, trace: Trace, steps: int) -> Trace:
 
 
 def many_runs(path: str | None, runs: int) -> Numbers:
-    """Resident memory after each of many runs of mixed lengths."""
+    """Resident memory after each of many runs of mixed lengths, given back after each as the window does."""
     model = subject(path, 512)
     lengths = [16 + 48 * (number * 7 % 10) for number in range(runs)]
     after = []
@@ -190,6 +191,7 @@ def many_runs(path: str | None, runs: int) -> Numbers:
         read_head(trace, 0, 0)
         append(model, trace, 1)
         del trace
+        give_back()
         after.append(resident())
     return {"after_ten": after[min(9, runs - 1)], "most_later": max(after[min(9, runs - 1) :]), "runs": runs}
 

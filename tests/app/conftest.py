@@ -52,6 +52,7 @@ class FakeEngine:
     """Tokens are characters; a decoded token is the one after the last; answers say what they were asked."""
 
     calls: list[str] = field(default_factory=list)
+    tidied: int = 0
     closed: list[str] = field(default_factory=list)
     gate: Gate = field(default_factory=Gate)
     devices: tuple[str, ...] = ("cpu",)
@@ -153,6 +154,10 @@ class FakeEngine:
         self.gate.pass_through()
         against = () if held.pinned is None else ("".join(held.pinned.trace[: held.pinned.run.length]),)
         return "".join(held.trace[: held.run.length]), question, *against
+
+    def tidy(self) -> Generator[Progress, None, None]:
+        self.tidied += 1
+        yield Progress(0, 1, "Tidying")
 
 
 @pytest.fixture

@@ -278,6 +278,17 @@ def test_step_back_and_forth_computes_nothing_twice(qtbot: QtBot, running: Sessi
     assert len(watch.selections) == 6
 
 
+def test_memory_is_given_back_once_for_every_run_that_takes_the_place_of_another(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    settle(qtbot, running, running.timeline.step)
+    settle(qtbot, running, running.timeline.step_back)
+    assert engine.tidied == 0
+    for prompt in ("xyz", "uvw"):
+        settle(qtbot, running, lambda prompt=prompt: running.start(prompt))
+    assert engine.tidied == 2
+
+
 def test_steps_asked_for_in_a_row_are_all_taken(qtbot: QtBot, running: Session) -> None:
     with qtbot.waitSignals([running.run_changed] * 3):
         running.timeline.step()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import weakref
 
+import psutil
 import pytest
 import torch
 
 from model.errors import MemoryBudgetError
-from model.memory import within_memory
+from model.memory import give_back, within_memory
 from model.progress import Progress, Steps, finished
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"
@@ -51,6 +53,17 @@ def test_results_and_progress_pass_through() -> None:
     steps = working()
     assert next(steps) == Progress(1, 2, "Working")
     assert finished(steps) == 7
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="Only glibc keeps what was freed and can be asked for it")
+def test_what_was_freed_between_pieces_that_live_on_goes_back_to_the_system() -> None:
+    process, size = psutil.Process(), 64 << 10
+    pieces = [torch.ones(size, dtype=torch.uint8) for _ in range(1024)]
+    full = process.memory_info().rss
+    pieces = pieces[::16]
+    give_back()
+    assert full - process.memory_info().rss > 1024 * size * 3 // 4
+    assert sum(int(piece[-1]) for piece in pieces) == len(pieces)
 
 
 def test_an_absurd_allocation_on_the_cpu_is_recognised() -> None:
