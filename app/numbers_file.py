@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,12 @@ import numpy as np
 
 from app.provenance import Provenance
 from model.readings import HeadNumbers, TokenText
+
+GUARDED: Final = ("=", "+", "-", "@", "\t", "\r", "'")
+"""What a token begins with that a spreadsheet would run as a formula; and the mark that keeps it from that."""
+
+MARKED: Final = "a token that begins with = + - @ or ' has one ' more in front, so that no spreadsheet runs it"
+"""What the file says of itself."""
 
 COLUMNS: Final = ("query", "query_token", "key", "key_token", "score", "weight", "visible")
 
@@ -31,19 +38,30 @@ class NumberFormat:
 def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:
     """One line for each cell, in UTF-8; lines that begin with ``#`` say where the numbers came from.
 
-    A float is written with as many digits as give the same float back.
+    A float is written with as many digits as give the same float back. Tokens are marked as :data:`MARKED` says.
     """
     text = io.StringIO()
-    for name, said in (("Title", about.title), *about.lines):
-        text.write(f"# {name}: {' ⏎ '.join(said.splitlines())}\n")
-    lines = csv.writer(text, lineterminator="\n")
+    for name, said in (("Title", about.title), *about.lines, ("Tokens", MARKED)):
+        text.write(f"# {name}: {harmless_line(' ⏎ '.join(said.splitlines()))}\n")
+    lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # a token may be a line's end
     lines.writerow(COLUMNS)
     for row, query in enumerate(range(*numbers.queries)):
         for column, key in enumerate(range(*numbers.keys)):
             score, weight = float(numbers.scores[row, column]), float(numbers.weights[row, column])
             seen = int(numbers.visible[row, column])
-            lines.writerow((query, tokens[query].text, key, tokens[key].text, repr(score), repr(weight), seen))
+            texts = harmless(tokens[query].text), harmless(tokens[key].text)
+            lines.writerow((query, texts[0], key, texts[1], score, weight, seen))
     return text.getvalue().encode()
+
+
+def harmless(text: str) -> str:
+    """A token as a cell that no spreadsheet takes for a formula; without its first ``'`` it is the token again."""
+    return f"'{text}" if text.startswith(GUARDED) else text
+
+
+def harmless_line(text: str) -> str:
+    """A line about the file, whose commas would begin cells of their own."""
+    return re.sub(r"([,;])(?=[=+\-@])", r"\1'", text)
 
 
 def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:

@@ -6,6 +6,7 @@ does that, when a place for the file has been chosen.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -47,7 +48,7 @@ class Kind(Protocol):
 
 
 class Page(QWidget):
-    """One kind of thing to take home, with its choices."""
+    """One kind of thing to take home, with its choices; the kinds are listed in ``PAGES``."""
 
     title: ClassVar[str] = ""
     can_copy: ClassVar[bool] = False
@@ -58,21 +59,21 @@ class Page(QWidget):
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
 
+    @abstractmethod
     def formats(self) -> Sequence[Kind]:
         """What it can be saved as."""
-        raise NotImplementedError
 
     def absent(self) -> str:
         """Why it cannot be taken home now, a sentence; empty where it can."""
         return ""
 
+    @abstractmethod
     def stem(self) -> str:
         """What the file is called unless the person says otherwise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save(self, kind: Kind, path: Path) -> None:
         """Begin to make the file."""
-        raise NotImplementedError
 
     def _row(self, name: str, widget: QComboBox | QSpinBox) -> None:
         widget.setAccessibleName(name)
@@ -390,7 +391,19 @@ class ExportDialog(QDialog):
         dialog.open()
 
     def save_to(self, path: str) -> None:
-        """Begin to make the file, and close."""
-        page, kind = self.page, self.chosen()
+        """Begin to make the file, and close.
+
+        The name's ending chooses among the formats of the page; an ending that is none of them is kept, and that of
+        the chosen format added.
+        """
+        page, named = self.page, Path(path)
+        meant = [one for one in page.formats() if named.suffix.lower() == f".{one.name}"]
+        kind = meant[0] if meant else self.chosen()
         self.accept()
-        page.save(kind, Path(path))
+        if not meant:
+            named = named.with_name(f"{named.name}.{kind.name}")
+            if named.exists():  # nobody was asked about that one
+                why = f"{named.name} is there already and was left as it is; choose another name."
+                page.exporter.failed.emit(why)
+                return
+        page.save(kind, named)

@@ -17,6 +17,9 @@ from app.commands import bench, capture, challenge, export, generate, heads, inf
 from app.commands.snapshot import TakeShot
 from model.errors import Cancelled, RopewalkError, unforeseen
 
+PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
+"""How a window and how a command says what carries a prompt that is too long."""
+
 COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons, bench)
 
 
@@ -52,7 +55,7 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except RopewalkError as error:
-        print(error.sentence, file=sys.stderr)
+        print(_typed(error.sentence, parsed), file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
@@ -61,6 +64,11 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
         print(unforeseen(error), file=sys.stderr)
         return 1
     return 0
+
+
+def _typed(sentence: str, parsed: argparse.Namespace) -> str:
+    """A sentence that tells to pick something in the window, as whoever types a command can follow it."""
+    return sentence.replace(PICKED, TYPED) if getattr(parsed, "rope_scaling", True) is None else sentence
 
 
 def _prepare_streams() -> None:

@@ -68,7 +68,7 @@ def test_a_prompt_that_is_too_long_is_refused_unless_rope_is_stretched(run: Run,
     assert status == 1
     assert one_sentence(err)
     assert "81 tokens" in err
-    assert "RoPE scaling" in err
+    assert err.endswith("make it 17 shorter, or add --rope-scaling yarn.\n")
     status, out, err = run(
         "capture", chatty, "--prompt", LONG, "--steps", 3, "--rope-scaling", "yarn", "--out", out_file
     )

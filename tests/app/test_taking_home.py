@@ -22,7 +22,7 @@ from app.session import Session
 from app.settings import SettingsStore
 from app.taking_home import take_bytes, take_numbers, take_trace
 from model.lens import read_row
-from model.readings import RowReading
+from model.readings import HeadNumbers, RowReading, TokenText
 
 PROMPT = 'a,"b\n=c'
 
@@ -92,6 +92,30 @@ def test_a_csv_holds_a_rectangle_with_tokens_and_where_it_came_from(
         assert cell["query_token"] == session.run.tokens[query].text
         assert cell["key_token"] == session.run.tokens[key].text
     assert {cell["key_token"] for cell in rows} >= {"a", ",", '"'}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+", "-2", "@SUM(A1)", "\t=1", "\r=1", "'", "'=1"])
+def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: Session, text: str) -> None:
+    assert session.held is not None
+    numbers = session_numbers(session)
+    tokens = [TokenText(0, "a"), TokenText(1, text), TokenText(2, "b")]
+    told = about(session).with_lines({"Note": f"x,{text}"})
+    written = numbers_file.as_csv(numbers, tokens, told).decode()
+    head, body = written.split('"query"', 1)
+    comments = head.splitlines()
+    assert any("one ' more in front" in line for line in comments), "the file says what was done"
+    rows = list(csv.reader(io.StringIO('"query"' + body, newline="")))
+    for cell in (cell for row in rows[1:] for cell in (row[1], row[3])):
+        assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert {row[3].removeprefix("'") for row in rows[1:]} == {"a", "b", text}
+    for cell in (cell for line in comments for cell in next(csv.reader([line]))):
+        assert not cell.startswith(("=", "+", "-", "@")), cell
+
+
+def session_numbers(session: Session) -> HeadNumbers:
+    size = 3
+    zeros = np.zeros((size, size))
+    return HeadNumbers(0, 0, (0, size), (0, size), zeros, zeros, np.ones((size, size), np.bool_))
 
 
 def test_an_npz_holds_a_whole_head_without_pickle(session: Session, take: Take, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from model.lens import read_row
 from model.lessons.text import said
 from tests.views.real_window import PROMPT, real_window
 from views import pictures, theme
-from views.export_dialog import ExportDialog, FilmPage, NumbersPage, PicturePage
+from views.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
 from views.handout import answer_spans
 from views.heads import HeadsPanel
 from views.main_window import MainWindow
@@ -127,6 +127,32 @@ def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, 
     assert colour is not None
     assert image.getpixel((3 * middle.x(), 3 * middle.y())) == (colour.red(), colour.green(), colour.blue())
     assert window.status.what.text() == "Saved scores.png"
+
+
+def test_the_ending_of_a_name_is_the_format_or_the_format_is_its_ending(
+    window: MainWindow, take: Take, tmp_path: Path
+) -> None:
+    def saved(name: str) -> str:
+        dialog = window.files.export()
+        choose(dialog, "png")
+        return take(lambda: dialog.save_to(str(tmp_path / name)))
+
+    assert saved("a.unknown") == ""
+    assert window.status.what.text() == "Saved a.unknown.png"
+    assert (tmp_path / "a.unknown.png").read_bytes().startswith(b"\x89PNG")
+    assert saved("b.SVG") == ""
+    assert b"<svg" in (tmp_path / "b.SVG").read_bytes()
+    before = (tmp_path / "a.unknown.png").read_bytes()
+    assert saved("a.unknown") == "a.unknown.png is there already and was left as it is; choose another name."
+    assert (tmp_path / "a.unknown.png").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir() if path.name[:2] in ("a.", "b.")} == {"a.unknown.png", "b.SVG"}
+
+
+def test_no_page_is_without_what_a_page_must_have() -> None:
+    wanted = [name for name, one in vars(Page).items() if getattr(one, "__isabstractmethod__", False)]
+    assert wanted == ["formats", "stem", "save"]
+    for page in PAGES:
+        assert not [name for name in wanted if getattr(getattr(page, name), "__isabstractmethod__", False)], page
 
 
 @pytest.mark.parametrize("name", ["", "scores", "rope", "ledger"])
