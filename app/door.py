@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -149,9 +150,9 @@ class Engine(Protocol):
 def load_engine() -> Engine:
     """Import the engine, and torch with it.
 
-    Torch's import would hold the interpreter's lock while its libraries load; loading the largest of them through
-    ctypes first lets the window go on drawing. Its hundred thousands of objects stay for good: each full collection
-    would hold up the window for a tenth of a second.
+    Torch's import would hold the interpreter's lock while its libraries load; loading them before it lets the window go
+    on drawing. Its hundred thousands of objects stay for good: each full collection would hold up the window for a
+    tenth of a second.
     """
     if "app.engine" in sys.modules:
         return sys.modules["app.engine"]
@@ -173,9 +174,14 @@ def for_good() -> Iterator[None]:
 
 
 def _load_torch_without_the_lock() -> None:
-    """Load torch's largest library while other threads go on, where that is known to work."""
-    if "torch" not in sys.modules and sys.platform.startswith("linux"):
+    """Load torch's libraries while other threads go on, where that is known to work.
+
+    ``ctypes.CDLL`` holds the lock while it loads a library, and lets go of it while a function of one runs: hence the
+    C library's own ``dlopen``. None of what it loads here calls Python.
+    """
+    if "torch" not in sys.modules and sys.platform == "linux":
         spec = importlib.util.find_spec("torch")
         if spec is not None and spec.origin is not None:
-            with suppress(OSError):
-                ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "libtorch_python.so"))
+            load = ctypes.CDLL(None).dlopen
+            load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
+            load(os.fsencode(Path(spec.origin).parent / "lib" / "libtorch.so"), os.RTLD_NOW)
