@@ -7,9 +7,8 @@ live in the handles that it returns.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,95 +16,33 @@ from typing import Any, TypeVar
 
 import torch
 
+from app.answers import ANSWERS
 from app.door import Choice, Held, Opened, Outlined, Typed
-from app.questions import (
-    AskArithmetic,
-    AskAtlas,
-    AskAttribution,
-    AskBranchProof,
-    AskCache,
-    AskCell,
-    AskHead,
-    AskHeadDifference,
-    AskLedger,
-    AskMean,
-    AskNeeds,
-    AskNextToken,
-    AskNextTokenDifference,
-    AskPlanes,
-    AskProof,
-    AskRandomLayers,
-    AskRefined,
-    AskRouting,
-    AskRow,
-    AskRules,
-    Question,
-)
-from model.arithmetic import read_arithmetic
-from model.attribution import direct_attribution, head_needs_steps
-from model.budget import SLICE_FLOPS, Logits, check_budget, chunk_rows, run_budget
-from model.chat import conversation, rendered_steps
+from app.prompts import check_length, read_prompt
+from app.questions import Question
+from app.shown import in_view, texts, texts_on
+from model.budget import Logits, check_budget, chunk_rows, run_budget
 from model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
 from model.checkpoints.opening import free_bytes
-from model.comparison import align, head_difference, next_token_difference
-from model.config import ModelConfig
-from model.errors import ChatError, ExperimentError, PromptError, TooLongError
-from model.experiments import (
-    AblateHeads,
-    AblateMlp,
-    AblatePlane,
-    Experiment,
-    RopeScaling,
-    check_experiments,
-    permuted,
-)
-from model.generation import draw, next_token_reading, row_logits
+from model.experiments import Experiment, check_experiments, permuted
+from model.generation import draw, row_logits
 from model.grading import Bar, bars
-from model.intervention import mean_heads, mean_mlp, mean_plane
-from model.ledger import ShapeLedger, build_ledger, checked
-from model.lens import cache_steps, read_cell, read_planes, read_row
+from model.lens import read_row
 from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
-from model.measure import measure_steps
 from model.memory import give_back, within_memory
 from model.numbers import numbers_steps
-from model.patterns import atlas_steps, formulas_of, head_scores, repeated_ids
+from model.patterns import formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
-from model.proof import branch_proof_steps, cached_proof_steps
-from model.random_layer import random_layers
-from model.readings import (
-    Arithmetic,
-    DirectAttribution,
-    Doubles,
-    HeadDifference,
-    HeadNumbers,
-    HeadPicture,
-    Line,
-    ModelCard,
-    NextTokenDifference,
-    Proof,
-    RopeRule,
-    Routing,
-    Run,
-    Sampling,
-    TokenText,
-)
-from model.rope import other_rules
-from model.rotations import as_run, offers, why_not
-from model.routing import read_routing
-from model.tiles import TileCache, read_head, refine_steps
+from model.readings import Doubles, HeadNumbers, ModelCard, Run, Sampling
+from model.rotations import as_run
+from model.tiles import TileCache
 from model.toy_spec import ToySpec
 from model.toys import toy_checkpoint
 from model.trace import Trace, append_steps, capture_steps
 from model.trace_file import save_trace
 
 Result = TypeVar("Result")
-
-IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
-"""What is taken for token ids where a model has no tokenizer."""
-
-LONGEST_ID = 18
-"""Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -166,7 +103,7 @@ def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
 def laboratory(models: Mapping[str, LessonModel], opened: Opened | None, held: Held | None) -> Steps[Bench]:
     """What a lesson's numbers are measured in: its own models, and what the person has open."""
     yield Progress(0, 1, "Reading the lesson's numbers")
-    return Bench(models, None if opened is None else opened.checkpoint, None if held is None else _in_view(held))
+    return Bench(models, None if opened is None else opened.checkpoint, None if held is None else in_view(held))
 
 
 def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
@@ -250,11 +187,11 @@ def run(
     """
     checkpoint: Checkpoint = opened.checkpoint
     check_experiments(experiments, checkpoint.config)
-    read, rendered = yield from _read(checkpoint, prompt, typed)
+    read, rendered = yield from read_prompt(checkpoint, prompt, typed)
     prompted = permuted(read, experiments)
     ids = [*prompted, *decoded]
-    _check_length(checkpoint.config, len(ids), experiments)
-    rows = _chunk(checkpoint.config, len(ids))
+    check_length(checkpoint.config, len(ids), experiments)
+    rows = chunk_rows(checkpoint.config, len(ids))
     free = free_bytes(checkpoint.model.embed.weight.device)
     budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
@@ -274,7 +211,7 @@ def run(
         model=opened.card,
         specs=trace.specs,
         prompt=prompt if isinstance(prompt, str) else " ".join(map(str, prompted)),
-        tokens=_texts(checkpoint, ids),
+        tokens=texts(checkpoint, ids),
         length=trace.length,
         prefill=trace.prefill,
         newest=trace.length,
@@ -292,9 +229,9 @@ def run(
 def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
     """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
     checkpoint: Checkpoint = held.opened.checkpoint
-    trace = _in_view(held)
+    trace = in_view(held)
     seconds = 0.0
-    _check_length(checkpoint.config, trace.length + count, trace.experiments)
+    check_length(checkpoint.config, trace.length + count, trace.experiments)
     for done in range(count):
         logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
         token = draw(logits, sampling, trace.length - 1)
@@ -317,69 +254,12 @@ def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, 
     return replace(
         run,
         specs=trace.specs,
-        tokens=_texts_on(checkpoint, run.tokens[:since], ids_of_trace(trace, since)),
+        tokens=texts_on(checkpoint, run.tokens[:since], ids_of_trace(trace, since)),
         length=trace.length,
         newest=trace.length,
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
     )
-
-
-def _read(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> Steps[tuple[list[int], str]]:
-    """The ids of a prompt, and what a chat template made of it (nothing without one)."""
-    tokenizer = checkpoint.tokenizer
-    if not isinstance(prompt, str) or typed.as_ids or not typed.chat:
-        return _ids_of(checkpoint, prompt, typed), ""
-    template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == typed.chat), None)
-    if tokenizer is None or template is None:
-        raise ChatError(f"{checkpoint.name} has no chat template named {typed.chat!r}; run the text as it is.")
-    text = yield from rendered_steps(template, conversation(prompt, typed.system))
-    ids = list(tokenizer.encode(text, add_special=False, names_special=True))
-    if not ids:
-        raise ChatError("The chat template writes nothing for this prompt; switch it off to run the text as it is.")
-    return ids, text
-
-
-def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed = Typed()) -> list[int]:  # noqa: B008
-    if not isinstance(prompt, str):
-        return _known_ids(checkpoint, prompt)
-    if checkpoint.tokenizer is not None and not typed.as_ids:
-        return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
-    if IDS.fullmatch(prompt) is None:
-        why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
-        why += " that can be read" if checkpoint.unread else ""
-        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
-    digits = re.findall(r"\d+", prompt)
-    longest = max(digits, key=len)
-    if len(longest) > LONGEST_ID:
-        raise PromptError(f"A token id of {len(longest)} digits was typed, but there is none; separate ids by spaces.")
-    return _known_ids(checkpoint, [int(number) for number in digits])
-
-
-def _known_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
-    largest = checkpoint.config.vocabulary - 1
-    outside = [token for token in ids if not 0 <= token <= largest]
-    if outside:
-        raise PromptError(f"Token id {outside[0]} is not there; the ids of this model are 0 to {largest}.")
-    return list(ids)
-
-
-def _check_length(config: ModelConfig, tokens: int, experiments: Sequence[Experiment] = ()) -> None:
-    if tokens == 0:
-        raise PromptError("The prompt is empty, but a run needs at least one token; type something.")
-    limit = as_run(config, experiments).max_position
-    if tokens > limit:
-        why = why_not(config)
-        raise TooLongError(
-            f"This would be {tokens} tokens, but the model's positions end after {limit}; make it {tokens - limit} "
-            f"shorter{f': {why}' if why else ', or pick a RoPE scaling'}.",
-            offers(config, tokens),
-        )
-
-
-def _chunk(config: ModelConfig, tokens: int) -> int:
-    """Rows to run at a time, so that no slice is long; 0 for all at once."""
-    return chunk_rows(config, tokens)
 
 
 def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
@@ -401,27 +281,9 @@ def _strongest(trace: Trace) -> tuple[int, int]:
     return 0, 0
 
 
-def _texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
-    if checkpoint.tokenizer is None:
-        return tuple(TokenText(token, f"#{token}") for token in ids)
-    return checkpoint.tokenizer.describe(ids)
-
-
-def _texts_on(checkpoint: Checkpoint, described: tuple[TokenText, ...], ids: Sequence[int]) -> tuple[TokenText, ...]:
-    """How to show a run to which tokens were added; those described before are not looked at again."""
-    if checkpoint.tokenizer is None:
-        return described + _texts(checkpoint, ids)
-    return checkpoint.tokenizer.describe_on(described, ids)
-
-
 def ids_of_trace(trace: Trace, since: int = 0) -> list[int]:
     """The token ids of a run, from row ``since`` on."""
     return [] if trace.ids is None else [int(token) for token in trace.ids[0, since:].tolist()]
-
-
-def _in_view(held: Held) -> Trace:
-    trace: Trace = held.trace
-    return trace if trace.length == held.run.length else trace.at(held.run.length)
 
 
 def _timed(steps: Steps[Result]) -> Steps[tuple[Result, float]]:
@@ -456,202 +318,13 @@ def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
 def answer(held: Held, question: Question) -> Steps[Any]:
     """Answer a panel's question about the rows in view."""
     yield Progress(0, 1, "Reading the run")
-    return (yield from ANSWERS[type(question)](held, _in_view(held), question))
+    return (yield from ANSWERS[type(question)](held, in_view(held), question))
 
 
 def tidy() -> Steps[None]:
     """Give the memory back that a run which is gone has left."""
     yield from ()
     give_back()
-
-
-def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[Held, Trace, Any], Steps[Any]]:
-    """A reading that is short enough for one slice."""
-
-    def steps(held: Held, trace: Trace, asked: Any) -> Steps[Any]:
-        yield from ()
-        return read(trace, asked)
-
-    return steps
-
-
-def _next_token(held: Held, trace: Trace, asked: AskNextToken) -> Steps[Any]:
-    checkpoint: Checkpoint = held.opened.checkpoint
-    yield from ()
-    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, _Shown(checkpoint))
-
-
-def _ledgers(held: Held, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
-    """Prefill and, after a step, decode, each with its checks decided by what the run measures.
-
-    A run under experiments is held to what these change, and to nothing else.
-    """
-    checkpoint: Checkpoint = held.opened.checkpoint
-    card, model = held.opened.card, checkpoint.model
-    config = as_run(checkpoint.config, trace.experiments)
-
-    def built(tokens: int, past: int) -> ShapeLedger:
-        return build_ledger(config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch)
-
-    start = trace.at(trace.prefill)
-    # running the prompt again takes one slice, so a long one is measured by its last row
-    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 8 else 1
-    measured = yield from measure_steps(model, start, asked.layer, rows=rows)
-    prefill = checked(built(trace.prefill, 0), measured)
-    yield Progress(1, 2, "Checking shapes")
-    if trace.length == trace.prefill:
-        return prefill, None
-    measured = yield from measure_steps(model, trace, asked.layer, rows=1)
-    return prefill, checked(built(1, trace.length - 1), measured)
-
-
-def _proof(held: Held, trace: Trace, asked: AskProof) -> Steps[Proof]:
-    checkpoint: Checkpoint = held.opened.checkpoint
-    chunk = _chunk(checkpoint.config, trace.length)
-    dtype = held.opened.card.dtype
-    return cached_proof_steps(checkpoint.model, trace, dtype, chunk=chunk, by_layer=asked.by_layer)
-
-
-def _branch_proof(held: Held, trace: Trace, asked: AskBranchProof) -> Steps[Proof]:
-    return branch_proof_steps(held.opened.checkpoint.model, trace, held.opened.card.dtype)
-
-
-def _arithmetic(held: Held, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
-    """Every line of a cell; the tokens whose logits are followed get their text beside their id."""
-    yield from ()
-    checkpoint: Checkpoint = held.opened.checkpoint
-    read = read_arithmetic(checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
-
-    def named(line: Line) -> Line:
-        if not line.key.startswith("logit."):
-            return line
-        token = _texts(checkpoint, [int(line.symbol.removeprefix("token "))])[0]
-        return replace(line, symbol=f"{line.symbol} {token.inline}")
-
-    stages = tuple(replace(stage, lines=tuple(map(named, stage.lines))) for stage in read.stages)
-    return replace(read, stages=stages)
-
-
-def _attribution(held: Held, trace: Trace, asked: AskAttribution) -> Steps[DirectAttribution]:
-    yield from ()
-    return direct_attribution(held.opened.checkpoint.model, trace, asked.query, asked.token)
-
-
-def _routing(held: Held, trace: Trace, asked: AskRouting) -> Steps[Routing | None]:
-    yield from ()
-    return read_routing(held.opened.checkpoint.model, trace, asked.layer)
-
-
-def _mean(held: Held, trace: Trace, asked: AskMean) -> Steps[Experiment]:
-    """The ablation to the mean over this run's rows in the model as it is without experiments, but for its stretch."""
-    yield from ()
-    model = held.opened.checkpoint.model
-    if trace.ids is None:
-        raise ExperimentError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
-    layer, heads, plane = asked.layer, asked.heads, asked.plane
-    stretched = [one for one in trace.experiments if isinstance(one, RopeScaling)]
-    if heads is None:
-        check_experiments([AblateMlp(layer)], trace.config)
-        return mean_mlp(model, trace.ids, layer, stretched)
-    if plane is None:
-        check_experiments([AblateHeads(layer, heads)], trace.config)
-        return mean_heads(model, trace.ids, layer, heads, stretched)
-    check_experiments([AblatePlane(layer, heads[0], plane)], trace.config)
-    return mean_plane(model, trace.ids, layer, heads[0], plane, stretched)
-
-
-def _rules(held: Held, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
-    yield from ()
-    config = as_run(trace.config, trace.experiments)
-    rope, width = config.rope_of(asked.layer), config.rotary_width(asked.layer)
-    if rope is None:
-        return ()
-    if rope == trace.config.rope_of(asked.layer):
-        found = other_rules(rope, width, config.max_position)
-    else:
-        found = other_rules(rope, width, trace.length, "this run")
-    return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
-
-
-def _head_difference(held: Held, trace: Trace, asked: AskHeadDifference) -> Steps[HeadDifference | None]:
-    yield from ()
-    if held.pinned is None:
-        return None
-    before = _in_view(held.pinned)
-    rows = align(before, trace, by_row=held.pinned.opened is not held.opened)
-    return head_difference(before, trace, asked.layer, asked.head, rows)
-
-
-def _next_token_difference(
-    held: Held, trace: Trace, asked: AskNextTokenDifference
-) -> Steps[NextTokenDifference | None]:
-    yield from ()
-    if held.pinned is None:
-        return None
-    before = _in_view(held.pinned)
-    a, _ = row_logits(held.pinned.opened.checkpoint.model, before, before.length - 1)
-    b, _ = row_logits(held.opened.checkpoint.model, trace, trace.length - 1)
-    return next_token_difference(a, b, _Shown(held.opened.checkpoint))
-
-
-class _Shown(dict[int, TokenText]):
-    """Token texts by id, looked up when asked for: a vocabulary is long."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        super().__init__()
-        self._checkpoint = checkpoint
-
-    def __missing__(self, token: int) -> TokenText:
-        return _texts(self._checkpoint, [token])[0]
-
-    def get(self, token: int, default: Any = None) -> Any:
-        """How to show an id."""
-        return _texts(self._checkpoint, [token])[0]
-
-
-def _head(held: Held, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
-    yield from ()
-    return read_head(
-        trace,
-        asked.layer,
-        asked.head,
-        asked.rows,
-        asked.columns,
-        asked.pixels,
-        reduction=asked.reduction,
-        cache=held.tiles,
-    )
-
-
-def _refined(held: Held, trace: Trace, asked: AskRefined) -> Steps[HeadPicture]:
-    a = asked.picture
-    return refine_steps(trace, a.layer, a.head, a.rows, a.columns, a.pixels, reduction=a.reduction, cache=held.tiles)
-
-
-ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
-    AskHead: _head,
-    AskRefined: _refined,
-    AskRow: _at_once(lambda trace, a: read_row(trace, a.layer, a.head, a.query)),
-    AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
-    AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
-    AskCache: lambda held, trace, asked: cache_steps(trace, asked.positions),
-    AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
-    AskNextToken: _next_token,
-    AskLedger: _ledgers,
-    AskProof: _proof,
-    AskBranchProof: _branch_proof,
-    AskArithmetic: _arithmetic,
-    AskNeeds: lambda held, trace, asked: head_needs_steps(
-        held.opened.checkpoint.model, trace, asked.query, asked.token
-    ),
-    AskAttribution: _attribution,
-    AskRules: _rules,
-    AskMean: _mean,
-    AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
-    AskRouting: _routing,
-    AskHeadDifference: _head_difference,
-    AskNextTokenDifference: _next_token_difference,
-}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -661,7 +334,7 @@ ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
 def save(held: Held, path: str | Path, pattern: bool = False) -> None:
     """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
     strings = [token.text for token in held.run.tokens[: held.run.length]]
-    save_trace(_in_view(held), path, strings=strings, model=held.opened.checkpoint.model, pattern=pattern)
+    save_trace(in_view(held), path, strings=strings, model=held.opened.checkpoint.model, pattern=pattern)
 
 
 def save_steps(held: Held, path: str | Path, pattern: bool = False) -> Steps[Path]:
@@ -673,25 +346,25 @@ def save_steps(held: Held, path: str | Path, pattern: bool = False) -> Steps[Pat
 
 def numbers(held: Held, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
     """Scores and weights of a rectangle of the rows in view, in full precision."""
-    return numbers_steps(_in_view(held), layer, head, queries, keys)
+    return numbers_steps(in_view(held), layer, head, queries, keys)
 
 
 def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
     """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
-    trace = _in_view(held)
+    trace = in_view(held)
     scores, undefined = head_scores(trace)
     return scores, formulas_of(trace), undefined
 
 
 def length_of(opened: Opened, prompt: str | Sequence[int], typed: Typed) -> Steps[int]:
     """How many tokens a prompt is."""
-    ids, _ = yield from _read(opened.checkpoint, prompt, typed)
+    ids, _ = yield from read_prompt(opened.checkpoint, prompt, typed)
     return len(ids)
 
 
 def random_repeat(opened: Opened, count: int, seed: int, experiments: Sequence[Experiment] = ()) -> list[int]:
     """``count`` random token ids, twice, with nothing before them."""
-    _check_length(opened.card.config, 2 * count, experiments)  # first: this many may not fit into memory
+    check_length(opened.card.config, 2 * count, experiments)  # first: this many may not fit into memory
     return repeated_ids(count, opened.card.config.vocabulary, seed)
 
 

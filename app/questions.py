@@ -1,4 +1,4 @@
-"""What a panel may ask about the run: frozen questions, answered on the compute thread by ``app.engine``.
+"""What a panel may ask about the run: frozen questions, answered on the compute thread by ``app.answers``.
 
 A question is plain data, so equal questions have equal answers for the same run. Nothing here computes.
 """

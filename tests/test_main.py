@@ -47,7 +47,7 @@ def test_importing_app_and_views_leaves_torch_out() -> None:
         "import importlib, pkgutil, sys, app, views\n"
         "for package in (app, views):\n"
         "    for found in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
-        "        if found.name != 'app.engine':\n"
+        "        if found.name not in ('app.engine', 'app.answers', 'app.prompts', 'app.shown'):\n"
         "            importlib.import_module(found.name)\n"
         "print('torch' in sys.modules)"
     )

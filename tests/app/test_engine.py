@@ -160,7 +160,7 @@ def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: Opened) -> N
 
 
 def test_a_prompt_in_chunks_gives_the_same_run(opened: Opened, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_chunk", lambda config, tokens: 5)
+    monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens: 5)
     chunked = finished(engine.run(opened, "abcdefabcdef", 7))
     for layer, head in ((0, 0), (1, 3)):
         one, other = (ask(run, AskHead(layer, head)).weights.values for run in (held, chunked))

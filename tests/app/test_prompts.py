@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app import engine
 from app.door import Held, Opened, Typed
+from app.prompts import check_length
 from app.questions import (
     AskArithmetic,
     AskAtlas,
@@ -278,7 +279,7 @@ def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot
 def test_without_rope_the_refusal_says_why(opened: Opened) -> None:
     config = opened.card.config.changed(position="learned", rope=None)
     with pytest.raises(TooLongError, match="2 shorter: its positions are learned one by one") as caught:
-        engine._check_length(config, 66)
+        check_length(config, 66)
     assert caught.value.offers == ()
 
 

@@ -1,0 +1,83 @@
+"""What a prompt is as token ids: text, typed ids, a chat template around it, and the length that a model takes.
+
+It stands behind the door, like the engine: whoever imports it has torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from app.door import Typed
+from model.chat import conversation, rendered_steps
+from model.checkpoints import Checkpoint
+from model.config import ModelConfig
+from model.errors import ChatError, PromptError, TooLongError
+from model.experiments import Experiment
+from model.progress import Steps
+from model.rotations import as_run, offers, why_not
+
+IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
+"""What is taken for token ids where a model has no tokenizer."""
+
+LONGEST_ID = 18
+"""Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
+
+
+def read_prompt(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> Steps[tuple[list[int], str]]:
+    """The ids of a prompt, and what a chat template made of it (nothing without one)."""
+    tokenizer = checkpoint.tokenizer
+    if not isinstance(prompt, str) or typed.as_ids or not typed.chat:
+        return _ids_of(checkpoint, prompt, typed), ""
+    template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == typed.chat), None)
+    if tokenizer is None or template is None:
+        raise ChatError(f"{checkpoint.name} has no chat template named {typed.chat!r}; run the text as it is.")
+    text = yield from rendered_steps(template, conversation(prompt, typed.system))
+    ids = list(tokenizer.encode(text, add_special=False, names_special=True))
+    if not ids:
+        raise ChatError("The chat template writes nothing for this prompt; switch it off to run the text as it is.")
+    return ids, text
+
+
+def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> list[int]:
+    if not isinstance(prompt, str):
+        return _known_ids(checkpoint, prompt)
+    if checkpoint.tokenizer is not None and not typed.as_ids:
+        return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
+    if IDS.fullmatch(prompt) is None:
+        why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
+        why += " that can be read" if checkpoint.unread else ""
+        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
+    digits = re.findall(r"\d+", prompt)
+    longest = max(digits, key=len)
+    if len(longest) > LONGEST_ID:
+        raise PromptError(f"A token id of {len(longest)} digits was typed, but there is none; separate ids by spaces.")
+    return _known_ids(checkpoint, [int(number) for number in digits])
+
+
+def _known_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
+    largest = checkpoint.config.vocabulary - 1
+    outside = [token for token in ids if not 0 <= token <= largest]
+    if outside:
+        raise PromptError(f"Token id {outside[0]} is not there; the ids of this model are 0 to {largest}.")
+    return list(ids)
+
+
+def check_length(config: ModelConfig, tokens: int, experiments: Sequence[Experiment] = ()) -> None:
+    """Refuse what has no token, and what the model's positions do not reach.
+
+    Raises
+    ------
+    PromptError, TooLongError
+        The latter with the stretches that would carry it.
+    """
+    if tokens == 0:
+        raise PromptError("The prompt is empty, but a run needs at least one token; type something.")
+    limit = as_run(config, experiments).max_position
+    if tokens > limit:
+        why = why_not(config)
+        raise TooLongError(
+            f"This would be {tokens} tokens, but the model's positions end after {limit}; make it {tokens - limit} "
+            f"shorter{f': {why}' if why else ', or pick a RoPE scaling'}.",
+            offers(config, tokens),
+        )
