@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
 
@@ -27,6 +27,9 @@ from model.lessons.models import LessonModel
 from model.lessons.text import Span
 from model.progress import Progress
 from model.readings import ModelCard, Run
+
+OWN_RUNS: Final = frozenset({"toy", "bundled"})
+"""Kinds of models that a lesson brings itself; a step about one of them shows nothing of what the person opens."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,9 @@ class LessonPlayer(QObject):
         A check of the step was asked again with fresh numbers.
     judged(asked, verdict)
         A reply was judged and recorded.
+    away_changed(name)
+        The person opened a model of this name, which the step that is on does not speak of, and the lesson waits;
+        empty when its scene is on again.
     failed(sentence)
         Something of the lesson could not be done.
 
@@ -71,6 +77,7 @@ class LessonPlayer(QObject):
     scene_changed = Signal(object)
     check_changed = Signal(int, object)
     judged = Signal(object, object)
+    away_changed = Signal(str)
     failed = Signal(str)
 
     def __init__(self, session: Session, records: ProgressStore | None = None, parent: QObject | None = None) -> None:
@@ -87,6 +94,7 @@ class LessonPlayer(QObject):
         self._kept: Kept | None = None
         self._staged: Staged | None = None
         self._stage_run = 0
+        self._away = ""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
 
@@ -143,6 +151,16 @@ class LessonPlayer(QObject):
             kept, self._kept = self._kept, None
             self.session.stage.bring_back(kept)
 
+    @property
+    def away(self) -> str:
+        """The name of the model that the person opened in the middle of a step about another; empty where none is."""
+        return self._away
+
+    def resume(self) -> None:
+        """Bring the scene of the step that is on back."""
+        self._set_away("")
+        self._enter()
+
     def forward(self) -> None:
         """Go one step on; the last one stays."""
         self.go(self._step + 1)
@@ -157,6 +175,7 @@ class LessonPlayer(QObject):
             return
         self._step = min(max(step, 0), len(self._lesson.steps) - 1)
         self.records.reach(self._lesson.id, self._step, len(self._lesson.steps))
+        self._set_away("")
         self.step_changed.emit(self._step)
         if self._step in self._told:
             self._enter()
@@ -253,7 +272,7 @@ class LessonPlayer(QObject):
             return
         self._laboratory, self._told[step] = laboratory, told
         self.step_told.emit(step, told)
-        if step == self._step:
+        if step == self._step and not self._away:
             self._enter()
         elif self._step not in self._told:
             self._tell(self._step)
@@ -345,10 +364,17 @@ class LessonPlayer(QObject):
             return
         self._yours, self._staged = opened, None
         self._your_prompt, self._kept = self.session.prompt, None
+        model = self._model_of_step()
+        self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
         if self._lesson is not None and self._lesson.reads_open:
             self._laboratory = None
             self._told.clear()
             self._tell(self._step)
+
+    def _set_away(self, name: str) -> None:
+        if name != self._away:
+            self._away = name
+            self.away_changed.emit(name)
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         """Where the run is not just the one that was staged, the next scene has to be set anew."""
@@ -360,6 +386,7 @@ class LessonPlayer(QObject):
             self._kept = self.session.stage.keep()  # the first run of a model that was opened during the lesson
 
     def _forget(self) -> None:
+        self._set_away("")
         self._told.clear()
         self._models.clear()
         self._laboratory, self._staged = None, None

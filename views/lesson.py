@@ -79,6 +79,7 @@ class LessonPanel(Panel):
         self.trouble.setWordWrap(True)
         self.trouble.setAccessibleName("What went wrong")
         rows.addWidget(self.trouble)
+        rows.addWidget(self._waiting())
         rows.addWidget(self.look_at)
         rows.addWidget(self._pages(), 1)
         self._show_choice()
@@ -115,6 +116,27 @@ class LessonPanel(Panel):
         row.addWidget(self.place, 1)
         row.addWidget(self.notes_button)
         return row
+
+    def _waiting(self) -> QWidget:
+        """What is said while the person looks at a model of their own, with the way back."""
+        self.waiting = QWidget()
+        self.waiting.hide()
+        self.waits = plain_label("", "body")
+        self.waits.setWordWrap(True)
+        self.resume_button = self._button("Back to the step", "Bring the model and the run of this step back")
+        self.resume_button.clicked.connect(self._resume)
+        rows = QVBoxLayout(self.waiting)
+        rows.setContentsMargins(0, 0, 0, theme.GRID)
+        rows.addWidget(self.waits)
+        rows.addWidget(self.resume_button)
+        return self.waiting
+
+    def _resume(self) -> None:
+        self.player.resume()
+
+    def _on_away(self, name: str) -> None:
+        self.waits.setText(f"{name} is open now, but this step is about another model; the lesson waits.")
+        self.waiting.setVisible(bool(name))
 
     def _pages(self) -> QScrollArea:
         self.page = QWidget()
@@ -192,6 +214,7 @@ class LessonPanel(Panel):
             player.step_told.connect(self._on_told)
             player.scene_changed.connect(self._on_scene)
             player.check_changed.connect(self._on_check)
+            player.away_changed.connect(self._on_away)
             player.failed.connect(self._tell_trouble)
             self._player = player
         return self._player

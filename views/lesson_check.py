@@ -24,6 +24,9 @@ Answer = Callable[[Reply], Verdict]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+TRIES = 2
+"""Wrong choices after which the right one is told."""
+
 
 def button_text(text: str) -> str:
     """Write a text so that a button takes no ampersand for a mnemonic."""
@@ -76,6 +79,7 @@ class CheckCard(QFrame):
         self.field: QLineEdit | None = None
         self.points: list[QCheckBox] = []
         self._now = Selection()
+        self._misses = 0
         self._seconds = 0
         self._clock = QTimer(self)
         self._clock.setInterval(1000)
@@ -246,10 +250,18 @@ class CheckCard(QFrame):
             self.because.hide()
             self.answered.emit()
             return
-        self._say(verdict.sentence, "good" if verdict.right else "bad")
+        self._misses += not verdict.right
+        self._say(f"{verdict.sentence}{self._way_out(verdict)}", "good" if verdict.right else "bad")
         self.because.say(_reasons(verdict))
         self.because.setVisible(bool(verdict.because or verdict.why))
         self.answered.emit()
+
+    def _way_out(self, verdict: Verdict) -> str:
+        """After a second wrong choice, which one is right: whoever guesses on learns nothing by it."""
+        if verdict.right or self.asked.kind != "choose" or self._misses < TRIES:
+            return ""
+        right = next(place for place, option in enumerate(self.asked.options) if option.right)
+        return f" {LETTERS[right % len(LETTERS)]} is right."
 
     def _say(self, sentence: str, tone: str) -> None:
         self.verdict.setText(sentence)

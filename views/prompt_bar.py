@@ -38,16 +38,17 @@ class PromptBar(QWidget):
 
     Signals
     -------
-    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted(), open_wanted()
-        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls, for
-        the Open dialog.
+    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted()
+        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls.
+    open_wanted(path, at_once)
+        The person asked for the Open dialog, or for a checkpoint, to be opened at once where it leaves nothing open.
     """
 
     theme_wanted = Signal()
     projector_wanted = Signal()
     keys_wanted = Signal()
     sampling_wanted = Signal()
-    open_wanted = Signal()
+    open_wanted = Signal(str, bool)
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -172,14 +173,14 @@ class PromptBar(QWidget):
         menu = self.checkpoint.menu()
         menu.clear()
         menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
-        menu.addAction("Open …").triggered.connect(self.open_wanted)
+        menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
         recent = self.session.settings.now.recent
         if recent:
             menu.addSeparator()
         for path in recent:
             entry = menu.addAction(Path(path).name.replace("&", "&&"))
             entry.setToolTip(wording.tooltip(path))
-            entry.triggered.connect(lambda _=False, path=path: self.session.open(path))
+            entry.triggered.connect(lambda _=False, path=path: self.open_wanted.emit(path, True))
 
     def _fill_devices(self) -> None:
         menu, card = self.device.menu(), self.session.model

@@ -246,3 +246,41 @@ def test_a_long_text_is_scrolled_by_the_arrows(qtbot: QtBot, window: MainWindow)
         QTest.keyClick(focused, Qt.Key.Key_Down)
         assert reading.verticalScrollBar().value() > 0
         assert window.session.selection.now.layer == layer
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWindow, projector: bool) -> None:
+    enter(qtbot, window, 1, 1)
+    window.set_look(projector=projector)
+    settle(window)
+    lesson, session = window.lesson, window.session
+    mine = (session.opened, run_of(session), session.selection.now)
+    assert not lesson.waiting.isVisible()
+    session.open(None, dtype="bfloat16")
+    qtbot.waitUntil(lambda: not session.busy and session.model is not None and session.model.dtype == "bfloat16")
+    settle(window)
+    assert lesson.waiting.isVisible()
+    assert lesson.waits.text() == "bundled is open now, but this step is about another model; the lesson waits."
+    assert lesson.lesson is not None
+    assert window.rect().contains(QRect(lesson.resume_button.mapTo(window, QPoint()), lesson.resume_button.size()))
+    QTest.mouseClick(lesson.resume_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: session.opened is mine[0] and not session.busy, timeout=60_000)
+    settle(window)
+    assert not lesson.waiting.isVisible()
+    assert run_of(session) == mine[1]
+    assert session.selection.now == mine[2]
+
+    session.open(None, dtype="float16")
+    qtbot.waitUntil(lambda: lesson.waiting.isVisible() and not session.busy, timeout=60_000)
+    QTest.keyClick(window, Qt.Key.Key_PageDown)
+    qtbot.waitUntil(lambda: lesson.told is not None and not session.busy, timeout=60_000)
+    assert not lesson.waiting.isVisible(), "going on is coming back"
+    theirs = lesson.player._yours
+    window.lesson.leave()
+    settle(window)
+    assert session.opened is theirs, "what was opened meanwhile is what is left with"
+
+
+def run_of(session: Session) -> tuple[Any, ...]:
+    assert session.run is not None
+    return session.run.prompt, session.run.length, session.run.model.name, session.run.specs

@@ -263,6 +263,18 @@ def test_an_option_says_why_at_once(opened: LessonPanel) -> None:
         assert said(card.because.told) == f"{said(option.why)}\nBecause."
 
 
+def test_after_a_second_wrong_choice_the_right_one_is_told(opened: LessonPanel) -> None:
+    card = opened.cards[2]
+    rights = [option.right for option in card.asked.options]
+    wrong, letter = card.replies[rights.index(False)], card.replies[rights.index(True)].text()
+    QTest.mouseClick(wrong, Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == "Not quite."
+    QTest.mouseClick(wrong, Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == f"Not quite. {letter} is right."
+    QTest.mouseClick(card.replies[rights.index(True)], Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == "Right."
+
+
 def test_what_came_of_a_reply_is_scrolled_to(opened: LessonPanel) -> None:
     card = opened.cards[3]
     assert card.field is not None

@@ -165,6 +165,33 @@ def test_a_dropped_path_opens_unless_it_leaves_something_open(
         dialog.reject()
 
 
+@pytest.mark.parametrize(("path", "asks"), [("/models/smol", False), ("/models/mini.pth", True)])
+def test_a_recent_one_from_the_menu_comes_through_the_same_door(
+    qtbot: QtBot, running: FakeSession, path: str, asks: bool
+) -> None:
+    running.outlines = {
+        None: outlined(running, ""),
+        "/models/smol": outlined(running, "/models/smol"),
+        "/models/mini.pth": outlined(running, "/models/mini.pth", choices=(CHOICE,)),
+    }
+    running.settings.remember_checkpoint(path)
+    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    menu = window.bar.checkpoint.menu()
+    menu.popup(QPoint(0, 0))
+    entry = next(action for action in menu.actions() if action.toolTip().startswith(path))
+    QTest.mouseClick(menu, LEFT, pos=menu.actionGeometry(entry).center())
+    asked = [dialog for dialog in window.findChildren(OpenDialog) if dialog.isVisible()]
+    assert bool(asked) is asks
+    assert (("open", path, None, "float32") in running.calls) is not asks
+    for dialog in asked:
+        assert dialog.path.text() == path
+        QTest.mouseClick(dialog.open_button, LEFT)
+        assert running.calls[-2] == ("open", path, None, "float32", {"heads": 8})
+
+
 def test_ids_and_special_tokens_are_chosen_in_the_bar(
     qtbot: QtBot, running: FakeSession, shown: Callable[..., Any]
 ) -> None:
