@@ -1,0 +1,44 @@
+"""One window for every file of tests and model, put back before each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from tests.views.driving import opened, run_of
+from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
+from views import snapshot
+from views.main_window import MainWindow
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda subject: subject.name)
+def whole(
+    request: pytest.FixtureRequest, qapp: QApplication, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[MainWindow, Subject]]:
+    """One window for every test of a model."""
+    subject: Subject = request.param
+    folder = tmp_path_factory.mktemp("model")
+    path = subject.path(folder / "checkpoint")
+    with opened(folder, None if path is None else str(path), subject.prompt) as window:
+        yield window, subject
+
+
+@pytest.fixture
+def window(whole: tuple[MainWindow, Subject]) -> MainWindow:
+    """The window with the prompt on screen, nothing changed in the model, and one cell selected."""
+    window, subject = whole
+    session = window.session
+    session.pinned.unpin()
+    if session.experiments.now:
+        session.experiments.apply(())
+        snapshot.wait_until_drawn(window)
+    if run_of(window).prompt != subject.prompt or run_of(window).newest > run_of(window).prefill:
+        session.start(subject.prompt)
+        snapshot.wait_until_drawn(window)
+    session.selection.update(layer=LAYER, head=HEAD, query=QUERY, key=KEY, plane=0)
+    snapshot.wait_until_drawn(window)
+    assert session.proofs.check is not None
+    assert session.proofs.check.holds
+    return window

@@ -1,0 +1,197 @@
+"""Experiments on every model: each changes what it says and nothing else.
+
+Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from app.questions import AskLedger
+from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
+from tests.views.driving import answer, click, front, press, run_of
+from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, arithmetic_of
+from tests.views.twin import Twin
+from views import snapshot, wording
+from views.experiments import ExperimentsPanel
+from views.main_window import MainWindow
+
+
+def test_experiments(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    before, config = Twin(window.session), run_of(window).config
+    kv, group = config.kv_head_of(HEAD), config.heads // config.kv_heads
+    exercised = {"reverse", "shuffle", "swap", "order"}  # in a test of their own
+
+    def toggled(name: str) -> tuple[tuple[Experiment, ...], Twin]:
+        """Click a button; the proof and every check of the ledger have to hold with the experiment on."""
+        exercised.add(name)
+        click(window, panel.buttons[name])
+        active = window.session.experiments.now
+        assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in active]
+        assert window.session.proofs.check is not None
+        assert window.session.proofs.check.holds
+        prefill, _ = answer(window, AskLedger(LAYER))
+        assert [entry.key for entry in prefill.failed] == []
+        twin = Twin(window.session)
+        row = window.session.selection.now.query
+        assert f"entropy {wording.number(twin.entropy(LAYER, HEAD, row))} nats" in panel.effect.text()
+        return window.session.experiments.now, twin
+
+    def without() -> None:
+        click(window, panel.clear_button)
+        assert panel.active_chips == ()
+        assert np.allclose(Twin(window.session).scores(LAYER, HEAD), before.scores(LAYER, HEAD), atol=1e-5)
+
+    scale = before.specs[0].scale
+    _, twin = toggled("no_scale")
+    assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
+    assert wording.number(before.entropy(LAYER, HEAD, QUERY)) in panel.effect.text()
+    click(window, panel.undo_button)
+    assert window.session.experiments.now == ()
+    panel.factor.setValue(3.0)
+    _, twin = toggled("factor")
+    assert np.allclose(twin.scaled(0, HEAD), 3 * before.scaled(0, HEAD), rtol=1e-4, atol=1e-3)
+    without()
+    _, twin = toggled("rope_off")
+    assert not twin.frequencies(LAYER, QUERY).any()
+    panel.base.setValue(500.0)
+    _, twin = toggled("base")
+    planes = run_of(window).specs[LAYER].rotary_width // 2
+    assert np.allclose(twin.frequencies(LAYER, QUERY), 500.0 ** (-np.arange(planes) / planes), rtol=1e-5)
+    assert len(window.session.experiments.now) == 1, "a rotation replaces a rotation"
+    without()
+    panel.scaling.setCurrentText("linear")
+    panel.stretch.setValue(2.0)
+    _, twin = toggled("stretch")
+    assert np.allclose(2 * twin.frequencies(LAYER, QUERY), before.frequencies(LAYER, QUERY), rtol=1e-5)
+    without()
+    _, twin = toggled("no_mask")
+    assert twin.weights(LAYER, HEAD)[3, 5] > 0
+    assert window.session.experiments.now == (NoCausalMask(),)
+    without()
+
+    toggled("zero")
+    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    without()
+    (made,), _ = toggled("mean")
+    assert isinstance(made, AblateHeads)
+    assert np.allclose(made.means[0], before.z(LAYER, HEAD).mean(0), atol=1e-4)
+    assert np.allclose(arithmetic_of(window).line("softmax.z").vector, made.means[0], atol=1e-6)
+    without()
+    experiments, _ = toggled("group")
+    assert experiments == (AblateHeads(LAYER, tuple(range(kv * group, (kv + 1) * group))),)
+    without()
+    window.session.selection.update(plane=1)
+    snapshot.wait_until_drawn(window)
+    _, twin = toggled("plane")
+    shares = twin.shares(LAYER, HEAD, QUERY, KEY)
+    assert shares[1] == 0
+    assert shares[0] == pytest.approx(before.shares(LAYER, HEAD, QUERY, KEY)[0], abs=1e-4)
+    without()
+    (made,), twin = toggled("plane_mean")
+    assert isinstance(made, AblatePlane)
+    pair = before.features(LAYER)[1]
+    assert np.allclose(made.mean, before.q(LAYER, HEAD)[:, pair].mean(0), atol=1e-5)
+    share = before.specs[LAYER].scale * float(np.array(made.mean) @ before.k(LAYER, HEAD)[KEY, pair])
+    assert twin.shares(LAYER, HEAD, QUERY, KEY)[1] == pytest.approx(share, abs=1e-4)
+    without()
+    (made,), _ = toggled("group_mean")
+    assert isinstance(made, AblateHeads)
+    assert made.heads == tuple(range(kv * group, (kv + 1) * group))
+    assert np.allclose(made.means[-1], before.z(LAYER, made.heads[-1]).mean(0), atol=1e-4)
+    without()
+    if config.kv_heads > 1:
+        other = config.kv_heads - 1 if kv == 0 else 0
+        panel.kv_head.setValue(other)
+        _, twin = toggled("kv")
+        assert arithmetic_of(window).kv_head == other
+        expected = before.specs[LAYER].scale * before.q(LAYER, HEAD) @ before.k(LAYER, other * group).T
+        assert np.allclose(twin.scaled(LAYER, HEAD), expected, atol=1e-3)
+        without()
+    else:
+        assert not panel.buttons["kv"].isEnabled()
+        exercised.add("kv")
+    panel.heads.setText(f"0, 2-{config.heads - 1}")
+    experiments, _ = toggled("heads")
+    assert experiments == (AblateHeads(LAYER, (0, *range(2, config.heads))),)
+    without()
+    (made,), _ = toggled("heads_mean")
+    assert isinstance(made, AblateHeads)
+    assert np.allclose(made.means[0], before.z(LAYER, 0).mean(0), atol=1e-4)
+    without()
+    experiments, _ = toggled("all_heads")
+    assert experiments == (AblateHeads(LAYER, tuple(range(config.heads))),)
+    assert not np.any(arithmetic_of(window).line("output.concat").vector)
+    without()
+    experiments, _ = toggled("mlp")
+    assert experiments == (AblateMlp(LAYER),)
+    read_again = arithmetic_of(window)
+    assert not np.any(read_again.line("mlp.out").vector)
+    assert np.array_equal(
+        cast("Any", read_again.line("residual.second").vector), read_again.line("residual.first").vector
+    )
+    without()
+    (made,), _ = toggled("mlp_mean")
+    assert isinstance(made, AblateMlp)
+    assert np.allclose(arithmetic_of(window).line("mlp.out").vector, made.mean, atol=1e-6)
+    without()
+    assert exercised == set(panel.buttons)
+
+
+def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    prefill = run_of(window).prefill
+    panel.factor.setValue(0.5)
+    for name in ("factor", "zero", "rope_off"):
+        click(window, panel.buttons[name])
+    press(window, window, Qt.Key.Key_Right, 2)
+    assert run_of(window).length == prefill + 2
+    assert len(window.session.experiments.now) == 3
+    assert window.session.proofs.check is not None
+    assert window.session.proofs.check.holds
+    assert window.session.proofs.check.rows == prefill + 2
+    row = prefill + 1
+    window.session.selection.update(layer=LAYER, head=HEAD, query=row, key=prefill)
+    snapshot.wait_until_drawn(window)
+    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    for ledger in answer(window, AskLedger(LAYER)):
+        assert [entry.key for entry in ledger.failed] == []
+        assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
+    decoded = [token.id for token in run_of(window).tokens[prefill:]]
+    click(window, panel.undo_button)
+    assert len(window.session.experiments.now) == 2
+    assert [token.id for token in run_of(window).tokens[prefill:]] == decoded, "an experiment keeps what was decoded"
+    assert not np.allclose(Twin(window.session).frequencies(LAYER, row), 0)
+    click(window, panel.clear_button)
+    assert window.session.proofs.check is not None
+    assert window.session.proofs.check.holds
+
+
+def test_the_prompt_in_another_order(window: MainWindow) -> None:
+    panel: ExperimentsPanel = front(window, "experiments")
+    ids = [token.id for token in run_of(window).tokens]
+
+    def order() -> list[int]:
+        return [token.id for token in run_of(window).tokens]
+
+    click(window, panel.buttons["reverse"])
+    assert order() == ids[::-1]
+    click(window, panel.buttons["shuffle"])
+    (made,) = window.session.experiments.now
+    assert isinstance(made, PermuteTokens)
+    assert order() == [ids[row] for row in made.order]
+    window.session.selection.update(query=QUERY, key=KEY)
+    click(window, panel.buttons["swap"])
+    swapped = [*ids]
+    swapped[QUERY], swapped[KEY] = ids[KEY], ids[QUERY]
+    assert order() == swapped
+    panel.order.setText("2, 0, 1")
+    click(window, panel.buttons["order"])
+    assert order() == [ids[2], ids[0], ids[1], *ids[3:]]
+    click(window, panel.active_chips[0])
+    assert order() == ids

@@ -1,0 +1,156 @@
+"""The RoPE panel on every model: planes, curves and rules.
+
+Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from app.questions import AskPlanes
+from model.readings import PlaneReading
+from tests.views.driving import answer, click, front, press, run_of
+from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY
+from tests.views.twin import Twin
+from views import snapshot, wording
+from views.main_window import MainWindow
+from views.rope import RopePanel
+
+
+def test_rope(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    panel.page_box.setCurrentText("planes")
+    twin, session = Twin(window.session), window.session
+    shares, scaled = twin.shares(LAYER, HEAD, QUERY, KEY), twin.scaled(LAYER, HEAD)[QUERY, KEY]
+    turned, reading = panel.view.turned, panel.reading
+    assert turned is not None
+    assert reading is not None
+    assert np.allclose(turned.shares, shares, atol=1e-4)
+    assert turned.shares.sum() + reading.rest == pytest.approx(scaled, abs=1e-4)
+    unturned = slice(run_of(window).specs[LAYER].rotary_width, None)
+    q, k = twin.q(LAYER, HEAD)[QUERY][unturned], twin.k(LAYER, HEAD)[KEY][unturned]
+    assert reading.rest == pytest.approx(run_of(window).specs[LAYER].scale * float(q @ k), abs=1e-4)
+    assert ("do not turn" in panel.sum_label.text()) == bool(q.size)
+
+    last = len(shares) - 1
+    click(window, panel.view, panel.view.circle_of(last).center().toPoint())
+    assert session.selection.now.plane == last
+    press(window, panel.view, Qt.Key.Key_Left)
+    assert session.selection.now.plane == last - 1
+
+    theta = twin.frequencies(LAYER, QUERY)
+    panel.slider.setFocus()
+    press(window, panel.slider, Qt.Key.Key_Right, 3)
+    assert "m = 14, n = 9" in panel.position_label.text()
+    turned = panel.view.turned
+    assert turned is not None
+    pair, before = twin.features(LAYER)[0], reading.q_before[0]
+    angle = 14 * theta[0]
+    assert turned.q_after[0] == pytest.approx(
+        reading.factor
+        * np.array(
+            [
+                before[0] * np.cos(angle) - before[1] * np.sin(angle),
+                before[0] * np.sin(angle) + before[1] * np.cos(angle),
+            ]
+        ),
+        abs=1e-5,
+    )
+    assert tuple(pair) == tuple(reading.features[0])
+    phase = np.arctan2(reading.q_before[:, 1], reading.q_before[:, 0])
+    phase -= np.arctan2(reading.k_before[:, 1], reading.k_before[:, 0])
+    between = np.exp(1j * (phase + (14 - KEY) * theta))
+    assert np.allclose(np.exp(1j * turned.between), between, atol=1e-4)
+    assert f"angle from k to q {wording.number(float(turned.between[last]))} rad" in panel.view.told(last)
+    click(window, panel.back_button)
+    assert panel.position == QUERY
+    click(window, panel.both)
+    press(window, panel.slider, Qt.Key.Key_Right, 4)
+    turned = panel.view.turned
+    assert turned is not None
+    assert (turned.position, turned.key_position) == (QUERY + 4, KEY + 4)
+    assert turned.scaled == pytest.approx(scaled, abs=1e-4)
+    assert "float32 is off by" in panel.sum_label.text()
+    click(window, panel.both)
+    panel.speed.setCurrentIndex(2)
+    click(window, panel.play_button)
+    assert panel.timer.isActive()
+    at = panel.slider.value()
+    panel.timer.timeout.emit()
+    assert panel.slider.value() == at + 4
+    click(window, panel.play_button)
+    assert not panel.timer.isActive()
+    click(window, panel.loop)
+    panel.slider.setValue(panel.slider.maximum())
+    panel.timer.timeout.emit()
+    assert panel.slider.value() == 0
+    click(window, panel.loop)
+    click(window, panel.back_button)
+
+
+def test_the_other_pages_of_rope(window: MainWindow) -> None:
+    panel: RopePanel = front(window, "rope")
+    twin, limit = Twin(window.session), run_of(window).config.max_position
+    scaled, theta = twin.scaled(LAYER, HEAD)[QUERY, KEY], twin.frequencies(LAYER, QUERY)
+    reading = cast("PlaneReading", answer(window, AskPlanes(LAYER, HEAD, QUERY, KEY)))
+    panel.page_box.setCurrentText("distance")
+    snapshot.wait_until_drawn(window)
+    page = panel.curves
+    assert page.view.true[0] == QUERY - KEY
+    assert page.view.true[1] == pytest.approx(scaled, abs=1e-4)
+    q, k = (pair[:, 0] + 1j * pair[:, 1] for pair in (reading.q_before, reading.k_before))
+    far = 30.0
+    place = int(np.abs(page.view.distances - far).argmin())
+    expected = (
+        reading.scale
+        * reading.factor**2
+        * float((q * k.conj() * np.exp(1j * page.view.distances[place] * theta)).real.sum())
+    )
+    assert page.view.curves[0][3][place] == pytest.approx(expected + reading.rest, abs=1e-4)
+    for button in page.buttons:
+        click(window, button)
+    assert len(page.view.curves) == len(page.rules) == 1 + len(page.buttons)
+    rule = page.rules[-1]
+    expected = (
+        reading.scale
+        * rule.factor**2
+        * float((q * k.conj() * np.exp(1j * page.view.distances[place] * rule.frequencies)).real.sum())
+    )
+    assert page.view.curves[-1][3][place] == pytest.approx(expected + reading.rest, abs=1e-4)
+    for button in page.buttons:
+        click(window, button)
+    click(window, page.wide)
+    assert limit - 1 - page.view.distances[-1] < limit / 512
+    click(window, page.wide)
+
+    panel.page_box.setCurrentText("spectrum")
+    snapshot.wait_until_drawn(window)
+    unfinished = int((2 * np.pi / theta > limit).sum())
+    assert panel.sum_label.text().startswith(f"{unfinished} of {len(theta)} planes never finish a turn")
+    click(window, panel.spectrum, panel.spectrum.bar_of(0).center().toPoint())
+    assert window.session.selection.now.plane == 0
+    press(window, panel.spectrum, Qt.Key.Key_Right)
+    assert window.session.selection.now.plane == 1
+
+    panel.page_box.setCurrentText("pairing")
+    snapshot.wait_until_drawn(window)
+    r = reading
+    width = 2 * len(r.features)
+    flat = np.zeros((2, width))
+    flat[0, r.features.ravel()], flat[1, r.features.ravel()] = r.q_before.ravel(), r.k_before.ravel()
+    halves = [v[: width // 2] + 1j * v[width // 2 :] for v in flat]
+    neighbours = [v[0::2] + 1j * v[1::2] for v in flat]
+    other = halves if panel.pairing.adjacent else neighbours
+    turns = [other[0] * np.exp(1j * r.query_position * theta), other[1] * np.exp(1j * r.key_position * theta)]
+    wrong = r.scale * r.factor**2 * float((turns[0] * turns[1].conj()).real.sum()) + r.rest
+    assert f"{wording.number(wrong)}, off by {wording.number(wrong - scaled)}" in panel.sum_label.text()
+    assert f"reordered for {'half-split' if panel.pairing.adjacent else 'adjacent'}: {wording.number(scaled)}" in (
+        panel.sum_label.text()
+    )
+    click(window, panel.pairing, panel.pairing.cell_of(0, int(r.features[0, 0])).center().toPoint())
+    assert window.session.selection.now.plane == 0
+    panel.page_box.setCurrentText("planes")
