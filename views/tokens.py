@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -95,6 +96,7 @@ class TokenStrip(QWidget):
         self._prefill = 0
         self._weights: Doubles = np.zeros(0)
         self._visible: Bools = np.zeros(0, np.bool_)
+        self._tints = _tints(self._weights, self._visible)
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
@@ -130,8 +132,14 @@ class TokenStrip(QWidget):
 
     def set_weights(self, weights: Doubles, visible: Bools) -> None:
         """Tint the tokens by the weights [S] of the selected query; hidden keys are not tinted."""
-        self._weights, self._visible = weights, visible
-        self.update()
+        before = self._tints
+        self._weights, self._visible, self._tints = weights, visible, _tints(weights, visible)
+        differs = np.ones(len(self._tokens), np.bool_)
+        both = min(len(before), len(self._tints), len(differs))
+        differs[:both] = before[:both] != self._tints[:both]
+        seen = self._between(*self._band(self.visibleRegion().boundingRect()))
+        for position in seen.start + np.flatnonzero(differs[seen.start : seen.stop]):
+            self.update(self.box_of(int(position)).toAlignedRect())
 
     def set_selection(self, query: int, key: int) -> None:
         """Outline the query in amber and the key in blue."""
@@ -170,12 +178,7 @@ class TokenStrip(QWidget):
 
     def tint(self, position: int) -> QColor:
         """The ground of a token."""
-        now = theme.current()
-        weight = self.weight_of(position)
-        if weight is None:
-            return now.panel
-        share = 0.08 + 0.92 * min(max(weight, 0.0), 1.0) ** 0.6
-        return ink.mixed(now.panel, now.key, share * 0.75)
+        return _ground(theme.current().name, int(self._tints[position]) if position < len(self._tints) else 0)
 
     # Layout -------------------------------------------------------------------------------------------------------
 
@@ -303,6 +306,10 @@ class TokenStrip(QWidget):
         first = bisect_left(self._looks, top - self._line, key=lambda look: look.top)
         return range(first, bisect_right(self._looks, bottom, key=lambda look: look.top))
 
+    def _band(self, area: QRect) -> tuple[float, float]:
+        """Between which heights tokens lie that reach into a part of the strip, their positions included."""
+        return area.top() - self._small_height() - 4, area.bottom() + 5
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Wrap anew."""
         if event.oldSize().width() != event.size().width():
@@ -314,8 +321,8 @@ class TokenStrip(QWidget):
         """Draw the tokens that need it."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        clip, dirty, kind = QRectF(event.rect()), event.region(), Type.of(theme.current())
-        for position in self._between(clip.top() - kind.small_height - 4, clip.bottom() + 4):
+        dirty, kind = event.region(), Type.of(theme.current())
+        for position in self._between(*self._band(event.rect())):
             box = self.box_of(position)
             if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
                 self._paint_token(painter, position, box, kind)
@@ -436,6 +443,24 @@ def _in_common(some: Sequence[TokenText], others: Sequence[TokenText]) -> int:
         if some[:same] == others[:same]:
             return same
     return 0
+
+
+TINTS = 100
+"""Grounds that are told apart."""
+
+
+def _tints(weights: Doubles, visible: Bools) -> NDArray[np.intp]:
+    """The number of each token's ground [S], 0 for hidden ones: small weights differ as much as large ones."""
+    shares = 0.08 + 0.92 * np.clip(np.nan_to_num(weights), 0, 1) ** 0.6
+    tints: NDArray[np.intp] = np.where(visible, np.rint(shares * TINTS), 0).astype(np.intp)
+    return tints
+
+
+@lru_cache(maxsize=4 * TINTS)
+def _ground(name: theme.ThemeName, tint: int) -> QColor:
+    """The ground of a number in a theme."""
+    now = theme.themed(name)
+    return ink.mixed(now.panel, now.key, 0.75 * tint / TINTS)
 
 
 @lru_cache(maxsize=1024)

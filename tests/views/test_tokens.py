@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QTextLayout
@@ -232,6 +233,27 @@ def test_another_key_repaints_two_tokens_and_no_more(qtbot: QtBot, monkeypatch: 
     QApplication.processEvents()
     assert {3, 20} <= set(painted)
     assert len(set(painted)) <= 16  # and those that stand around them
+
+
+def test_other_weights_repaint_the_tokens_whose_tint_they_change(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    strip = strip_of(qtbot, some_tokens(60), 60)
+    weights, visible = np.full(60, 0.001), np.ones(60, np.bool_)
+    strip.set_weights(weights, visible)
+    qtbot.waitExposed(strip)
+    strip.repaint()
+    QApplication.processEvents()
+    painted: set[int] = set()
+    monkeypatch.setattr(strip, "_paint_token", lambda painter, position, box, kind: painted.add(position))
+    strip.set_weights(weights * 1.001, visible)
+    QApplication.processEvents()
+    assert painted == set()
+    strip.set_weights(np.where(np.arange(60) == 30, 0.5, 0.001), visible)
+    QApplication.processEvents()
+    assert painted == {29, 30, 31}  # the positions under its neighbours reach below it
+    painted.clear()
+    strip.set_weights(weights, np.zeros(60, np.bool_))
+    QApplication.processEvents()
+    assert painted == set(range(60))
 
 
 def test_a_token_from_right_to_left_does_not_reorder_the_sentence_around_it(qtbot: QtBot) -> None:
