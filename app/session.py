@@ -264,7 +264,7 @@ class Session(QObject):
             self._typed = replace(self._typed, chat="")
         self.settings.update(device=card.device, dtype=card.dtype)
         if path is not None:
-            self.settings.remember_checkpoint(path)
+            self.settings.remember_checkpoint(path, dict(opened.options))
         self.model_changed.emit(card)
         if opened.notice:
             self.failed.emit(opened.notice, "")

@@ -11,6 +11,7 @@ import binascii
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -33,7 +34,8 @@ class Settings:
     """Everything that is remembered.
 
     ``geometry`` and ``layout`` are the window's own bytes; ``tokens_by_hand`` says that a person chose how high the
-    row of tokens is; ``tile_mib`` is what refined pictures of one run may keep, in MiB, and is changed in the file.
+    row of tokens is; ``tile_mib`` is what refined pictures of one run may keep, in MiB, and is changed in the file;
+    ``answers`` are those that recent checkpoints were opened with, by path and by option.
     """
 
     geometry: bytes = b""
@@ -45,6 +47,7 @@ class Settings:
     tile_mib: int = 256
     prompt: str = ""
     recent: tuple[str, ...] = ()
+    answers: dict[str, dict[str, int]] = field(default_factory=dict)
     sessions: tuple[str, ...] = ()
     device: str = "cpu"
     dtype: str = "float32"
@@ -76,10 +79,12 @@ class SettingsStore:
         self.now = after
         self._write()
 
-    def remember_checkpoint(self, path: str) -> None:
-        """Put a checkpoint first among the recent ones."""
+    def remember_checkpoint(self, path: str, answers: Mapping[str, int] | None = None) -> None:
+        """Put a checkpoint first among the recent ones, with the answers to what it leaves open."""
         others = [other for other in self.now.recent if other != path]
-        self.update(recent=(path, *others)[:RECENT])
+        recent = (path, *others)[:RECENT]
+        every = self.now.answers | {path: dict(answers or {})}
+        self.update(recent=recent, answers={known: every[known] for known in recent if every.get(known)})
 
     def remember_session(self, path: str) -> None:
         """Put a session file first among the recent ones."""
@@ -166,6 +171,9 @@ def decoded(data: Any) -> Settings:
                 values[name] = base64.b64decode(values[name], validate=True)
             except binascii.Error as error:
                 raise ValueError(f"{name} is not base64") from error
+    for path, answers in values.get("answers", {}).items():
+        if not isinstance(answers, dict) or not all(type(answer) is int for answer in answers.values()):
+            raise ValueError(f"the answers for {path} are {answers!r}")
     for name in LISTS & values.keys():
         values[name] = tuple(str(path) for path in values[name])
     if "sampling" in values:

@@ -184,7 +184,7 @@ class OpenDialog(QDialog):
     # What it is ---------------------------------------------------------------------------------------------------
 
     def look_at(self, path: str, at_once: bool = False) -> None:
-        """Show a path; ``at_once`` opens it as soon as it is known that it leaves nothing open."""
+        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before."""
         self._at_once = at_once
         self.path.setText(path)
 
@@ -226,32 +226,34 @@ class OpenDialog(QDialog):
         self.dtype.addItems(list(outlined.bytes_in))
         self.dtype.setCurrentText(chosen)
         self.layers.setRange(1, c.layers)
-        self.layers.setValue(c.layers)
+        remembered = self.session.settings.now.answers.get(self._wanted() or "", {})
+        self.layers.setValue(remembered.get(FIRST_LAYERS, c.layers))
         self.layers.setSuffix(f" of {c.layers}")
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
         for row, choice in enumerate(outlined.choices):
-            self._ask(choice, row)
+            self._ask(choice, row, remembered.get(choice.option, choice.assumed))
         notes = list(outlined.notes)
         if not outlined.holds_weights:
             notes.append("There are no weights here, so only shapes and costs can be shown.")
         self.notice.setText(" ".join(notes))
-        if self._at_once and outlined.holds_weights and not outlined.choices:
+        unasked = all(choice.option in remembered for choice in outlined.choices)
+        if self._at_once and outlined.holds_weights and unasked:
             self._at_once = False
             self.start()
 
-    def _ask(self, choice: Choice, row: int) -> None:
-        """Put one question that the file leaves open."""
+    def _ask(self, choice: Choice, row: int, assumed: int) -> None:
+        """Put one question that the file leaves open, with what was answered the last time."""
         label = plain_label(choice.sentence, "body")
         label.setWordWrap(True)
         answer: QComboBox | QSpinBox
         if choice.choices:
             answer = QComboBox()
             answer.addItems([str(number) for number in choice.choices])
-            answer.setCurrentText(str(choice.assumed))
+            answer.setCurrentText(str(assumed))
         else:
             answer = QSpinBox()
             answer.setRange(1, 1 << 30)
-            answer.setValue(choice.assumed)
+            answer.setValue(assumed)
         answer.setAccessibleName(choice.option)
         label.setBuddy(answer)
         self._answers[choice.option] = answer

@@ -26,8 +26,8 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     }
     store = SettingsStore(path)
     store.update(**wanted)
-    store.remember_checkpoint("/a")
-    assert SettingsStore(path).now == Settings(**wanted, recent=("/a",))
+    store.remember_checkpoint("/a", {"heads": 4})
+    assert SettingsStore(path).now == Settings(**wanted, recent=("/a",), answers={"/a": {"heads": 4}})
     assert [entry.name for entry in path.parent.iterdir()] == ["settings.json"]
 
 
@@ -45,6 +45,18 @@ def test_recent_checkpoints_are_few_and_each_once(tmp_path: Path) -> None:
     assert store.now.recent[:3] == ("15", "19", "18")
 
 
+def test_answers_are_those_of_the_last_time_and_go_with_their_checkpoint(tmp_path: Path) -> None:
+    store = SettingsStore(tmp_path / "settings.json")
+    store.remember_checkpoint("/a", {"heads": 4})
+    store.remember_checkpoint("/b")
+    assert store.now.answers == {"/a": {"heads": 4}}
+    store.remember_checkpoint("/a", {"heads": 8})
+    assert store.now.answers == {"/a": {"heads": 8}}
+    for number in range(RECENT):
+        store.remember_checkpoint(str(number))
+    assert store.now.answers == {}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -57,6 +69,8 @@ def test_recent_checkpoints_are_few_and_each_once(tmp_path: Path) -> None:
         '{"sampling": {"seed": 1e400}}',
         '{"theme": "pink"}',
         '{"tile_mib": -1}',
+        '{"answers": {"/a": 3}}',
+        '{"answers": {"/a": {"heads": "4"}}}',
         '{"tile_mib": 2000000}',
         '{"tile_mib": "much"}',
         "[" * 100_000,

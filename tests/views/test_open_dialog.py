@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.door import Choice, Outlined, Typed
 from app.local_models import LocalModel
+from model.config import FIRST_LAYERS
 from tests.views.fake_session import FakeSession, card
 from views.main_window import MainWindow
 from views.open_dialog import OpenDialog
@@ -190,6 +191,15 @@ def test_a_recent_one_from_the_menu_comes_through_the_same_door(
         assert dialog.path.text() == path
         QTest.mouseClick(dialog.open_button, LEFT)
         assert running.calls[-2] == ("open", path, None, "float32", {"heads": 8})
+
+
+def test_what_was_answered_once_is_not_asked_again(dialog: OpenDialog, running: FakeSession) -> None:
+    running.settings.remember_checkpoint("/models/mini.pth", {"heads": 16, FIRST_LAYERS: 3})
+    dialog.look_at("/models/mini.pth")
+    assert dialog.options() == {"heads": 16, FIRST_LAYERS: 3}, "the dialog proposes it"
+    dialog.look_at("", at_once=False)
+    dialog.look_at("/models/mini.pth", at_once=True)
+    assert running.calls[-1] == ("open", "/models/mini.pth", None, "float32", {"heads": 16, FIRST_LAYERS: 3})
 
 
 def test_ids_and_special_tokens_are_chosen_in_the_bar(
