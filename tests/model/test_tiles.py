@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from model import lens, tiles
+from model import frames, lens, reducer, tiles
 from model.cache import Rows
 from model.decoder import Decoder
 from model.errors import TraceError
@@ -25,8 +25,8 @@ POOLS: dict[Reduction, Callable[[Floats], np.floating]] = {"max": np.max, "mean"
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and squares so small that a short run needs many of them, and nothing done at once."""
-    monkeypatch.setattr(tiles, "BLOCK_QUERIES", 6)
-    monkeypatch.setattr(tiles, "BLOCK_KEYS", 9)
+    monkeypatch.setattr(reducer, "BLOCK_QUERIES", 6)
+    monkeypatch.setattr(reducer, "BLOCK_KEYS", 9)
     monkeypatch.setattr(tiles, "SQUARE_SIDE", 4)
     monkeypatch.setattr(tiles, "AT_ONCE", 0)
 
@@ -155,19 +155,19 @@ def test_without_scores_before_the_mask_hidden_squares_cost_nothing(
     small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = 0
-    block = tiles._Reducer._block
+    block = reducer.Reducer._block
 
-    def counted(self: tiles._Reducer, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    def counted(self: reducer.Reducer, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         nonlocal cells
         cells += len(q) * len(k)
         return block(self, q, k)
 
-    monkeypatch.setattr(tiles._Reducer, "_block", counted)
+    monkeypatch.setattr(reducer.Reducer, "_block", counted)
     trace = capture(make("plain"), random_ids(120))
     picture = finished(refine_steps(trace, 0, 0, pixels=40, raw=False))
     assert picture.scores.raw is None
     half = 120 * 121 // 2
-    assert half <= cells <= half + 120 * (tiles.BLOCK_QUERIES + tiles.BLOCK_KEYS)
+    assert half <= cells <= half + 120 * (reducer.BLOCK_QUERIES + reducer.BLOCK_KEYS)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens()
 @pytest.mark.parametrize("span", [(0, 32768), (5, 32767), (1000, 20001), (7, 520), (0, 1), (31, 33)])
 @pytest.mark.parametrize("pixels", [1, 7, 512])
 def test_a_span_widened_to_whole_pixels_fits(span: tuple[int, int], pixels: int) -> None:
-    cell = tiles._cell(span, pixels)
-    start, stop = tiles._aligned(span, cell, 32768)
+    cell = frames._cell(span, pixels)
+    start, stop = frames._aligned(span, cell, 32768)
     assert start <= span[0] < span[1] <= stop
     assert -(-(stop - start) // cell) <= pixels
     assert start % cell == 0
