@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -49,6 +48,7 @@ from views import theme, wording
 from views.flow import FlowLayout, flowing
 from views.panel import Panel, plain_label
 from views.random_layer import RandomLayerPage
+from views.scrolling import scrolled
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -240,14 +240,7 @@ class ExperimentsPanel(Panel):
             column.addWidget(flowing(*widgets))
         column.addStretch(1)
         self._size_fields()
-        scroller = QScrollArea()
-        scroller.setWidget(inside)
-        scroller.setWidgetResizable(True)
-        scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroller.viewport().setAutoFillBackground(False)
-        inside.setAutoFillBackground(False)
-        return scroller
+        return scrolled(inside)
 
     def _button(self, name: str, text: str, made: Callable[[Run, Selection], Experiment]) -> QPushButton:
         button = QPushButton(text)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from model.readings import LayerGap, Proof
 from views import ink, theme, wording
 from views.flow import flowing
 from views.panel import plain_label
+from views.scrolling import scrolled
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -185,17 +186,10 @@ class ProofPage(QWidget):
             column.addWidget(self.labels[kind])
             column.addWidget(self.gaps[kind])
         column.addStretch(1)
-        scroller = QScrollArea()
-        scroller.setWidget(inside)
-        scroller.setWidgetResizable(True)
-        scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroller.viewport().setAutoFillBackground(False)
-        scroller.setAccessibleName("What the proofs found")
-        inside.setAutoFillBackground(False)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(flowing(*self.buttons.values()))
-        layout.addWidget(scroller, 1)
+        layout.addWidget(scrolled(inside, "What the proofs found"), 1)
         session.proofs.check_changed.connect(lambda proof: self._show("cached", proof))
         session.proofs.branches_changed.connect(lambda proof: self._show("branches", proof))
         self._show("cached", session.proofs.check)

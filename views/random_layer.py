@@ -10,13 +10,14 @@ from typing import Final
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QPushButton, QScrollArea, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSpinBox, QVBoxLayout, QWidget
 
 from app.questions import AskRandomLayers
 from model.readings import RandomLayer
 from views import ink, theme, wording
 from views.flow import flowing
 from views.panel import plain_label
+from views.scrolling import scrolled
 
 NAMES: Final = {"normal": "N(0, 1/D)", "library": "nn.Linear, U(±1/√D)"}
 """How each way of drawing is called."""
@@ -162,7 +163,7 @@ class RandomLayerPage(QWidget):
         column.addWidget(self.view, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(_scrolled(inside))
+        layout.addWidget(scrolled(inside))
         self._fit_boxes()
 
     @property
@@ -200,14 +201,3 @@ class RandomLayerPage(QWidget):
 
     def _ask(self) -> None:
         self.wanted.emit(self.question)
-
-
-def _scrolled(inside: QWidget) -> QScrollArea:
-    scroller = QScrollArea()
-    scroller.setWidget(inside)
-    scroller.setWidgetResizable(True)
-    scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    scroller.viewport().setAutoFillBackground(False)
-    inside.setAutoFillBackground(False)
-    return scroller
