@@ -7,12 +7,11 @@ and all of it can be reset.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from app.settings import settings_path
+from app.settings import kept_aside, settings_path
 from model.whole_file import whole_file
 
 VERSION = 1
@@ -127,12 +126,7 @@ class ProgressStore:
         except FileNotFoundError:
             return LearnerProgress()
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            aside = self.path.with_suffix(".broken.json")
-            kept = f"it is kept as {aside.name}"
-            try:
-                os.replace(self.path, aside)
-            except OSError:
-                kept = "it could not be moved aside"
+            kept = kept_aside(self.path)
             self.notice = f"The progress in {self.path} could not be read ({error}), so it starts afresh; {kept}."
             return LearnerProgress()
 

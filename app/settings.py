@@ -97,12 +97,7 @@ class SettingsStore:
         except FileNotFoundError:
             return Settings()
         except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            aside = self.path.with_suffix(".broken.json")
-            kept = f"it is kept as {aside.name}"
-            try:
-                os.replace(self.path, aside)
-            except OSError:
-                kept = "it could not be moved aside"
+            kept = kept_aside(self.path)
             self.notice = (
                 f"The settings file {self.path} could not be read ({error}), so Ropewalk starts afresh; {kept}."
             )
@@ -134,6 +129,16 @@ def settings_path() -> Path:
     """Where the settings live: ``ROPEWALK_CONFIG_DIR``, or the user's configuration folder."""
     folder = os.environ.get("ROPEWALK_CONFIG_DIR") or user_config_dir("ropewalk", appauthor=False)
     return Path(folder) / "settings.json"
+
+
+def kept_aside(path: Path) -> str:
+    """Move a file that cannot be read out of the way, and say as a clause what came of it."""
+    aside = path.with_suffix(".broken.json")
+    try:
+        os.replace(path, aside)
+    except OSError:
+        return "it could not be moved aside"
+    return f"it is kept as {aside.name}"
 
 
 def encoded(settings: Settings) -> dict[str, Any]:
