@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from views.registry import PANELS
+
 ROOT = Path(__file__).resolve().parents[1]
 
 START = """
@@ -23,6 +25,7 @@ def begin(files, session_file=""):
     print("painted", len(painted))
     print("session", session_file)
     print("modules", *sorted(sys.modules))
+    print("made", *sorted(files.window.panels))
     files.window.close()
 
 def paint_event(label, event):
@@ -35,20 +38,41 @@ main.show_window("kept.ropewalk")
 """A real start, up to where the model would be opened; then the window is closed."""
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What a start in a process of its own says of itself, by the first word of the line."""
-    settings = str(tmp_path_factory.mktemp("start"))
+HEAVY = {"torch", "gguf", "yaml", "sentencepiece", "jinja2", "huggingface_hub", "PIL", "ziamath", "scipy", "pyqtgraph"}
+"""Packages that are large, of which a start needs torch alone, and that after the window is painted."""
+
+LATE = {
+    "app.lesson_player",
+    "app.lesson_reader",
+    "views.export_dialog",
+    "views.exporter",
+    "views.key_sheet",
+    "views.open_dialog",
+    "views.palette",
+    "views.presenter",
+}
+"""Rooms that somebody has to ask for."""
+
+
+def said(code: str, **environment: str) -> str:
+    """What some code prints in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", START],
+        [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "ROPEWALK_CONFIG_DIR": settings},
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen", **environment},
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    lines = [line.split() for line in done.stdout.splitlines()]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What a start in a process of its own says of itself, by the first word of the line."""
+    settings = str(tmp_path_factory.mktemp("start"))
+    lines = [line.split() for line in said(START, ROPEWALK_CONFIG_DIR=settings).splitlines()]
     return {line[0]: line[1:] for line in lines}
 
 
@@ -57,6 +81,24 @@ def test_the_window_is_painted_before_anything_is_opened(start: dict[str, list[s
     assert start["session"] == ["kept.ropewalk"]
 
 
-def test_torch_is_not_imported_before_the_window_is_painted(start: dict[str, list[str]]) -> None:
-    assert "views.main_window" in start["modules"]
-    assert "torch" not in start["modules"]
+def test_only_what_is_in_sight_is_made(start: dict[str, list[str]]) -> None:
+    in_sight = {entry.name for entry in PANELS if not entry.behind}  # the first window is large enough for those
+    assert set(start["made"]) == in_sight
+
+
+def test_nothing_is_imported_that_the_start_does_not_need(start: dict[str, list[str]]) -> None:
+    imported = set(start["modules"])
+    assert {"views.main_window", "views.heads"} <= imported
+    assert not imported & HEAVY
+    hidden = {f"views.{entry.place.split('.')[0]}" for entry in PANELS if entry.behind}
+    assert len(hidden) == 5
+    assert not imported & (hidden | LATE)
+
+
+def test_the_engine_imports_no_package_that_the_bundled_model_does_not_need() -> None:
+    assert not set(said("import app.engine, sys; print(*sys.modules)").split()) & (HEAVY - {"torch"})
+
+
+def test_the_list_of_panels_says_what_their_classes_say() -> None:
+    for entry in PANELS:
+        assert (entry.name, entry.title) == (entry.kind.name, entry.kind.title)

@@ -6,6 +6,7 @@ It owns these tools and who covers whom. It must not know what a panel shows or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject, QPoint, QRect
 from PySide6.QtGui import QGuiApplication
@@ -13,13 +14,16 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 
 from views.curtain import Curtain
 from views.full_panel import FullPanel
-from views.lesson import LessonPanel
+from views.panel import Panel
 from views.panel_dock import PanelDock
 from views.panel_walk import PanelWalk
-from views.presenter import Cue, Presenter, spare_screen
-from views.rope import RopePanel
 from views.spotlight import Spotlight
 from views.step_line import StepLine
+
+if TYPE_CHECKING:
+    from views.lesson import LessonPanel
+    from views.presenter import Cue, Presenter
+    from views.rope import RopePanel
 
 
 class Classroom(QObject):
@@ -31,12 +35,19 @@ class Classroom(QObject):
         The window and its panels by name.
     bars
         What stands around the docks.
+    pause
+        Stops the decoding that is played.
     """
 
-    def __init__(self, window: QMainWindow, docks: Mapping[str, PanelDock], bars: tuple[QWidget, ...]) -> None:
+    def __init__(
+        self,
+        window: QMainWindow,
+        docks: Mapping[str, PanelDock],
+        bars: tuple[QWidget, ...],
+        pause: Callable[[], object],
+    ) -> None:
         super().__init__(window)
-        self._window, self._docks = window, docks
-        self._lesson = _lesson(docks)
+        self._window, self._docks, self._pause = window, docks, pause
         self.line = StepLine(window)
         window.addToolBarBreak()
         window.addToolBar(self.line)
@@ -46,11 +57,20 @@ class Classroom(QObject):
         self.spotlight = Spotlight(window, self._panel_at)
         self.curtain = Curtain(window)
         self.presenter: Presenter | None = None
-        self.line.forward.connect(self._lesson.forward)
-        self.line.back.connect(self._lesson.back)
-        self.line.leave.connect(self._lesson.leave)
-        self._lesson.step_shown.connect(self._on_step)
+        docks["lesson"].when_made(self._follow)
         self.curtain.drawn.connect(self._on_blank)
+
+    @property
+    def _lesson(self) -> LessonPanel:
+        return cast("LessonPanel", self._docks["lesson"].panel)
+
+    def _follow(self, panel: Panel) -> None:
+        """Let the large line walk the lesson, and follow its steps."""
+        lesson = cast("LessonPanel", panel)
+        self.line.forward.connect(lesson.forward)
+        self.line.back.connect(lesson.back)
+        self.line.leave.connect(lesson.leave)
+        lesson.step_shown.connect(self._on_step)
 
     def verbs(self) -> dict[str, Callable[[], object]]:
         """What the keys of this file's tools do."""
@@ -59,7 +79,7 @@ class Classroom(QObject):
             "panel_before": self.walk.back,
             "lesson_on": self.forward,
             "lesson_back": self.back,
-            "lesson_leave": self._lesson.leave,
+            "lesson_leave": self._leave_lesson,
             "full_panel": lambda: self.full.toggle(self.panel_in_focus()),
             "blank": self.curtain.toggle,
             "spotlight": lambda: self.spotlight.toggle("circle"),
@@ -75,7 +95,7 @@ class Classroom(QObject):
         """The panel that a person means: the one with the focus, else what the step is about, else the scores."""
         if self.walk.current in self.walk.seen():
             return self.walk.current
-        told = self._lesson.told
+        told = self._lesson.told if self._docks["lesson"].is_made else None
         return told.scene.panels[0] if told is not None else "scores"
 
     # The lesson ---------------------------------------------------------------------------------------------------
@@ -90,6 +110,9 @@ class Classroom(QObject):
         self._make_way()
         self._lesson.back()
 
+    def _leave_lesson(self) -> None:
+        self._lesson.leave()
+
     def _make_way(self) -> None:
         self.curtain.lift()
         self.full.leave()
@@ -99,6 +122,8 @@ class Classroom(QObject):
         if self.presenter is not None:
             self.presenter.close()
             return
+        from views.presenter import Presenter, spare_screen
+
         presenter = self.presenter = Presenter()
         presenter.forward.connect(self.forward)
         presenter.back.connect(self.back)
@@ -121,7 +146,9 @@ class Classroom(QObject):
 
     def _cue(self) -> Cue:
         """What the step that is on tells the teacher."""
-        lesson = self._lesson.lesson
+        from views.presenter import Cue
+
+        lesson = self._lesson.lesson if self._docks["lesson"].is_made else None
         if lesson is None:
             return Cue()
         step, told = self._lesson.player.step, self._lesson.told
@@ -134,10 +161,9 @@ class Classroom(QObject):
     def _on_blank(self, is_blank: bool) -> None:
         """A pause stops what moves."""
         if is_blank:
-            self._lesson.session.timeline.pause()
-            rope = self._docks["rope"].panel
-            if isinstance(rope, RopePanel):
-                rope.pause()
+            self._pause()
+            if self._docks["rope"].is_made:
+                cast("RopePanel", self._docks["rope"].panel).pause()
         if self.presenter is not None:
             self.presenter.show_blank(is_blank)
 
@@ -160,14 +186,8 @@ class Classroom(QObject):
 
     def _panel_at(self, point: QPoint) -> QRect:
         for dock in self._docks.values():
-            if dock.panel.on_screen and not dock.isFloating():
+            if dock.on_screen and not dock.isFloating():
                 box = QRect(dock.mapTo(self._window, QPoint(0, 0)), dock.size())
                 if box.contains(point):
                     return box
         return QRect()
-
-
-def _lesson(docks: Mapping[str, PanelDock]) -> LessonPanel:
-    panel = docks[LessonPanel.name].panel
-    assert isinstance(panel, LessonPanel)
-    return panel

@@ -28,16 +28,16 @@ def commands(window: MainWindow, verbs: Mapping[str, Callable[[], object]]) -> t
     actions = [
         Command(entry.text, entry.group, keys.written(entry.keys), verbs[entry.name])
         for entry in keys.ACTIONS
-        if not entry.reserved and (entry.group != "Lesson" or window.lesson.lesson is not None)
+        if not entry.reserved and (entry.group != "Lesson" or window.open_lesson is not None)
     ]
     lessons = [
         Command(f"Lesson {lesson.number}: {lesson.title}", "Lesson", "", partial(_open_lesson, window, lesson))
         for lesson in window.lesson.offered()
     ]
     controls = [
-        Command(_sentence(widget), dock.panel.title, WAY, partial(_press, widget))
+        Command(_sentence(widget), dock.title, WAY, partial(_press, widget))
         for dock in window.docks.values()
-        if dock.panel.on_screen
+        if dock.on_screen
         for widget in dock.findChildren(QWidget)
         if _can_be_pressed(widget)
     ]

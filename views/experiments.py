@@ -155,6 +155,8 @@ class ExperimentsPanel(Panel):
         session.failed.connect(self._on_failed)
         session.model_changed.connect(self._forget)
         self._show_chips()
+        if session.experiments.now:  # the window makes this panel with the first change, so that can be undone
+            self._on_experiments(session.experiments.now)
 
     # Controls -----------------------------------------------------------------------------------------------------
 

@@ -89,9 +89,7 @@ class Page(QWidget):
     def _looks(self) -> None:
         """Which panel, in which colours and in how many pixels."""
         docks = self.window_.docks.values()
-        self.target = self._choice(
-            "Of", [("the whole window", WINDOW), *((d.panel.title, d.panel.name) for d in docks)]
-        )
+        self.target = self._choice("Of", [("the whole window", WINDOW), *((dock.title, dock.name) for dock in docks)])
         self.paper = self._choice("Colours", [("as on screen", False), ("for paper: dark on white", True)])
         self.scale = self._choice("Size", [(f"{scale} ×", scale) for scale in pictures.SCALES])
 
@@ -273,7 +271,7 @@ class HandoutPage(Page):
 
     def stem(self) -> str:
         """Named after the lesson."""
-        lesson = self.window_.lesson.lesson
+        lesson = self.window_.open_lesson
         return "lesson" if lesson is None else lesson.id
 
     def save(self, kind: Kind, path: Path) -> None:

@@ -59,7 +59,7 @@ class Exporter(QObject):
         at: QWidget | None = QApplication.focusWidget()
         while at is not None and not isinstance(at, PanelDock):
             at = at.parentWidget()
-        return WINDOW if at is None else at.panel.name
+        return WINDOW if at is None else at.name
 
     def widget(self, name: str) -> QWidget:
         """A panel with its heading, or the window."""
@@ -68,7 +68,7 @@ class Exporter(QObject):
     def about(self, name: str) -> Provenance:
         """Where a picture made now comes from."""
         session = self.window.session
-        title = "Ropewalk" if name == WINDOW else self.window.docks[name].panel.title
+        title = "Ropewalk" if name == WINDOW else self.window.docks[name].title
         lesson = self.window.lesson.lesson
         more = {} if lesson is None else {"Lesson": f"{lesson.number} {lesson.title}"}
         now = session.selection.now

@@ -39,7 +39,7 @@ Figure = tuple[QPicture, QSizeF, str]
 
 def no_handout(window: MainWindow) -> str:
     """Why no lesson can be printed now, a sentence; empty where one can."""
-    return "" if window.lesson.lesson is not None else "No lesson is open; open one, then print it."
+    return "" if window.open_lesson is not None else "No lesson is open; open one, then print it."
 
 
 def handout_turns(exporter: Exporter) -> Turns:

@@ -26,6 +26,32 @@ ROOMY = 960
 """From this height on the right column shows its panels under one another instead of in tabs."""
 
 
+def first_in_sight(size: QSize) -> list[str]:
+    """Names of the panels that :func:`arrange` puts in front in a window of that size."""
+    projector, narrow = theme.current().projector, size.width() < WIDE
+    right = [entry.name for entry in PANELS if entry.area == "right"]
+    in_tabs = right[1:] if narrow or size.height() < ROOMY else []
+    return [
+        entry.name
+        for entry in PANELS
+        if (entry.projected if projector else not entry.behind)
+        and not (narrow and entry.area == "left")
+        and entry.name not in in_tabs
+    ]
+
+
+def in_front(window: QMainWindow, docks: Docks) -> list[str]:
+    """Names of the panels that are neither hidden nor behind a tab: Qt puts those docks out of the window."""
+    layout = window.layout()
+    if layout is not None:
+        layout.activate()  # what was just restored has its places only then
+    return [
+        name
+        for name, dock in docks.items()
+        if not dock.isHidden() and (dock.isFloating() or dock.geometry().right() >= 0)
+    ]
+
+
 def arrange(window: QMainWindow, docks: Docks, size: QSize) -> None:
     """Put every dock in its first place, shown, for a window of that size."""
     for dock in docks.values():

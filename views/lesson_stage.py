@@ -15,17 +15,15 @@ from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
 
 from app.selection import Hover
 from views import motion, theme
-from views.ledger import LedgerPanel
-from views.lesson import LessonPanel
 from views.panel_dock import PanelDock
-from views.rope import RopePanel
-from views.scores import ScoresPanel
-from views.tokens import TokensPanel
 
 if TYPE_CHECKING:
     from app.lesson_plan import Scene
     from app.session import Session
     from model.ledger import ShapeLedger
+    from views.ledger import LedgerPanel
+    from views.rope import RopePanel
+    from views.tokens import TokensPanel
 
 HEIGHTS: Final[Mapping[str, int]] = {"why": 3, "cache": 4, "rope": 7}
 """Shares of the height; a panel that is not named takes 5."""
@@ -41,6 +39,14 @@ SHARE: Final = 38
 
 NEED_NO_RUN: Final = frozenset({"ledger"})
 """Panels that can show a config alone; beside it the others would show the run of another model."""
+
+
+SWITCHES: Final[Mapping[str, tuple[str, str]]] = {
+    "scores.log": ("scores", "log_scale"),
+    "scores.skip_first": ("scores", "skip_first"),
+    "ledger.all_columns": ("ledger", "all_columns"),
+}
+"""The switches that a step may turn on: each one's panel, and what that calls it."""
 
 
 class LessonStage(QObject):
@@ -67,39 +73,41 @@ class LessonStage(QObject):
         super().__init__(window)
         self.scene: Scene | None = None
         self._window, self._docks, self._bars, self._line = window, docks, bars, line
-        self._lesson = docks[LessonPanel.name]
+        self._lesson = docks["lesson"]
         self._shown: tuple[str, ...] = ()
         self._before: dict[str, bool] = {}
-        self._scores = cast("ScoresPanel", docks["scores"].panel)
-        self._rope = cast("RopePanel", docks["rope"].panel)
-        self._ledger = cast("LedgerPanel", docks["ledger"].panel)
         self._turns = False
-        self._rope.drawn.connect(self._turn)
+        docks["rope"].when_made(lambda rope: rope.drawn.connect(self._turn))
+
+    @property
+    def _rope(self) -> RopePanel:
+        return cast("RopePanel", self._docks["rope"].panel)
+
+    @property
+    def _ledger(self) -> LedgerPanel:
+        return cast("LedgerPanel", self._docks["ledger"].panel)
 
     @property
     def _session(self) -> Session:
         return self._rope.session
 
-    def switches(self) -> dict[str, QAbstractButton]:
-        """The switches that a step may turn on, by name."""
-        return {
-            "scores.log": self._scores.log_scale,
-            "scores.skip_first": self._scores.skip_first,
-            "ledger.all_columns": self._ledger.all_columns,
-        }
+    def switch(self, name: str) -> QAbstractButton:
+        """One of :data:`SWITCHES`."""
+        panel, button = SWITCHES[name]
+        return cast("QAbstractButton", getattr(self._docks[panel].panel, button))
 
     def show(self, scene: Scene, ledger: ShapeLedger | None = None) -> None:
         """Bring a whole scene on screen; ``ledger`` is that of a config alone, where the scene has no run."""
         if self.scene is None:
-            self._before = {name: switch.isChecked() for name, switch in self.switches().items()}
+            self._before = {name: self.switch(name).isChecked() for name in SWITCHES}
         panels = scene.panels if ledger is None else tuple(name for name in scene.panels if name in NEED_NO_RUN)
         changed = self.scene is None or self._shown != panels
         self.scene, self._shown = scene, panels
         if changed:
             self.arrange()
         self._ledger.show_outline(ledger)
-        for name, switch in self.switches().items():
-            switch.setChecked(name in scene.toggles)
+        for name in SWITCHES:
+            self.switch(name).setChecked(name in scene.toggles)
         self._session.selection.point_at(Hover())
         self._light(scene)
         self._set_going(scene)
@@ -110,10 +118,11 @@ class LessonStage(QObject):
         self._rope.put_back()
         self._session.selection.point_at(Hover())
         self._ledger.show_outline(None)
-        for name, switch in self.switches().items():
-            switch.setChecked(self._before.get(name, switch.isChecked()))
+        for name, was_on in self._before.items():
+            self.switch(name).setChecked(was_on)
         for dock in self._docks.values():
-            dock.panel.light({})
+            if dock.is_made:
+                dock.panel.light({})
         self.scene, self._shown, self._before = None, (), {}
         self._show_bars(False)
 
@@ -160,12 +169,10 @@ class LessonStage(QObject):
     def _heights(self, docks: list[PanelDock]) -> list[int]:
         """Tokens take the lines they need, the others share the rest; the first named is what the step is about."""
         tall = next((name for name in self._shown if name not in LINES), "")
-        lines = {dock: self._lines(dock) for dock in docks if dock.panel.name == TokensPanel.name}
+        lines = {dock: self._lines(dock) for dock in docks if dock.name == "tokens"}
         rest = sum(dock.height() for dock in docks) - sum(lines.values())
         shares = {
-            dock: HEIGHTS.get(dock.panel.name, 5) + (FIRST if dock.panel.name == tall else 0)
-            for dock in docks
-            if dock not in lines
+            dock: HEIGHTS.get(dock.name, 5) + (FIRST if dock.name == tall else 0) for dock in docks if dock not in lines
         }
         return [lines.get(dock) or rest * shares[dock] // sum(shares.values()) for dock in docks]
 
@@ -185,7 +192,8 @@ class LessonStage(QObject):
         """Mark every place that the step names, in its panel."""
         for name, dock in self._docks.items():
             named = [highlight for highlight in scene.highlights if highlight.panel == name]
-            dock.panel.light({highlight.what: frozenset(highlight.places) for highlight in named})
+            if named or dock.is_made:
+                dock.panel.light({highlight.what: frozenset(highlight.places) for highlight in named})
 
     def _set_going(self, scene: Scene) -> None:
         self._rope.pause()

@@ -9,32 +9,31 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, QMimeData, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
 from app.session_file import SUFFIX
 from model.readings import Proof
 from views import keys, layouts, motion, theme
-from views.cache import CachePanel
 from views.classroom import Classroom
 from views.file_menu import FileMenu
-from views.key_sheet import KeySheet
 from views.layout_memory import LayoutMemory
 from views.least_height import LeastHeight
-from views.lesson import LessonPanel
 from views.lesson_stage import LessonStage
-from views.open_dialog import OpenDialog
 from views.panel import Panel
-from views.panel_dock import PanelDock
+from views.panel_dock import PanelDock, Panels
 from views.prompt_bar import PromptBar
-from views.proof import alarm
 from views.registry import PANELS
 from views.status import FailureStrip, StatusLine
 from views.strip_room import StripRoom
 from views.verbs import verbs
 
 if TYPE_CHECKING:
+    from app.lesson_plan import Lesson
     from app.session import Session
+    from views.cache import CachePanel
+    from views.lesson import LessonPanel
+    from views.open_dialog import OpenDialog
 
 
 class MainWindow(QMainWindow):
@@ -52,9 +51,17 @@ class MainWindow(QMainWindow):
     appeared()
         The window has been painted for the first time. What takes long begins here: torch's import fights with the
         window for the interpreter's lock, and would keep it blank for a third of a second.
+    panel_drawn()
+        A panel has drawn an answer.
+
+    Attributes
+    ----------
+    panels
+        Those that are made, by name; asking for another one makes it.
     """
 
     appeared = Signal()
+    panel_drawn = Signal()
 
     def __init__(self, session: Session, *, restore: bool = True) -> None:
         super().__init__()
@@ -71,26 +78,26 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, self.tabPosition(Qt.DockWidgetArea.TopDockWidgetArea))
         self.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
-        self.docks = {entry.name: PanelDock(entry.kind(session), self) for entry in PANELS}
+        self.docks = {
+            entry.name: PanelDock(entry.name, entry.title, partial(entry.make, session), self) for entry in PANELS
+        }
+        self.panels = Panels(self.docks)
         self.bar = PromptBar(session)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
-        theme.dress()
         self.layouts = LayoutMemory(self, self.docks)
         self.least_height = LeastHeight(self)
         self.strip_room = StripRoom(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
-        self.classroom = Classroom(self, self.docks, bars)
+        self.classroom = Classroom(self, self.docks, bars, session.timeline.pause)
         self._connect()
-        self.lesson = cast("LessonPanel", self.docks[LessonPanel.name].panel)
         self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
         self.files = FileMenu(self, self.bar.checkpoint.menu())
         self.shortcuts = keys.Shortcuts(self, verbs(self))
-        self.lesson.scene_wanted.connect(self.stage.show)
-        self.lesson.lesson_opened.connect(self._on_lesson)
+        self.docks["lesson"].when_made(self._welcome_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
         if restore and saved.projector:
             self.set_look(projector=True)
@@ -125,22 +132,39 @@ class MainWindow(QMainWindow):
         self.session.proofs.check_changed.connect(partial(self._on_proof, "cached"))
         self.session.proofs.branches_changed.connect(partial(self._on_proof, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
+        self.session.experiments.changed.connect(self.docks["experiments"].make_panel)  # so that it can undo the first
         for dock in self.docks.values():
-            wanted = getattr(dock.panel, "panel_requested", None)
-            if wanted is not None:
-                wanted.connect(self.reveal)
+            dock.when_made(self._welcome)
+
+    def _welcome(self, panel: Panel) -> None:
+        """Hear from a panel that has been made."""
+        panel.drawn.connect(self.panel_drawn)
+        wanted = getattr(panel, "panel_requested", None)
+        if wanted is not None:
+            wanted.connect(self.reveal)
+
+    def _welcome_lesson(self, panel: Panel) -> None:
+        lesson = cast("LessonPanel", panel)
+        lesson.scene_wanted.connect(self.stage.show)
+        lesson.lesson_opened.connect(self._on_lesson)
 
     # What a person can ask of the window --------------------------------------------------------------------------
 
     @property
-    def panels(self) -> dict[str, Panel]:
-        """The panels by name."""
-        return {name: dock.panel for name, dock in self.docks.items()}
+    def lesson(self) -> LessonPanel:
+        """The panel of lessons, which is made when it is first asked for."""
+        return cast("LessonPanel", self.panels["lesson"])
+
+    @property
+    def open_lesson(self) -> Lesson | None:
+        """The lesson that is open."""
+        return self.lesson.lesson if self.docks["lesson"].is_made else None
 
     def reveal(self, name: str, focus: bool = False) -> None:
         """Bring a panel to the front, and the focus into it where that is wanted."""
         dock = self.docks.get(name)
         if dock is not None:
+            dock.make_panel()
             dock.show()
             dock.raise_()
             if focus:
@@ -162,15 +186,19 @@ class MainWindow(QMainWindow):
 
     def show_proofs(self) -> None:
         """Bring what proves the run to the front."""
-        self.reveal(CachePanel.name)
-        cast("CachePanel", self.docks[CachePanel.name].panel).turn_to("proof")
+        self.reveal("cache")
+        cast("CachePanel", self.panels["cache"]).turn_to("proof")
 
     def show_keys(self) -> None:
         """List the keys."""
+        from views.key_sheet import KeySheet
+
         KeySheet(self).open()
 
     def choose_checkpoint(self, path: str = "", at_once: bool = False) -> OpenDialog:
         """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
+        from views.open_dialog import OpenDialog
+
         dialog = OpenDialog(self.session, self)
         dialog.open()
         if path:
@@ -262,6 +290,8 @@ class MainWindow(QMainWindow):
         """Raise the alarm when a proof broke, and take it down when that proof holds again or its run is gone."""
         raised = self._alarms.pop(kind, "")
         if proof is not None and proof.alarms:
+            from views.proof import alarm
+
             sentence, details = alarm(proof)
             self._alarms[kind] = sentence
             self.failure.tell(sentence, details)
@@ -276,14 +306,23 @@ class MainWindow(QMainWindow):
             self.resize(1600, 960)
         return bool(layout) and self.layouts.put(QByteArray(layout))
 
-    def showEvent(self, event: QShowEvent) -> None:
-        """Arrange the panels at the first show, when the size is known."""
-        if not self._arranged:
+    def setVisible(self, visible: bool) -> None:
+        """Before the first show, when the size is known: make the panels that will be in sight, and arrange them.
+
+        They are made before there is a style sheet: with one, each widget takes twice as long.
+        """
+        first = visible and not self._arranged
+        if first:
             self._arranged = True
+            in_sight = layouts.in_front(self, self.docks) if self._restored else layouts.first_in_sight(self.size())
+            for name in in_sight:
+                self.docks[name].make_panel()
+            theme.dress()
             if not self._restored:
                 self.reset_layout()
+        super().setVisible(visible)
+        if first:
             self.setFocus(Qt.FocusReason.OtherFocusReason)
-        super().showEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Say it when the window is painted for the first time: the panels are painted in the same turn."""

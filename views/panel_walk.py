@@ -45,7 +45,7 @@ class PanelWalk(QObject):
 
     def seen(self) -> list[str]:
         """The panels on screen, in reading order."""
-        return [name for name, dock in self._docks.items() if dock.panel.on_screen]
+        return [name for name, dock in self._docks.items() if dock.on_screen]
 
     def enter(self, name: str) -> None:
         """Give the focus to a panel: to its picture, else to its first control, else to itself."""
@@ -82,7 +82,7 @@ class PanelWalk(QObject):
     def _panel_of(self, widget: QWidget | None) -> str:
         while widget is not None:
             if isinstance(widget, PanelDock):
-                return widget.panel.name
+                return widget.name
             widget = widget.parentWidget()
         return ""
 

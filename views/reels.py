@@ -183,7 +183,7 @@ def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
 
 
 def _no_lesson(window: MainWindow) -> str:
-    return "" if window.lesson.lesson is not None else "No lesson is open; open one, then film its walk."
+    return "" if window.open_lesson is not None else "No lesson is open; open one, then film its walk."
 
 
 def walk_turns(window: MainWindow, exporter: Exporter, step: int) -> Turns:

@@ -116,7 +116,7 @@ class SessionFiles(QObject):
 
         if chosen != self.last:
             self.keep()
-        if self.window.lesson.lesson is not None:
+        if self.window.open_lesson is not None:
             self.window.lesson.leave()
         open_session(self.window.session, chosen, done, failed)
 

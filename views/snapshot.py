@@ -6,7 +6,6 @@ It owns waiting for the panels and writing the file. It works where there is no 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QBuffer, QEvent, QEventLoop, QIODevice, QSize, QTimer
 from PySide6.QtGui import QImage
@@ -16,9 +15,6 @@ from model.errors import RopewalkError
 from model.whole_file import whole_file
 from views.main_window import MainWindow
 from views.registry import names
-
-if TYPE_CHECKING:
-    from views.panel import Panel
 
 LIMIT_MS = 600_000
 """How long a picture may take before waiting for it is given up."""
@@ -48,30 +44,27 @@ def wait_until_drawn(window: MainWindow, limit_ms: int = LIMIT_MS) -> None:
     limit.setSingleShot(True)
     limit.timeout.connect(too_late)
     limit.start(limit_ms)
-    panels = list(window.panels.values())
     session.failed.connect(failed)
     session.settled.connect(loop.quit)
-    for panel in panels:
-        panel.drawn.connect(loop.quit)
+    window.panel_drawn.connect(loop.quit)
     try:
-        while not failures and not late and not _drawn(window, panels):
+        while not failures and not late and not _drawn(window):
             loop.exec()
     finally:
         limit.stop()
         session.failed.disconnect(failed)
         session.settled.disconnect(loop.quit)
-        for panel in panels:
-            panel.drawn.disconnect(loop.quit)
+        window.panel_drawn.disconnect(loop.quit)
     if failures:
         raise RopewalkError(*failures[0])
     if late:
         raise RopewalkError(f"The window was not drawn after {limit_ms / 1000:.0f} seconds, so there is no picture.")
 
 
-def _drawn(window: MainWindow, panels: list[Panel]) -> bool:
+def _drawn(window: MainWindow) -> bool:
     if window.session.run is None or window.session.busy:
         return False
-    return all(panel.settled for panel in panels if panel.isVisible())
+    return all(panel.settled for panel in window.panels.values() if panel.isVisible())
 
 
 def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import Qt
 
 from views import motion, theme
-from views.commands import commands
-from views.palette import Palette
+from views.lesson_stage import SWITCHES
 
 if TYPE_CHECKING:
     from views.experiments import ExperimentsPanel
     from views.main_window import MainWindow
+    from views.palette import Palette
     from views.rope import RopePanel
     from views.why import WhyPanel
 
@@ -29,7 +29,7 @@ def verbs(window: MainWindow) -> Verbs:
     session, selection = window.session, window.session.selection
     return {
         **_moves(window),
-        **{name: switch.toggle for name, switch in window.stage.switches().items()},
+        **{name: partial(_toggle, window, name) for name in SWITCHES},
         **{f"show_{name}": partial(window.reveal, name, True) for name in window.docks},
         **window.classroom.verbs(),
         **window.files.verbs(),
@@ -44,11 +44,11 @@ def verbs(window: MainWindow) -> Verbs:
         "toggle_play": session.timeline.toggle_play,
         "back": selection.back,
         "forward": selection.forward,
-        "rotation": cast("RopePanel", window.docks["rope"].panel).toggle,
+        "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
         "pin": session.pinned.pin,
         "unpin": session.pinned.unpin,
-        "every_step": cast("WhyPanel", window.docks["why"].panel).fold_levels.toggle,
-        "undo_experiment": cast("ExperimentsPanel", window.docks["experiments"].panel).undo,
+        "every_step": partial(_fold_levels, window),
+        "undo_experiment": lambda: cast("ExperimentsPanel", window.panels["experiments"]).undo(),
         "no_experiment": lambda: session.experiments.apply(()),
         "proofs": window.show_proofs,
         "theme": window.toggle_theme,
@@ -78,8 +78,20 @@ def _moves(window: MainWindow) -> Verbs:
     return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
 
 
+def _fold_levels(window: MainWindow) -> None:
+    """Show every step from the residual to the logits, or fold them again."""
+    cast("WhyPanel", window.panels["why"]).fold_levels.toggle()
+
+
+def _toggle(window: MainWindow, switch: str) -> None:
+    window.stage.switch(switch).toggle()
+
+
 def show_palette(window: MainWindow) -> Palette:
     """Offer everything that can be done, to be found by its words."""
+    from views.commands import commands
+    from views.palette import Palette
+
     palette = Palette(commands(window, verbs(window)), window)
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from model.checkpoints.fields import Fields
 from model.checkpoints.gguf_architectures import ARCHITECTURES, NAMES, Architecture
-from model.checkpoints.gguf_file import GgufFile
 from model.checkpoints.gguf_tokenizer import tokenizer_of
 from model.checkpoints.refused import reason
 from model.checkpoints.source import WHOLE, Format, Options, Part, Source, Stored
@@ -26,6 +25,9 @@ from model.config import ModelConfig, RopeConfig
 from model.errors import CheckpointError
 from model.rope import frequencies
 from model.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from model.checkpoints.gguf_file import GgufFile
 
 SUFFIX = ".gguf"
 SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
@@ -123,6 +125,8 @@ def open_file(path: Path, options: Options) -> Source:
 
 
 def _files(path: Path) -> list[GgufFile]:
+    from model.checkpoints.gguf_file import GgufFile  # brings the gguf package, which only such a file needs
+
     first = GgufFile(path)
     count = first.metadata.get("split.count", 1)
     if not isinstance(count, int) or count <= 1:

@@ -25,6 +25,7 @@ from tests.views.fake_session import CONFIG, FakeSession
 from views import lit, snapshot, theme
 from views.heads import HeadsPanel
 from views.ledger import LedgerPanel
+from views.lesson_stage import SWITCHES
 from views.main_window import MainWindow
 from views.next_token import NextTokenPanel
 from views.panel import NOTHING_YET
@@ -77,7 +78,7 @@ def everything(window: MainWindow) -> dict[str, Any]:
         "prompt": (session.prompt, window.bar.prompt.text()),
         "experiments": session.experiments.now,
         "selection": session.selection.now,
-        "switches": {name: switch.isChecked() for name, switch in window.stage.switches().items()},
+        "switches": {name: window.stage.switch(name).isChecked() for name in SWITCHES},
         "places": places(window),
         "bars": (window.bar.isVisible(), window.statusBar().isVisible(), window.classroom.line.isVisible()),
         "remembered": (session.settings.now.prompt, session.settings.now.recent),
@@ -92,7 +93,7 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     session.experiments.apply([NoScale()])
     qtbot.waitUntil(lambda: session.experiments.now == (NoScale(),) and not session.busy, timeout=60_000)
     session.selection.update(layer=2, head=3, query=6, key=4, plane=2)
-    window.stage.switches()["scores.log"].setChecked(True)
+    window.stage.switch("scores.log").setChecked(True)
     window.docks["heads"].close()
     window.docks["cache"].setFloating(True)
     window.docks["cache"].move(200, 200)

@@ -1,0 +1,198 @@
+"""Panels that are made when they are first in sight or asked for: they must be as if they had always been there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QTabBar, QWidget
+from pytestqt.qtbot import QtBot
+
+from model.experiments import NoScale, RopeOff
+from model.readings import Sampling
+from tests.views.fake_session import FakeSession
+from views import snapshot, theme
+from views.main_window import MainWindow
+
+IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
+"""What a window of 1280 × 800 shows at first."""
+
+
+def opened(session: FakeSession, *, restore: bool = False) -> MainWindow:
+    """A window that has drawn what is in sight."""
+    window = MainWindow(cast("Any", session), restore=restore)
+    if not restore:
+        window.resize(1280, 800)
+    window.show()
+    window.activateWindow()
+    if session.run is not None:
+        snapshot.wait_until_drawn(window)
+    return window
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
+    window = opened(running)
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def click_tab(window: MainWindow, title: str) -> None:
+    """Click the tab of that title."""
+    for bar in window.findChildren(QTabBar):
+        for place in range(bar.count()):
+            if bar.tabText(place) == title:
+                QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(place).center())
+                return
+    raise AssertionError(f"there is no tab {title}")
+
+
+def stops(window: MainWindow) -> list[str]:
+    """Where Tab stops, each stop by its dock and its words; bars and menus aside."""
+    found, widget = [], window.nextInFocusChain()
+    while widget is not None and widget is not window:
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value:
+            dock = next((name for name, dock in window.docks.items() if dock.isAncestorOf(widget)), "")
+            if dock:
+                found.append(f"{dock} {type(widget).__name__} {widget.accessibleName()}")
+        widget = widget.nextInFocusChain()
+    return found
+
+
+def test_only_what_is_in_sight_is_made(window: MainWindow) -> None:
+    assert set(window.panels) == IN_SIGHT
+    assert not window.docks["needs"].is_made
+
+
+def test_a_click_on_a_tab_makes_the_panel_and_it_draws(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    running.selection.update(layer=1, head=2, query=5)
+    click_tab(window, "KV cache")
+    qtbot.waitUntil(lambda: "cache" in window.panels)
+    assert set(window.panels) == IN_SIGHT | {"cache"}
+    panel = window.panels["cache"]
+    qtbot.waitUntil(lambda: panel.settled)
+    assert panel.on_screen
+    assert panel.draws == 1
+    assert not window.panels["rope"].on_screen
+    assert "12 positions" in panel.subtitle.text()
+
+
+def test_a_key_makes_the_panel_and_gives_it_the_focus(window: MainWindow) -> None:
+    window.setFocus()
+    window.reveal("ledger", focus=True)
+    focused = QApplication.focusWidget()
+    assert focused is not None
+    assert window.docks["ledger"].isAncestorOf(focused)
+    assert window.classroom.walk.current == "ledger"
+    heading = window.panels["ledger"].heading
+    assert heading.property("focused")
+
+
+def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+    for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare"):
+        window.docks[name].make_panel()
+    late = stops(window)
+    at_once = MainWindow(cast("Any", running), restore=False)
+    for dock in at_once.docks.values():
+        dock.make_panel()
+    in_order = [name for name in window.docks if any(stop.startswith(f"{name} ") for stop in late)]
+    assert list(dict.fromkeys(stop.split()[0] for stop in late)) == in_order
+    assert late == stops(at_once)
+    at_once.deleteLater()
+
+
+def test_theme_and_projector_of_before_are_worn(qtbot: QtBot, window: MainWindow) -> None:
+    window.set_look("light", projector=True)
+    late: Any = window.panels["next_token"]
+    assert not late.parts.second.isVisibleTo(late)  # a projector has no room for its controls
+    window.reveal("next_token")
+    snapshot.wait_until_drawn(window)
+    assert late.heading.font().pixelSize() == window.panels["scores"].heading.font().pixelSize()
+    picture = late.grab().toImage()
+    assert picture.pixelColor(2, 2) == theme.themed("light", True).window
+    window.set_look("dark", projector=False)
+    assert late.parts.second.isVisibleTo(late)
+
+
+def test_what_a_session_holds_is_shown(window: MainWindow, running: FakeSession) -> None:
+    running.timeline.set_sampling(Sampling(temperature=0.7, top_k=9))
+    running.pinned.pin()
+    late: Any = window.panels["next_token"]
+    assert (late.temperature.value(), late.top_k.value()) == (0.7, 9)
+    compare: Any = window.panels["compare"]
+    assert compare.unpin_button.isEnabled()
+
+
+def test_every_change_can_be_undone_though_the_panel_came_later(
+    qtbot: QtBot, window: MainWindow, running: FakeSession
+) -> None:
+    assert not window.docks["experiments"].is_made
+    running.experiments.apply((NoScale(),))
+    qtbot.waitUntil(lambda: running.experiments.now == (NoScale(),))
+    running.experiments.apply((NoScale(), RopeOff()))
+    qtbot.waitUntil(lambda: len(running.experiments.now) == 2)
+    panel: Any = window.panels["experiments"]
+    assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in (NoScale(), RopeOff())]
+    panel.undo()
+    qtbot.waitUntil(lambda: running.experiments.now == (NoScale(),))
+    panel.undo()
+    qtbot.waitUntil(lambda: running.experiments.now == ())
+
+
+def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
+    qtbot: QtBot, window: MainWindow, running: FakeSession
+) -> None:
+    late = snapshot.picture(window, QSize(1280, 800), "needs")
+    again = MainWindow(cast("Any", running), restore=False)
+    for dock in again.docks.values():
+        dock.make_panel()
+    at_once = snapshot.picture(again, QSize(1280, 800), "needs")
+    assert late == at_once
+    again.hide()
+    again.deleteLater()
+
+
+def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: FakeSession) -> None:
+    first = opened(running)
+    click_tab(first, "Needed heads")
+    qtbot.waitUntil(lambda: "needs" in first.panels)
+    first.docks["timeline"].close()
+    first.close()
+    first.deleteLater()
+
+    fresh = FakeSession(running.settings.path)
+    second = opened(fresh, restore=True)
+    assert set(second.panels) >= {"tokens", "needs"}
+    assert not {"scores", "compare", "lesson", "experiments"} & set(second.panels)
+    assert second.docks["needs"].on_screen
+    second.close()
+    second.deleteLater()
+
+
+def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindow) -> None:
+    window.classroom.full.enter("scores")
+    window.classroom.full.leave()
+    snapshot.settle(window)
+    assert set(window.panels) == IN_SIGHT
+
+
+def test_the_palette_offers_the_controls_of_panels_in_sight_alone(window: MainWindow) -> None:
+    from views.commands import commands
+    from views.verbs import verbs
+
+    offered = {command.group for command in commands(window, verbs(window))}
+    assert "RoPE" in offered
+    assert "KV cache" not in offered
+    assert not window.docks["cache"].is_made
+
+
+def test_a_dock_without_its_panel_has_its_names(window: MainWindow) -> None:
+    dock = window.docks["routing"]
+    assert not dock.is_made
+    assert (dock.windowTitle(), dock.accessibleName()) == ("Experts", "Experts")
+    assert dock.toggleViewAction().text() == "Experts"
+    assert dock.findChildren(QWidget, "routing") == []
