@@ -23,7 +23,8 @@ from model.costs import (
     weight_bytes,
 )
 from model.errors import ConfigError
-from model.operations import Check, LedgerEntry, Operations
+from model.ledger_entry import Check, LedgerEntry
+from model.operations import Operations
 
 __all__ = [
     "TOLERANCE",

@@ -15,8 +15,8 @@ from model import costs
 from model.config import ModelConfig, RopeConfig
 from model.errors import ConfigError, LessonError, PositionError
 from model.ledger import ShapeLedger, build_ledger
+from model.ledger_entry import LedgerEntry
 from model.lessons.values import Head, Quantity, Shape, Value, numbers, plain
-from model.operations import LedgerEntry
 
 if TYPE_CHECKING:
     from model.lessons.table import Scope
