@@ -18,7 +18,9 @@ from app.selection import Hover
 from model.readings import AtlasPart, HeadAtlas
 from tests.views.fake_session import FakeSession
 from views import theme
-from views.heads import LAYER_ORDER, AtlasView, HeadsPanel, Metrics, Plan, Planner, sorted_heads
+from views.atlas import LAYER_ORDER, AtlasView, sorted_heads
+from views.atlas_plan import Metrics, Plan, Planner
+from views.heads import HeadsPanel
 
 Shown = Callable[..., Any]
 METRICS = Metrics(gap=3, group_gap=8, label=16, label_width=30, gutter=40, header=36)
