@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -172,7 +173,8 @@ class Tokenizer:
         for token in chosen:
             if token < 0:
                 raise self._outside(token)
-        return describe(chosen, [self.codec.piece(token) for token in chosen])
+        pieces = {token: self.codec.piece(token) for token in set(chosen)}  # a long text says most of them many times
+        return describe(chosen, [pieces[token] for token in chosen])
 
     def describe_on(self, described: tuple[TokenText, ...], ids: Iterable[int]) -> tuple[TokenText, ...]:
         """Say what tokens are that follow others already described; of those only an unfinished end is read again."""
@@ -201,18 +203,21 @@ def describe(ids: Sequence[int], pieces: Sequence[Piece | None]) -> tuple[TokenT
     pieces
         What each id stands for; None where the vocabulary does not say.
     """
-    readings = [_Reading() for _ in pieces]
+    readings: defaultdict[int, _Reading] = defaultdict(_Reading)
     groups = 0
     for run in _runs(pieces):
         groups = _read_run(run, readings, groups)
     described = []
-    for token, piece, reading in zip(ids, pieces, readings, strict=True):
+    for place, (token, piece) in enumerate(zip(ids, pieces, strict=True)):
         if piece is None:
             described.append(_told(token, f"<id {token}>", "special"))
         elif piece.special:
             name = "".join(map(visible, piece.data.decode("utf-8", "replace")))
             described.append(_told(token, name or "<empty>", "special"))
+        elif place not in readings:
+            described.append(_told(token, _whole(piece.data) or "<empty>"))
         else:
+            reading = readings[place]
             kind: TokenKind = "text" if reading.whole else "bytes"
             described.append(_told(token, reading.text or "<empty>", kind, reading.group, reading.character))
     return tuple(described)
@@ -264,10 +269,10 @@ class _Reading:
 
 
 def _runs(pieces: Sequence[Piece | None]) -> Iterator[list[tuple[int, bytes]]]:
-    """Stretches of tokens whose bytes belong together, as (place, bytes); a special token ends one."""
+    """Stretches of tokens whose bytes are characters only together, as (place, bytes)."""
     run: list[tuple[int, bytes]] = []
     for place, piece in enumerate(pieces):
-        if piece is not None and not piece.special:
+        if piece is not None and not piece.special and _whole(piece.data) is None:
             run.append((place, piece.data))
         elif run:
             yield run
@@ -275,7 +280,19 @@ def _runs(pieces: Sequence[Piece | None]) -> Iterator[list[tuple[int, bytes]]]:
     yield run
 
 
-def _read_run(run: Sequence[tuple[int, bytes]], readings: list[_Reading], groups: int) -> int:
+@lru_cache(maxsize=1 << 16)
+def _whole(data: bytes) -> str | None:
+    """What bytes read as that are characters by themselves, whatever stands around them; None for any others."""
+    text = ""
+    try:
+        for character in data.decode():
+            text += visible(character, alone=not text)
+    except UnicodeDecodeError:
+        return None
+    return text or None
+
+
+def _read_run(run: Sequence[tuple[int, bytes]], readings: defaultdict[int, _Reading], groups: int) -> int:
     """Fill in the readings of one run; ``groups`` is the next free number, and the new one is returned."""
     data = b"".join(piece for _, piece in run)
     home = [place for place, piece in run for _ in piece]  # the token that each byte belongs to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,31 @@ def test_tokens_that_read_alike_are_one_object_in_every_run(plain: Tokenizer) ->
     first, again = plain.describe(ids), plain.describe(ids[3:])
     assert len({id(token) for token in first}) == len(set(ids)) < len(ids)
     assert all(one is other for one, other in zip(first[3:], again, strict=True))
+
+
+def test_a_token_without_bytes_parts_no_character() -> None:
+    assert pieces(b"\xc3", b"", b"\xb1") == [
+        ("<C3>", "bytes", 0, "ñ"),
+        ("<empty>", "text", -1, ""),
+        ("<B1>", "bytes", 0, ""),
+    ]
+
+
+def test_describing_a_long_text_again_makes_nothing_to_look_for_garbage_in(plain: Tokenizer) -> None:
+    ids = plain.encode(TEXT * 100)
+    plain.describe(ids)
+    looked: list[str] = []
+
+    def noted(phase: str, info: object) -> None:
+        looked.append(phase)
+
+    gc.callbacks.append(noted)
+    try:
+        described = plain.describe(ids)
+    finally:
+        gc.callbacks.remove(noted)
+    assert len(described) == len(ids) > 5000
+    assert len(looked) <= 2  # one may be due anyway
 
 
 # Round trips ------------------------------------------------------------------------------------------------------
