@@ -703,10 +703,12 @@ class Heatmap(QWidget):
         ticks, _ = self._ticks(view.left(), view.right(), place.step, self._key, math.ceil(room))
         for index in ticks:
             middle = place.plot.left() + (index - view.left()) * place.step
-            left = min(max(middle - room / 2, 0.0), self.width() - room)
+            width = ink.text_width(font, str(index)) + 1
+            left = min(max(middle - width / 2, 0.0), self.width() - width)
             colour = self._mark_colour(row=False) if index == self._key else now.faint
-            box = QRectF(left, place.plot.bottom() + 2, room, face(font).height)
-            ink.draw_text(painter, box, str(index), font, colour, ink.CENTRE)
+            ink.draw_text(
+                painter, QRectF(left, place.plot.bottom() + 2, width, face(font).height), str(index), font, colour
+            )
 
     def _paint_bar(self, painter: QPainter, place: _Layout) -> None:
         """The colour bar, with numbers at its ends and, where it fits, in the middle."""
