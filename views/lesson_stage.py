@@ -135,6 +135,7 @@ class LessonStage(QObject):
         beside = [self._docks[name] for name in self._docks if name in self._shown]
         for dock in self._docks.values():
             if dock is self._lesson or dock in beside:
+                dock.make_panel()
                 dock.setFloating(False)
                 window.removeDockWidget(dock)
             else:

@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.lesson_plan import Scene
 from model.experiments import NoScale, RopeOff
 from model.readings import Sampling
 from tests.views.fake_session import FakeSession
@@ -171,6 +172,16 @@ def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Fak
     assert second.docks["needs"].on_screen
     second.close()
     second.deleteLater()
+
+
+def test_a_lesson_makes_the_panels_of_its_step_and_no_others(
+    qtbot: QtBot, window: MainWindow, running: FakeSession
+) -> None:
+    window.stage.show(Scene("bundled", "", ("cache", "tokens")))
+    assert window.docks["cache"].is_made
+    assert window.docks["lesson"].is_made
+    assert not {"compare", "needs", "routing", "next_token"} & set(window.panels)
+    window.stage.leave()
 
 
 def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindow) -> None:
