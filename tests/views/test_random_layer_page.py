@@ -20,6 +20,7 @@ from views.main_window import MainWindow
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     with opened(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
+        window.docks["experiments"].make_panel()  # here, for its menus live as long as this window, and not as one test
         yield window
 
 
