@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -18,14 +18,17 @@ from model.readings import Run
 from views import snapshot
 from views.main_window import MainWindow
 
+ROOMY = QSize(1600, 1000)
+
 
 @contextmanager
-def opened(folder: Path, path: str | None, prompt: str) -> Iterator[MainWindow]:
+def opened(folder: Path, path: str | None, prompt: str, size: QSize = ROOMY) -> Iterator[MainWindow]:
     """A real window over a real session that has run a prompt; closed afterwards."""
     session = Session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
-    window.resize(1600, 1000)
+    window.resize(size)
     window.show()
+    window.activateWindow()
     kept: list[QWidget] = []
     app = QApplication.instance()
     assert isinstance(app, QApplication)

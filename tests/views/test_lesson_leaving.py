@@ -13,14 +13,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.door import load_engine
 from app.lesson_plan import Lesson
 from app.lessons import load_shelf
 from app.session import Session
-from app.settings import SettingsStore
 from model.experiments import NoScale
 from model.ledger import build_ledger
 from model.lessons.text import said
+from tests.views import driving
 from tests.views.fake_session import CONFIG, FakeSession
 from views import lit, snapshot, theme
 from views.heads import HeadsPanel
@@ -36,18 +35,10 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
-    window = MainWindow(session, restore=False)
-    window.resize(1600, 1000)
-    window.show()
-    window.activateWindow()
-    with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(None, prompt="hark, who goes there?")
-    window.lesson.take_shelf(SHELF)
-    settle(window)
-    yield window
-    window.close()
-    window.deleteLater()
+    with driving.opened(tmp_path, None, "hark, who goes there?") as window:
+        window.lesson.take_shelf(SHELF)
+        settle(window)
+        yield window
 
 
 def settle(window: MainWindow) -> None:

@@ -12,14 +12,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.door import load_engine
 from app.lesson_progress import ProgressStore
 from app.lesson_reader import read_lesson
 from app.lessons import Problem, Shelf, load_shelf
-from app.session import Session
-from app.settings import SettingsStore
 from model.lessons.text import Paragraph, Span, said
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
+from tests.views import driving
 from views import keys, registry, theme
 from views.formulas import formula_picture
 from views.lesson import LessonPanel
@@ -105,16 +103,8 @@ play = "rotation"
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
-    window = MainWindow(session, restore=False)
-    window.resize(1280, 800)
-    window.show()
-    window.activateWindow()
-    with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(None, prompt="hark")
-    yield window
-    window.close()
-    window.deleteLater()
+    with driving.opened(tmp_path, None, "hark", QSize(1280, 800)) as window:
+        yield window
 
 
 @pytest.fixture

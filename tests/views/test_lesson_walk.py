@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QFontInfo, QPainter, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.door import load_engine
 from app.lesson_checks import Chosen, Clicked, Entered, Marked, example_reply
 from app.lesson_plan import Asked, Lesson
 from app.lessons import load_shelf
-from app.session import Session
-from app.settings import SettingsStore
 from model.lessons.text import said
+from tests.views import driving
 from views import lit, snapshot, theme
 from views.cache import CachePanel
 from views.heads import HeadsPanel
@@ -45,17 +43,9 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window of a projector over a real session, with the bundled model and a run."""
-    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
-    window = MainWindow(session, restore=False)
-    window.resize(1920, 1080)
-    window.show()
-    window.activateWindow()
-    window.set_look(projector=True)
-    with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(None, prompt=" hark, who goes there?")
-    yield window
-    window.close()
-    window.deleteLater()
+    with driving.opened(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
+        window.set_look(projector=True)
+        yield window
 
 
 def ready(qtbot: QtBot, window: MainWindow, step: int) -> None:
@@ -74,14 +64,22 @@ class Painted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.small: set[str] = set()
-        before = QPainter.drawText
+        write, write_laid_out = QPainter.drawText, QPainter.drawStaticText
+
+        def note(painter: QPainter, text: str) -> None:
+            if QFontInfo(painter.font()).pixelSize() < SMALLEST:
+                self.small.add(text)
 
         def draw_text(painter: QPainter, *given: Any) -> Any:
-            if QFontInfo(painter.font()).pixelSize() < SMALLEST:
-                self.small.add(f"{next((part for part in given if isinstance(part, str)), '')}")
-            return before(painter, *given)
+            note(painter, next((part for part in given if isinstance(part, str)), ""))
+            return write(painter, *given)
+
+        def draw_static_text(painter: QPainter, *given: Any) -> Any:
+            note(painter, given[-1].text())
+            return write_laid_out(painter, *given)
 
         monkeypatch.setattr(QPainter, "drawText", draw_text)
+        monkeypatch.setattr(QPainter, "drawStaticText", draw_static_text)
 
 
 def small_type(window: MainWindow, painted: Painted) -> list[str]:
@@ -275,7 +273,7 @@ def test_small_type_is_found_wherever_it_is(qtbot: QtBot, window: MainWindow, mo
     label.setStyleSheet("font-size: 18px")
     label.show()
     monkeypatch.setitem(theme._SIZES, "number", 11)  # what is painted in that type is then 22 pixels high
-    cast("ScoresPanel", window.panels["scores"]).weights.update()
+    cast("ScoresPanel", window.panels["scores"]).weights.theme_changed()
     found = small_type(window, painted)
     assert "QLabel: too small" in found
     assert any(text.replace(".", "").isdigit() for text in found)
