@@ -60,8 +60,8 @@ def harmless(text: str) -> str:
 
 
 def harmless_line(text: str) -> str:
-    """A line about the file, whose commas would begin cells of their own."""
-    return re.sub(r"([,;])(?=[=+\-@])", r"\1'", text)
+    """A line about the file, in which whatever may separate cells would begin cells of their own."""
+    return re.sub(r"([,;|\t][\"'\s]*)(?=[=+\-@])", r"\1'", text)
 
 
 def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:

@@ -156,6 +156,8 @@ def fused_kernel(
         call with T ≠ S.
     """
     _guard(query, key, value, causal, mask)
+    if scale <= 0:  # the kernel masks before it scales: −inf times such a scale is nan, or +inf
+        query, scale = query * (0.0 if scale == 0 else -1.0), -scale or 1.0
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype, device=query.device).masked_fill_(~mask, -math.inf)
     query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))

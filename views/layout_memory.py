@@ -5,6 +5,8 @@ It owns the saved layouts. It must not know what a lesson shows, nor how project
 
 from __future__ import annotations
 
+import hashlib
+
 from PySide6.QtCore import QByteArray, QTimer
 from PySide6.QtWidgets import QMainWindow
 
@@ -12,6 +14,9 @@ from views import layouts
 
 VERSION = 1
 """Of a saved layout: raise it when docks are renamed."""
+
+SEAL_BYTES = 32
+"""A layout in a file has its SHA-256 in front: Qt ends the process over bytes that it did not write itself."""
 
 PASSES = 2
 """How often a layout is brought back: first the panels learn how small they can be, then the bars around them."""
@@ -39,6 +44,11 @@ class LayoutMemory:
     def put(self, layout: QByteArray) -> bool:
         """Bring a layout on screen; says whether it could be."""
         return bool(self._window.restoreState(layout, VERSION))
+
+    def put_kept(self, kept: bytes) -> bool:
+        """Bring a layout on screen that was kept in a file; says whether it could be."""
+        seal, layout = kept[:SEAL_BYTES], kept[SEAL_BYTES:]
+        return seal == _seal(layout) and self.put(QByteArray(layout))
 
     def enter_projector(self, behind: QByteArray | None = None) -> None:
         """Keep the ordinary layout, and show what a projector shows.
@@ -79,8 +89,12 @@ class LayoutMemory:
         else:
             self._restore(self._ordinary)
 
-    def to_remember(self, projector: bool) -> QByteArray:
-        """The ordinary layout, which comes back at the next start."""
+    def to_keep(self, projector: bool) -> bytes:
+        """The ordinary layout for a file, which :meth:`put_kept` brings back."""
+        layout = bytes(self._to_remember(projector).data())
+        return _seal(layout) + layout
+
+    def _to_remember(self, projector: bool) -> QByteArray:
         if self._before_lesson is not None and not self._before_lesson[1]:
             return self._before_lesson[0]
         return self._ordinary if projector or self.in_lesson else self.now()
@@ -103,3 +117,7 @@ class LayoutMemory:
             QTimer.singleShot(0, self._window, self._restore_again)
         else:
             self._coming_back = QByteArray()
+
+
+def _seal(layout: bytes) -> bytes:
+    return hashlib.sha256(layout).digest()

@@ -304,7 +304,7 @@ class MainWindow(QMainWindow):
         """Bring back the last window; says whether there was a layout that still fits."""
         if not geometry or not self.restoreGeometry(QByteArray(geometry)):
             self.resize(1600, 960)
-        return bool(layout) and self.layouts.put(QByteArray(layout))
+        return bool(layout) and self.layouts.put_kept(layout)
 
     def setVisible(self, visible: bool) -> None:
         """Before the first show, when the size is known: make the panels that will be in sight, and arrange them.
@@ -346,8 +346,8 @@ class MainWindow(QMainWindow):
         """Remember the window, stop what moves, and wait for the session."""
         self.classroom.close_down()
         self.files.close_down()
-        layout = self.layouts.to_remember(theme.current().projector)
-        self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout.data())
+        layout = self.layouts.to_keep(theme.current().projector)
+        self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout)
         for panel in self.panels.values():
             panel.close_down()
         self.session.close()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QByteArray, QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from app.session_file import SUFFIX, SavedSession, SavedView, write_session
@@ -179,14 +179,13 @@ class SessionFiles(QObject):
 
     def _view(self) -> SavedView:
         now = theme.current()
-        layout = self.window.layouts.to_remember(now.projector)
-        return SavedView(bytes(layout.data()), now.name, now.projector)
+        return SavedView(self.window.layouts.to_keep(now.projector), now.name, now.projector)
 
     def _dress(self, view: SavedView) -> None:
-        """Bring back theme, layout and projector mode; a layout of another version leaves the one that is there."""
+        """Bring back theme, layout and projector mode; one that cannot come back leaves the present one."""
         self.window.set_look(view.theme, projector=False)
         if view.layout:
-            self.window.layouts.put(QByteArray(view.layout))
+            self.window.layouts.put_kept(view.layout)
         if view.projector:
             self.window.set_look(projector=True)
 

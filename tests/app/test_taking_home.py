@@ -99,7 +99,7 @@ def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: 
     assert session.held is not None
     numbers = session_numbers(session)
     tokens = [TokenText(0, "a"), TokenText(1, text), TokenText(2, "b")]
-    told = about(session).with_lines({"Note": f"x,{text}"})
+    told = about(session).with_lines({"Note": f'x,{text} y;{text} z,"{text}" u\t{text} v|{text} w, {text}'})
     written = numbers_file.as_csv(numbers, tokens, told).decode()
     head, body = written.split('"query"', 1)
     comments = head.splitlines()
@@ -108,8 +108,9 @@ def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: 
     for cell in (cell for row in rows[1:] for cell in (row[1], row[3])):
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
     assert {row[3].removeprefix("'") for row in rows[1:]} == {"a", "b", text}
-    for cell in (cell for line in comments for cell in next(csv.reader([line]))):
-        assert not cell.startswith(("=", "+", "-", "@")), cell
+    for separator in ",;\t|":
+        for cell in (cell for line in comments for cell in next(csv.reader([line], delimiter=separator))):
+            assert not cell.strip(" '\"").startswith(("=", "+", "-", "@")) or cell.strip(' "').startswith("'"), cell
 
 
 def session_numbers(session: Session) -> HeadNumbers:

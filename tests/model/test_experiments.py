@@ -30,7 +30,8 @@ from model.experiments import (
 from model.intervention import mean_heads, mean_mlp
 from model.probes import capture as recording
 from model.probes import hook_points
-from model.trace import Trace, append, capture, replay
+from model.progress import finished
+from model.trace import Trace, append, capture, capture_steps, replay
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 IDS = random_ids(9)
@@ -228,15 +229,28 @@ def test_the_sharpest_rows_have_weights_that_add_up_and_no_entropy_below_nothing
     assert min(row.entropy for row in rows) >= 0.0
 
 
+@pytest.mark.parametrize("factor", [0.0, -0.0, -1.0, -1000.0])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_scores_times_nothing_or_less_are_numbers_on_every_way_of_running(name: str, factor: float) -> None:
+    model, experiments = make(name), [ScaleScores(factor)]
+    explicit = capture(model, IDS, experiments=experiments, branch="explicit")
+    pieces = finished(capture_steps(model, IDS, experiments=experiments, chunk=4))
+    longer = append(model, capture(model, IDS[:, :-1], experiments=experiments), int(IDS[0, -1]))
+    for fused in (capture(model, IDS, experiments=experiments), pieces, longer):
+        for layer, (found, expected) in enumerate(zip(fused.lse, explicit.lse, strict=True)):
+            assert torch.isfinite(expected.tensor).all()
+            close = torch.allclose(found.tensor, expected.tensor, rtol=1e-4, atol=1e-4)
+            assert close or (name == "dynamic" and fused is longer), f"layer {layer}"
+    if factor == 0.0 and name == "plain":
+        assert lens.weights(pieces, 1, 2)[6] == pytest.approx([1 / 7] * 7 + [0.0] * (IDS.shape[1] - 7))
+
+
 def test_no_rotation_cannot_be_changed() -> None:
     with pytest.raises(ExperimentError, match="positions are none"):
         capture(Decoder(BASE.changed(position="none")), IDS, experiments=[RopeOff()])
 
 
 def test_chunks_under_an_experiment() -> None:
-    from model.progress import finished
-    from model.trace import capture_steps
-
     for name in CONFIGS:
         model = make(name)
         whole = capture(model, IDS, experiments=[ScaleScores(2.0)])

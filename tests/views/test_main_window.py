@@ -351,6 +351,31 @@ def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: Fa
     again.close()
 
 
+def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make: Make, running: FakeSession) -> None:
+    window = make(running, 1500, 900)
+    kept = window.layouts.to_keep(projector=False)
+    window.docks["ledger"].close()
+    for place in range(0, len(kept), 7):
+        damaged = kept[:place] + bytes([kept[place] ^ 0xC1]) + kept[place + 1 :]
+        assert not window.layouts.put_kept(damaged), place
+    assert not window.layouts.put_kept(kept[:-1])
+    assert not window.layouts.put_kept(b"")
+    assert not window.docks["ledger"].isVisible()
+    assert window.layouts.put_kept(kept)
+    assert window.docks["ledger"].isVisible()
+
+
+def test_a_start_with_a_damaged_layout_shows_the_first_one(make: Make, running: FakeSession) -> None:
+    first = make(running, 1500, 900)
+    first.docks["heads"].close()
+    first.close()
+    settings = running.settings
+    settings.update(layout=settings.now.layout[:-1] + b"?")
+    again = FakeSession(settings.path)
+    assert make(again, restore=True).docks["heads"].isVisible()
+    again.close()
+
+
 def test_projector_mode_comes_back_with_the_other_layout_behind_it(
     qtbot: QtBot, make: Make, running: FakeSession
 ) -> None:

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.views.fake_session import FakeSession, card
 from views import theme
+from views.least_height import LeastHeight
 from views.main_window import MainWindow
 
 SMALL = QSize(1024, 768)
@@ -46,6 +47,36 @@ def box(window: MainWindow, widget: QWidget) -> QRect:
 
 def rows_of_tabs(window: MainWindow) -> list[QTabBar]:
     return [bar for bar in window.findChildren(QTabBar) if bar.parent() is window and not bar.visibleRegion().isEmpty()]
+
+
+def test_projector_mode_and_back_leaves_the_window_as_high_as_it_was(window: MainWindow) -> None:
+    for projector in (True, False, True, False):
+        window.set_look(projector=projector)
+        settle()
+        assert window.height() == max(SMALL.height(), window.minimumHeight())
+    assert window.size() == SMALL
+
+
+@pytest.mark.parametrize("chosen", [0, 50])
+def test_a_window_that_had_to_grow_gets_its_height_back_unless_somebody_chose_another(
+    qtbot: QtBot, chosen: int
+) -> None:
+    window, dock, inside = QMainWindow(), QDockWidget(), QWidget()
+    qtbot.addWidget(window)
+    dock.setWidget(inside)
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+    LeastHeight(window)
+    window.resize(400, 300)
+    window.show()
+    settle()
+    inside.setMinimumHeight(600)
+    settle()
+    grown = window.height()
+    assert grown > 600
+    window.resize(400, grown + chosen)
+    inside.setMinimumHeight(10)
+    settle()
+    assert window.height() == (grown + chosen if chosen else 300)
 
 
 @pytest.mark.parametrize("projector", [False, True])
