@@ -125,6 +125,38 @@ def test_a_picture_of_the_real_window(qtbot: QtBot, tmp_path: Path, capsys: pyte
     )
 
 
+def test_a_picture_of_a_text_that_the_model_cannot_read_is_refused(
+    qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = write_checkpoint(tmp_path / "tiny", tokenizer=False), tmp_path / "window.png"
+    assert program.main(["snapshot", str(out), str(folder), "--prompt", "abcabc"]) == 1
+    assert capsys.readouterr().err == (
+        "This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.\n"
+    )
+    assert not out.exists()
+    assert program.main(["snapshot", str(out), str(folder), "--prompt", "1, 2, 3"]) == 0
+    assert out.exists()
+
+
+def test_a_picture_of_the_lessons_shows_nobodys_progress(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.lesson_progress import ProgressStore
+    from app.settings import settings_path
+
+    opened: list[Path] = []
+    read = ProgressStore.__init__
+
+    def noted(store: ProgressStore, path: Path | None = None) -> None:
+        read(store, path)
+        opened.append(store.path)
+
+    monkeypatch.setattr(ProgressStore, "__init__", noted)
+    assert program.main(["snapshot", str(tmp_path / "lessons.png"), "--panel", "lesson"]) == 0
+    assert [path.name for path in opened] == ["progress.json"]
+    assert opened[0].parent != settings_path().parent
+
+
 def test_a_picture_too_small_for_the_window_says_how_large_it_became(
     qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

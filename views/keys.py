@@ -195,6 +195,7 @@ class Shortcuts(QObject):
             shortcut.setEnabled(on)
 
     def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
-        typing = isinstance(now, TYPED_INTO)
+        read_only = isinstance(now, (QTextEdit, QPlainTextEdit)) and now.isReadOnly()
+        typing = isinstance(now, TYPED_INTO) and not read_only
         for shortcut in self._bare:
             shortcut.setEnabled(not typing)

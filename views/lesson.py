@@ -224,7 +224,7 @@ class LessonPanel(Panel):
         if self._records is None:
             from app.lesson_progress import ProgressStore
 
-            self._records = ProgressStore()
+            self._records = ProgressStore(self.session.settings.path.with_name("progress.json"))
         return self._records
 
     @property

@@ -111,8 +111,9 @@ class MainWindow(QMainWindow):
         toolbar.addWidget(self.bar)
         self.addToolBar(toolbar)
         menu = self.bar.looks["panels"].menu()
-        for dock in self.docks.values():
+        for name, dock in self.docks.items():
             menu.addAction(dock.toggleViewAction())
+            dock.toggleViewAction().triggered.connect(lambda on, name=name: self.reveal(name) if on else None)
         menu.addSeparator()
         menu.addAction(keys.action("layout").text).triggered.connect(self.reset_layout)
         return toolbar

@@ -171,8 +171,8 @@ class NeedsPanel(Panel):
             a = self.attribution
             heads, mlps = wording.number(float(a.heads.sum())), wording.number(float(a.mlps.sum()))
             parts.append(
-                f"Directly: heads {heads} + MLPs {mlps} + embedding {wording.number(a.embedding)} + biases "
-                f"{wording.number(a.rest)} = {wording.number(a.logit)}."
+                f"Directly: heads {heads} + MLPs {mlps} + embedding {wording.number(a.embedding)} "
+                f"+ biases and rounding {wording.number(a.rest)} = {wording.number(a.logit)}."
             )
         self.sentence.setText(" ".join(parts))
 

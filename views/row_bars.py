@@ -195,7 +195,7 @@ class RowBars(QWidget):
         return faded
 
     def _paint_labels(self, painter: QPainter, step: float) -> None:
-        """Numbers above and tokens below, thinned alike when they do not fit; the selected key always has them."""
+        """Numbers above and tokens below, as many as fit; the selected key always has them."""
         row, now = self._row, theme.current()
         if row is None:
             return
@@ -214,10 +214,23 @@ class RowBars(QWidget):
             label = self._labels[key] if stride == 1 and key < len(self._labels) else str(key)
             under = QRectF(centre - width / 2, plot.bottom() + 2, width, line)
             ink.draw_text(painter, under, label, font, colour, ink.CENTRE)
-            if row.visible[key] and (row.weights[key] >= _TOLD or key == self._key):
-                top = plot.bottom() - max(float(shares[key]) * plot.height(), 1.0) - line
-                over = QRectF(centre - room, top, 2 * room, line)
-                ink.draw_text(painter, over, in_cell(float(row.weights[key])), font, now.text, ink.CENTRE)
+        for key in self.numbered(stride):
+            centre = min(max(self._bar(plot, key).center().x(), width / 2), self.width() - width / 2)
+            top = plot.bottom() - max(float(shares[key]) * plot.height(), 1.0) - line
+            over = QRectF(centre - room, top, 2 * room, line)
+            ink.draw_text(painter, over, in_cell(float(row.weights[key])), font, now.text, ink.CENTRE)
+
+    def numbered(self, stride: int) -> list[int]:
+        """Keys whose weights are written: the selected one, then the largest, one in ``stride`` neighbours at most."""
+        row, kept = self._row, list[int]()
+        if row is None:
+            return kept
+        largest = np.argsort(-row.weights, kind="stable").tolist()
+        for key in [self._key, *largest] if self._key in largest else largest:
+            told = row.visible[key] and (row.weights[key] >= _TOLD or key == self._key)
+            if told and all(abs(key - other) >= stride for other in kept):
+                kept.append(key)
+        return kept
 
     def _paint_dense(self, painter: QPainter, plot: QRectF, shares: Doubles) -> None:
         """More keys than pixels: every pixel shows the largest weight under it."""

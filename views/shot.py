@@ -60,8 +60,7 @@ def take(shot: Shot) -> None:
             elif shot.chat or shot.scaling:
                 _prompt(session, window, shot)
             else:
-                session.begin(shot.path, shot.prompt)
-                wait_until_drawn(window)
+                _begin(session, window, shot)
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
@@ -92,6 +91,15 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
+    """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
+    session.begin(shot.path, shot.prompt)
+    wait_until_drawn(window)
+    said = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
+    if said and not any(letter.isdigit() for letter in said):
+        raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")
 
 
 def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QTextEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from views import keys, theme
@@ -97,6 +97,18 @@ def test_a_text_field_keeps_bare_keys_and_gives_up_the_others(
     widget.setFocus()
     QTest.keyClick(widget, Qt.Key.Key_Up)
     assert recorder.done == ["run", "layer_up"]
+
+
+def test_text_that_can_only_be_read_takes_no_key(qtbot: QtBot, window: tuple[QWidget, QLineEdit, Recorder]) -> None:
+    widget, _, recorder = window
+    text = QTextEdit("a step of a lesson", widget)
+    text.setReadOnly(True)
+    layout = widget.layout()
+    assert layout is not None
+    layout.addWidget(text)
+    text.setFocus()
+    QTest.keyClick(text, Qt.Key.Key_P)
+    assert recorder.done == ["projector"]
 
 
 def test_the_sheet_lists_every_action(qtbot: QtBot) -> None:

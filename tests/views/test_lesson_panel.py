@@ -232,7 +232,8 @@ def test_a_number_is_judged_with_the_reason_and_kept(opened: LessonPanel) -> Non
     card.field.setText("3")
     card.replies[0].click()
     assert (card.verdict.text(), card.verdict.property("tone")) == ("Right. The engine says 3.", "good")
-    record = ProgressStore().lesson("fifty").checks["count"]
+    kept = ProgressStore(opened.session.settings.path.with_name("progress.json"))
+    record = kept.lesson("fifty").checks["count"]
     assert (record.tries, record.right) == (2, 1)
 
 

@@ -100,6 +100,15 @@ def test_a_hidden_dock_comes_back_from_the_menu(qtbot: QtBot, window: MainWindow
     assert dock.isVisible()
 
 
+def test_a_panel_ticked_in_the_menu_stands_before_those_it_shares_its_place_with(window: MainWindow) -> None:
+    dock = window.docks["needs"]
+    dock.close()
+    dock.toggleViewAction().trigger()
+    QApplication.processEvents()
+    assert not dock.visibleRegion().isEmpty()
+    assert window.panels["scores"].visibleRegion().isEmpty()
+
+
 @pytest.mark.parametrize("size", [QSize(1280, 800), QSize(1920, 1080)])
 @pytest.mark.parametrize("projector", [False, True])
 def test_the_window_keeps_its_size_and_no_word_is_cut_off(

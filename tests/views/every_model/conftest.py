@@ -22,6 +22,8 @@ def whole(
     folder = tmp_path_factory.mktemp("model")
     path = subject.path(folder / "checkpoint")
     with opened(folder, None if path is None else str(path), subject.prompt) as window:
+        for dock in window.docks.values():
+            dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window, subject
 
 
