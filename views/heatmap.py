@@ -699,12 +699,15 @@ class Heatmap(QWidget):
         """Positions below the cells, as many as can be read."""
         now = theme.current()
         font, view = now.font("number"), self._view
-        room = ink.text_width(font, "0" * len(str(max(math.floor(view.right()), 0)))) + now.grid(0.75)
+        gap = now.grid(0.75)
+        room = ink.text_width(font, "0" * len(str(max(math.floor(view.right()), 0)))) + gap
         ticks, _ = self._ticks(view.left(), view.right(), place.step, self._key, math.ceil(room))
         for index in ticks:
             middle = place.plot.left() + (index - view.left()) * place.step
             width = ink.text_width(font, str(index)) + 1
             left = min(max(middle - width / 2, 0.0), self.width() - width)
+            if abs(left - (middle - width / 2)) > gap / 2 and index != self._key:
+                continue  # pushed in from the edge it would touch its neighbour
             colour = self._mark_colour(row=False) if index == self._key else now.faint
             ink.draw_text(
                 painter, QRectF(left, place.plot.bottom() + 2, width, face(font).height), str(index), font, colour

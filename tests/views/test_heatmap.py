@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPaintEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -250,6 +251,31 @@ def test_positions_of_four_digits_are_written_in_full(qtbot: QtBot) -> None:
     heatmap.set_labels(("a",) * 6000)
     assert heatmap.label_width() - 6 >= metrics.horizontalAdvance("5999")
     assert heatmap.label_width() > few
+
+
+def test_positions_never_touch_one_another(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = 32_768
+    shown = Heatmap("masked")
+    shown.row_labels = False  # the first position may stand at the very edge
+    qtbot.addWidget(shown)
+    shown.resize(200, 230)
+    shown.set_labels(("a",) * tokens)
+    cells = np.zeros((64, 64), np.float32)
+    shown.set_data(cells, np.ones((64, 64), np.bool_), (0, tokens), (0, tokens))
+    written: list[tuple[float, float]] = []
+
+    def noted(painter: Any, box: QRectF, text: str, font: Any, colour: Any, *rest: Any) -> None:
+        if text.isdigit() and box.top() > shown.plot.bottom() - 1:
+            written.append((box.left(), box.right()))
+
+    monkeypatch.setattr("views.heatmap.ink.draw_text", noted)
+    for start in range(15_000, 17_000, 50):
+        written.clear()
+        shown.set_view(QRectF(start, start, 4700.0, 4700.0))
+        shown.grab()
+        assert len(written) > 1
+        for (_, right), (left, _) in pairwise(sorted(written)):
+            assert left - right >= 1, start
 
 
 def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
