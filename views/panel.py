@@ -23,7 +23,7 @@ from views.lit import Lit
 if TYPE_CHECKING:
     from app.session import Session
 
-NOTHING_YET = "Nothing has been run yet: type a prompt and press Run."
+NOTHING_YET = "Nothing has been run yet: a run may be on its way; else type a prompt and press Run."
 """What a panel says before the first run."""
 
 

@@ -19,6 +19,7 @@ from model.readings import HeadPatch
 from tests.views.fake_session import FakeSession
 from views import theme
 from views.heatmap import Heatmap
+from views.panel import NOTHING_YET
 from views.scores import ScoresPanel, value_range
 
 Show = Callable[..., Any]
@@ -32,7 +33,7 @@ def panel(running: FakeSession, shown: Show) -> ScoresPanel:
 
 def test_nothing_is_explained_before_the_first_run(session: FakeSession, shown: Show) -> None:
     panel = shown(ScoresPanel, session)
-    assert panel.notice.text() == "Nothing has been run yet: type a prompt and press Run."
+    assert panel.notice.text() == NOTHING_YET
     assert not panel.body.isVisible()
 
 
