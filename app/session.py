@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -29,9 +29,6 @@ from app.urgencies import URGENCIES
 from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
 from model.readings import ModelCard, Run
-
-if TYPE_CHECKING:
-    from app.lessons import Shelf
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
 """The same tokens twice (hence the space in front), so that the induction stripe is the first thing anyone sees."""
@@ -203,12 +200,6 @@ class Session(QObject):
             on_failed=self._on_open_failed,
             options=options,
         )
-
-    def read_shelf(self, answer: Callable[[Shelf], None]) -> None:
-        """Read the lessons that come along, beside the window."""
-        from app.lessons import shelf_steps  # no start needs it
-
-        self.jobs.submit("shelf", Urgency.COARSE, shelf_steps(), answer, self.fail)
 
     def start(self, prompt: str) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""

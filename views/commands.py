@@ -17,13 +17,13 @@ from views.palette import Command
 
 if TYPE_CHECKING:
     from app.lesson_plan import Lesson
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 WAY = "Tab"
 """How a control without a key of its own is reached by keyboard."""
 
 
-def commands(window: MainWindow, verbs: Mapping[str, Callable[[], object]]) -> tuple[Command, ...]:
+def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> tuple[Command, ...]:
     """Everything that can be done in a window now: the actions first, as the list of keys has them."""
     actions = [
         Command(entry.text, entry.group, keys.written(entry.keys), verbs[entry.name])
@@ -44,7 +44,7 @@ def commands(window: MainWindow, verbs: Mapping[str, Callable[[], object]]) -> t
     return (*actions, *lessons, *controls)
 
 
-def _open_lesson(window: MainWindow, lesson: Lesson) -> None:
+def _open_lesson(window: PanelWindow, lesson: Lesson) -> None:
     window.reveal("lesson")
     window.lesson.open(lesson)
 

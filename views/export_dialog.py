@@ -32,7 +32,7 @@ from views.panel import plain_label
 from views.reels import FILMS, Shooting, reel_turns
 
 if TYPE_CHECKING:
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 
 class Kind(Protocol):
@@ -53,7 +53,7 @@ class Page(QWidget):
     title: ClassVar[str] = ""
     can_copy: ClassVar[bool] = False
 
-    def __init__(self, window: MainWindow, exporter: Exporter) -> None:
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
         super().__init__()
         self.window_, self.exporter = window, exporter
         self.form = QFormLayout(self)
@@ -100,7 +100,7 @@ class PicturePage(Page):
     title: ClassVar[str] = "A picture"
     can_copy: ClassVar[bool] = True
 
-    def __init__(self, window: MainWindow, exporter: Exporter) -> None:
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
         super().__init__(window, exporter)
         self._looks()
         self.target.setCurrentIndex(self.target.findData(exporter.target()))
@@ -131,7 +131,7 @@ class FilmPage(Page):
 
     title: ClassVar[str] = "An animation"
 
-    def __init__(self, window: MainWindow, exporter: Exporter) -> None:
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
         super().__init__(window, exporter)
         self.film = self._choice("What moves", [(film.title, film.name) for film in FILMS])
         self.steps = QSpinBox()
@@ -174,7 +174,7 @@ class NumbersPage(Page):
     title: ClassVar[str] = "Numbers of the selected head"
     RANGES: Final = ("the selected query's row", "the selected key's column", "the whole head", "a rectangle")
 
-    def __init__(self, window: MainWindow, exporter: Exporter) -> None:
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
         super().__init__(window, exporter)
         run = window.session.run
         rows = 1 if run is None else run.length
@@ -289,7 +289,7 @@ PAGES: Final = (PicturePage, FilmPage, NumbersPage, RunPage, HandoutPage)
 class ExportDialog(QDialog):
     """Choose what, choose how, choose where."""
 
-    def __init__(self, window: MainWindow, exporter: Exporter) -> None:
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
         super().__init__(window)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

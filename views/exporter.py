@@ -27,7 +27,7 @@ from views.panel_dock import PanelDock
 from views.pictures import PictureFormat
 
 if TYPE_CHECKING:
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 WINDOW: Final = ""
 """The name of the whole window among the panels' names."""
@@ -47,7 +47,7 @@ class Exporter(QObject):
     saved = Signal(object)
     failed = Signal(str)
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: PanelWindow) -> None:
         super().__init__(window)
         self.window = window
         self.errand = Errand(window.session, self)

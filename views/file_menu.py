@@ -19,7 +19,7 @@ from views.session_files import SessionFiles
 if TYPE_CHECKING:
     from views.export_dialog import ExportDialog
     from views.exporter import Exporter
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 
 class FileMenu(QObject):
@@ -33,7 +33,7 @@ class FileMenu(QObject):
         That of the checkpoint, which is filled anew whenever it is shown; what is to be done with files comes after it.
     """
 
-    def __init__(self, window: MainWindow, menu: QMenu) -> None:
+    def __init__(self, window: PanelWindow, menu: QMenu) -> None:
         super().__init__(window)
         self.window, self.menu = window, menu
         self.sessions = SessionFiles(window)

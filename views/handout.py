@@ -25,7 +25,7 @@ from views.reels import walk_turns
 from views.sheet import BODY, Sheet
 
 if TYPE_CHECKING:
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 MARGIN: Final = 18
 """Millimetres around the text."""
@@ -37,7 +37,7 @@ SPACES: Final = {"choose": 0, "number": 2, "shape": 1, "click": 1, "say": 4}
 Figure = tuple[QPicture, QSizeF, str]
 
 
-def no_handout(window: MainWindow) -> str:
+def no_handout(window: PanelWindow) -> str:
     """Why no lesson can be printed now, a sentence; empty where one can."""
     return "" if window.open_lesson is not None else "No lesson is open; open one, then print it."
 

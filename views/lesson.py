@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.jobs import Urgency
 from app.selection import Selection
 from model.errors import LessonError
 from model.lessons.text import Paragraph, Span, Told, said
@@ -180,7 +181,9 @@ class LessonPanel(Panel):
 
     def _read_shelf_when_seen(self) -> None:
         if self.shelf is None and self.on_screen:
-            self.session.read_shelf(self.take_shelf)
+            from app.lessons import shelf_steps
+
+            self.session.jobs.submit("shelf", Urgency.COARSE, shelf_steps(), self.take_shelf, self.session.fail)
 
     def show_selection(self, selection: Selection) -> None:
         """Tell the questions that are answered by a selection."""

@@ -20,7 +20,7 @@ from views.exporter import WINDOW, Exporter
 from views.rope import PARTS, RopePanel
 
 if TYPE_CHECKING:
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Film:
     name: str
     title: str
     target: str
-    absent: Callable[[MainWindow], str]
+    absent: Callable[[PanelWindow], str]
     turns: Callable[[Exporter, Shooting, Reel], Turns]
 
 
@@ -105,13 +105,13 @@ def _shoot(exporter: Exporter, shooting: Shooting, reel: Reel, milliseconds: int
 # The rotation
 
 
-def _rope(window: MainWindow) -> RopePanel:
+def _rope(window: PanelWindow) -> RopePanel:
     panel = window.panels["rope"]
     assert isinstance(panel, RopePanel)
     return panel
 
 
-def _no_rotation(window: MainWindow) -> str:
+def _no_rotation(window: PanelWindow) -> str:
     run = window.session.run
     if run is None:
         return "There is nothing to film yet; run a prompt first."
@@ -144,7 +144,7 @@ def _rotation(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
 # The decode
 
 
-def _no_decode(window: MainWindow) -> str:
+def _no_decode(window: PanelWindow) -> str:
     run = window.session.run
     if run is None:
         return "There is nothing to film yet; run a prompt first."
@@ -182,11 +182,11 @@ def _decode(exporter: Exporter, shooting: Shooting, reel: Reel) -> Turns:
 # A lesson
 
 
-def _no_lesson(window: MainWindow) -> str:
+def _no_lesson(window: PanelWindow) -> str:
     return "" if window.open_lesson is not None else "No lesson is open; open one, then film its walk."
 
 
-def walk_turns(window: MainWindow, exporter: Exporter, step: int) -> Turns:
+def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     """Go to a step of the open lesson, and wait until its scene is drawn."""
     lesson, player = window.lesson.lesson, window.lesson.player
     player.go(step)

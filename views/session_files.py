@@ -22,7 +22,7 @@ from views import theme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from views.main_window import MainWindow
+    from views.panel_window import PanelWindow
 
 CALM_MS: Final = 5000
 """How long nothing must have changed before what nobody saved is kept."""
@@ -43,7 +43,7 @@ class SessionFiles(QObject):
     told = Signal(str)
     failed = Signal(str)
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: PanelWindow) -> None:
         super().__init__(window)
         self.window = window
         self.path: Path | None = None

@@ -16,15 +16,16 @@ from views.lesson_stage import SWITCHES
 
 if TYPE_CHECKING:
     from views.experiments import ExperimentsPanel
-    from views.main_window import MainWindow
+    from views.file_menu import FileMenu
     from views.palette import Palette
+    from views.panel_window import PanelWindow
     from views.rope import RopePanel
     from views.why import WhyPanel
 
 Verbs = dict[str, Callable[[], object]]
 
 
-def verbs(window: MainWindow) -> Verbs:
+def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
     """A function for every action of the table, by its name."""
     session, selection = window.session, window.session.selection
     return {
@@ -32,7 +33,7 @@ def verbs(window: MainWindow) -> Verbs:
         **{name: partial(_toggle, window, name) for name in SWITCHES},
         **{f"show_{name}": partial(window.reveal, name, True) for name in window.docks},
         **window.classroom.verbs(),
-        **window.files.verbs(),
+        **files.verbs(),
         "run": window.bar.start,
         "focus_prompt": window.focus_prompt,
         "open": window.choose_checkpoint,
@@ -58,12 +59,12 @@ def verbs(window: MainWindow) -> Verbs:
         "layout": window.reset_layout,
         "full_screen": lambda: window.setWindowState(window.windowState() ^ Qt.WindowState.WindowFullScreen),
         "keys": window.show_keys,
-        "palette": lambda: show_palette(window),
+        "palette": lambda: show_palette(window, files),
         "quit": window.close,
     }
 
 
-def _moves(window: MainWindow) -> Verbs:
+def _moves(window: PanelWindow) -> Verbs:
     """Steps through layers, heads, queries and keys."""
     selection = window.session.selection
 
@@ -78,27 +79,27 @@ def _moves(window: MainWindow) -> Verbs:
     return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
 
 
-def _fold_levels(window: MainWindow) -> None:
+def _fold_levels(window: PanelWindow) -> None:
     """Show every step from the residual to the logits, or fold them again."""
     cast("WhyPanel", window.panels["why"]).fold_levels.toggle()
 
 
-def _toggle(window: MainWindow, switch: str) -> None:
+def _toggle(window: PanelWindow, switch: str) -> None:
     window.stage.switch(switch).toggle()
 
 
-def show_palette(window: MainWindow) -> Palette:
+def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
     """Offer everything that can be done, to be found by its words."""
     from views.commands import commands
     from views.palette import Palette
 
-    palette = Palette(commands(window, verbs(window)), window)
+    palette = Palette(commands(window, verbs(window, files)), window)
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette
 
 
-def _present(window: MainWindow) -> None:
+def _present(window: PanelWindow) -> None:
     """Projector mode on the whole screen with the notes beside it, or back."""
     on = not window.isFullScreen() or not theme.current().projector
     window.classroom.full.leave()
@@ -109,6 +110,6 @@ def _present(window: MainWindow) -> None:
         window.classroom.toggle_notes()
 
 
-def _toggle_motion(window: MainWindow) -> None:
+def _toggle_motion(window: PanelWindow) -> None:
     """Let things move, or show where they end."""
     window.session.settings.update(motion=motion.choose("full" if motion.reduced() else "reduced"))

@@ -317,7 +317,7 @@ def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: Mai
 
 
 def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWindow) -> None:
-    offered = {one.text: one.keys for one in commands(window, verbs(window))}
+    offered = {one.text: one.keys for one in commands(window, verbs(window, window.files))}
     for entry in keys.ACTIONS:
         if entry.group != "Lesson":  # those wait for a lesson
             assert offered[entry.text] == keys.written(entry.keys)
@@ -325,7 +325,7 @@ def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWi
 
 
 def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:
-    assert {entry.name for entry in keys.ACTIONS} == set(verbs(window))
+    assert {entry.name for entry in keys.ACTIONS} == set(verbs(window, window.files))
     assert all(entry.keys for entry in keys.ACTIONS)
     titles = {f"show_{entry.name}": f"Show {entry.kind.title}" for entry in registry.PANELS}
     assert {entry.name: entry.text for entry in keys.ACTIONS if entry.name.startswith("show_")} == titles
@@ -343,7 +343,7 @@ def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: Mai
     ],
 )
 def test_words_in_any_order_and_letters_find_an_action(window: MainWindow, typed: str, first: str) -> None:
-    assert found(commands(window, verbs(window)), typed)[0].text == first
+    assert found(commands(window, verbs(window, window.files)), typed)[0].text == first
 
 
 def test_nothing_answers_to_nonsense() -> None:
@@ -358,7 +358,7 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
     QTest.keyClick(palette.field, Qt.Key.Key_Return)
     assert theme.current().name == "light"
     qtbot.waitUntil(lambda: window.findChild(Palette) is None)
-    palette = show_palette(window)
+    palette = show_palette(window, window.files)
     QTest.keyClick(palette.field, Qt.Key.Key_Down)
     assert palette.list.currentIndex().row() == 1
     QTest.keyClick(palette.field, Qt.Key.Key_Escape)
@@ -367,7 +367,7 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
 
 def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:
     log = window.stage.switch("scores.log")
-    entry = next(one for one in commands(window, verbs(window)) if one.text == log.accessibleName())
+    entry = next(one for one in commands(window, verbs(window, window.files)) if one.text == log.accessibleName())
     entry.run()
     assert log.isChecked()
 
@@ -391,7 +391,7 @@ def test_f6_walks_the_panels_that_can_be_seen_and_back(window: MainWindow) -> No
 
 def test_a_key_shows_each_panel_and_enters_it(window: MainWindow) -> None:
     for entry in registry.PANELS:
-        verbs(window)[f"show_{entry.name}"]()
+        verbs(window, window.files)[f"show_{entry.name}"]()
         assert window.panels[entry.name].on_screen
         assert window.classroom.walk.current == entry.name
 
@@ -455,7 +455,7 @@ def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -
 DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
     "open": lambda window: window.choose_checkpoint(),
     "keys": KeySheet,
-    "palette": show_palette,
+    "palette": lambda window: show_palette(window, window.files),
     "export": lambda window: ExportDialog(window, window.files.exporter),
 }
 

@@ -195,7 +195,7 @@ def test_the_palette_offers_the_controls_of_panels_in_sight_alone(window: MainWi
     from views.commands import commands
     from views.verbs import verbs
 
-    offered = {command.group for command in commands(window, verbs(window))}
+    offered = {command.group for command in commands(window, verbs(window, window.files))}
     assert "RoPE" in offered
     assert "KV cache" not in offered
     assert not window.docks["cache"].is_made
