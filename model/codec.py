@@ -2,7 +2,7 @@
 
 msgspec checks. It wants structs, which may be renamed, tagged and closed to unknown names, so each dataclass is read
 through a struct with the same fields. A dataclass says what it is called outside the program with :func:`stored`;
-without that, its fields keep their names.
+without that, its fields keep their names. None may hold its own kind.
 
 In JSON bytes are base64, and a number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``, because
 JSON has no word for it; the bare words that Python's own ``json`` writes are read as well. Integers have 64 bits.
@@ -98,6 +98,13 @@ def stored(names: str = "", *, tag: str = "", closed: bool = True) -> Callable[[
     return keep
 
 
+@cache
+def _layout(kind: type[Any]) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+    """A dataclass's tag as it is written; each field's own name and the one outside the program."""
+    names, own = _NAMES.get(kind, _Names()), [one.name for one in fields(kind)]
+    return {TAG: names.tag} if names.tag else {}, tuple(zip(own, names.fields or own, strict=True))
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Writing
 
@@ -133,11 +140,8 @@ def _plain(value: Any, leaf: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one, leaf) for name, one in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        names = _NAMES.get(type(value), _Names())
-        tag = {TAG: names.tag} if names.tag else {}
-        return tag | {
-            name: _plain(getattr(value, own), leaf) for own, name in _stored_names(type(value), names).items()
-        }
+        tag, names = _layout(type(value))
+        return tag | {name: _plain(getattr(value, own), leaf) for own, name in names}
     return leaf(value)
 
 
@@ -236,12 +240,6 @@ def _extension(code: int, data: memoryview) -> str:
     return bytes(data).decode("utf-8", "surrogatepass")
 
 
-def _stored_names(kind: type[Any], names: _Names) -> dict[str, str]:
-    """The name outside the program for each field's own."""
-    own = [one.name for one in fields(kind)]
-    return dict(zip(own, names.fields or own, strict=True))
-
-
 @cache
 def _form(hint: Any) -> Any:
     """An annotation with structs in place of the dataclasses, and numbers as JSON says them."""
@@ -268,7 +266,7 @@ def _struct(kind: type[Any]) -> type[Any]:
         kind.__name__,
         shape,
         kw_only=True,
-        rename=_stored_names(kind, names),
+        rename=dict(_layout(kind)[1]),
         tag=names.tag or None,
         tag_field=TAG if names.tag else None,
         forbid_unknown_fields=names.closed,
@@ -279,10 +277,12 @@ def _struct(kind: type[Any]) -> type[Any]:
 
 def _made(value: Any) -> Any:
     """What stands behind a struct, and everything inside it."""
+    if isinstance(value, (str, int, float)):
+        return value
     kind = _BEHIND.get(type(value))
     if kind is not None:
-        given = {name: getattr(value, name) for name in value.__struct_fields__}
-        return kind(**{name: _made(one) for name, one in given.items() if one is not msgspec.UNSET})
+        given = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return kind(**{name: _made(one) for name, one in given if one is not msgspec.UNSET})
     if isinstance(value, (tuple, list, frozenset)):
         return type(value)(map(_made, value))
     if isinstance(value, dict):
