@@ -99,7 +99,7 @@ def stored(names: str = "", *, tag: str = "", closed: bool = True) -> Callable[[
 
 
 @cache
-def _layout(kind: type[Any]) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+def _layout(kind: Any) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
     """A dataclass's tag as it is written; each field's own name and the one outside the program."""
     names, own = _NAMES.get(kind, _Names()), [one.name for one in fields(kind)]
     return {TAG: names.tag} if names.tag else {}, tuple(zip(own, names.fields or own, strict=True))
@@ -255,7 +255,7 @@ def _form(hint: Any) -> Any:
     return origin[inner] if origin in CONTAINERS else hint
 
 
-def _struct(kind: type[Any]) -> type[Any]:
+def _struct(kind: Any) -> type[Any]:
     """A struct with the fields of a dataclass; what is missing stays unset, for the dataclass to say its default."""
     names, hints = _NAMES.get(kind, _Names()), get_type_hints(kind)
     shape: list[Any] = []
