@@ -8,7 +8,7 @@ MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 # two workers of one thread each: most tests are too small to share
 PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: run test test-all lint screenshot clean
+.PHONY: run test test-all lint bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -28,6 +28,11 @@ lint: $(STAMP)
 # a real model for the tests; without a network they are skipped, visibly
 $(MODEL): | $(STAMP)
 	-$(BIN)/python -m tests.model.checkpoints.fetch
+
+# speed and memory beside the peers; those that cannot be installed are left out, visibly
+bench: $(STAMP)
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m tests.benchmarks.peers $(ARGS)
 
 screenshot: $(STAMP)
 	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark --steps 3 --select "L1H3 q=27 k=14"

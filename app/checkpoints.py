@@ -58,7 +58,7 @@ class Checkpoints:
         self._downloads.submit(
             "download",
             Urgency.PREFILL,
-            download_steps(name, self._downloads.pulse),
+            download_steps(name),
             arrived,
             lambda failure: failed(failure.sentence),
             what=f"Downloading {name}",

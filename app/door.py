@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from app.questions import Question
+from model.codec import stored
 from model.config import ModelConfig
 from model.experiments import Experiment
 from model.progress import Progress
 from model.readings import ModelCard, Run, Sampling
 
 
+@stored("as_ids special chat system")
 @dataclass(frozen=True)
 class Typed:
     """How a prompt is meant: as token ids, or as text with or without the special tokens that belong around it.

@@ -1,66 +1,36 @@
 """Downloading a checkpoint from Hugging Face, when and only when the person asked for it.
 
-It owns which files of a repository are needed, and progress and cancel while they come. They land in the ordinary
-Hugging Face cache, so that other programs find them too. Nothing here knows formats, models or widgets.
+A process of its own does it (``app.download_child``), so that a cancel ends it at once, whatever the network does. What
+comes lands in the ordinary Hugging Face cache, so that other programs find it too.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import importlib
 import os
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from queue import Empty, SimpleQueue
 
-from model.errors import Cancelled, CheckpointError
+from app.download_child import Report
+from model.codec import CodecError, from_plain, read_json
+from model.errors import CheckpointError
 from model.progress import Progress
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 """What names a repository: ``org/name``."""
 
-DESCRIPTIONS = (
-    "config.json",
-    "params.json",
-    "chat_template*",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "*.tiktoken",
-    "tekken.json",
-)
-GGUF = ("*.gguf",)
-WEIGHTS = (
-    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
-    ("model.safetensors",),
-    ("*.safetensors",),
-    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
-    ("pytorch_model.bin",),
-    GGUF,
-)
-"""Kinds of weight files, in the order in which a folder is read; only the first kind that is there is needed."""
-
-CHUNK = 1 << 18
-"""Bytes between two looks at whether the download was cancelled; the library's own ten megabytes may take long."""
-
-UNREACHABLE = "Hugging Face cannot be reached; check the network"
-REASONS = {
-    "RepositoryNotFoundError": "Hugging Face has no such public model",
-    "GatedRepoError": "its owner gives access on request only",
-    "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set in the environment, which forbids it",
-    "ConnectError": UNREACHABLE,
-    "ConnectionError": UNREACHABLE,
-    "TimeoutException": UNREACHABLE,
-    "NetworkError": UNREACHABLE,
-    "LocalEntryNotFoundError": UNREACHABLE,
-}
-"""What went wrong, by the name of the exception or of what it derives from."""
-
-Pulse = Callable[[Progress], None]
+ROOT = Path(__file__).resolve().parents[1]
+CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from app.download_child import main; main()"
+"""What the other process runs: our packages come before whatever lies in the current directory."""
+POLL = 0.05
+"""Seconds between two looks at whether the download was cancelled."""
+GRACE = 0.5
+"""Seconds that the other process has for taking its unfinished file away."""
 
 
 def is_name(text: str) -> bool:
@@ -68,110 +38,64 @@ def is_name(text: str) -> bool:
     return NAME.fullmatch(text) is not None and not Path(text).exists()
 
 
-def needed(name: str, files: Sequence[str]) -> list[str]:
-    """The files of a repository that Ropewalk reads, the descriptions first.
-
-    Raises
-    ------
-    CheckpointError
-        When there are no weights, or several GGUF files of which one has to be chosen.
-    """
-    here = [file for file in files if "/" not in file]
-    for kind in WEIGHTS:
-        if not any(fnmatch.fnmatch(file, kind[0]) for file in here):
-            continue
-        weights = [file for file in here if any(fnmatch.fnmatch(file, pattern) for pattern in kind)]
-        if kind is GGUF:
-            if len(weights) > 1:
-                raise CheckpointError(
-                    f"{name} holds {len(weights)} GGUF files, of which one is enough; download one and open that file.",
-                    "\n".join(weights),
-                )
-            return weights
-        return [file for file in here if any(fnmatch.fnmatch(file, one) for one in DESCRIPTIONS)] + weights
-    raise CheckpointError(f"{name} holds no weights that Ropewalk reads (safetensors, pytorch_model.bin or GGUF).")
-
-
-@dataclass
-class Meter:
-    """Counts what has come, and passes it on; passing on may raise :class:`~model.errors.Cancelled`."""
-
-    pulse: Pulse
-    total: int
-    done: int = 0
-    what: str = ""
-
-    def add(self, count: float) -> None:
-        """So many bytes more."""
-        self.done += int(count)
-        self.pulse(Progress(min(self.done, self.total), self.total, self.what))
-
-    def bar(self) -> type[Any]:
-        """A class of progress bars that shows nothing and counts here, for huggingface_hub."""
-        meter = self
-        quiet: Any = importlib.import_module("huggingface_hub.utils").tqdm
-
-        class Counting(quiet):  # type: ignore[misc]
-            """A silent bar."""
-
-            def __init__(self, *args: Any, **options: Any) -> None:
-                super().__init__(*args, **(options | {"disable": True}))
-
-            def update(self, n: float | None = 1) -> None:
-                """Count."""
-                meter.add(n or 0)
-
-        return Counting
-
-
-def download_steps(name: str, pulse: Pulse) -> Generator[Progress, None, str]:
+def download_steps(name: str) -> Generator[Progress, None, str]:
     """Download what is needed of ``org/name``; returns the folder or file to open.
 
-    Parameters
-    ----------
-    pulse
-        Hears of every piece that has come; it may raise :class:`~model.errors.Cancelled`.
+    Closing the generator ends the process that downloads, whatever it waits for.
 
     Raises
     ------
     CheckpointError
         For a repository that is not there, is closed, or holds nothing to open, and when the network fails.
     """
-    yield Progress(0, 0, f"Asking Hugging Face about {name}")
-    hub = _library()
+    report = Report(what=f"Asking Hugging Face about {name}")
+    yield Progress(0, 0, report.what)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", CHILD, str(ROOT), name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"HF_HUB_DISABLE_XET": "1", **os.environ},  # Xet cannot be ended without leaving its file behind
+    )
+    said: SimpleQueue[bytes] = SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process, said))
+    with process:
+        reader.start()
+        try:
+            while not (report.place or report.why):
+                with suppress(Empty):
+                    report = _report(name, said.get(timeout=POLL))
+                yield Progress(report.done, report.total, report.what)
+        finally:
+            _end(process)
+            reader.join()
+    if report.why:
+        raise CheckpointError(report.why, report.details)
+    return report.place
+
+
+def _read(process: subprocess.Popen[bytes], said: SimpleQueue[bytes]) -> None:
+    """Hand on every line, and an empty one at the end."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.put(line)
+    said.put(b"")
+
+
+def _report(name: str, line: bytes) -> Report:
     try:
-        info = hub.HfApi().model_info(name, files_metadata=True)
-        sizes: Mapping[str, int] = {file.rfilename: file.size or 0 for file in info.siblings}
-        files = needed(name, list(sizes))
-        meter = Meter(pulse, sum(sizes[file] for file in files))
-        place = ""
-        for file in files:
-            meter.what = f"Downloading {file}"
-            yield Progress(meter.done, meter.total, meter.what)
-            before = meter.done
-            place = hub.hf_hub_download(name, file, revision=info.sha, tqdm_class=meter.bar())
-            meter.done = before + sizes[file]  # also where it was there already
-    except (Cancelled, CheckpointError):
-        raise
-    except Exception as error:  # whatever the network and its library raise becomes a sentence
-        raise CheckpointError(f"{name} could not be downloaded: {_reason(error)}.", repr(error)) from error
-    return place if place.endswith(".gguf") else str(Path(place).parent)
+        return from_plain(Report, read_json(line))
+    except CodecError as error:
+        raise CheckpointError(
+            f"{name} could not be downloaded: the process that does it ended before it was done; try again.", str(error)
+        ) from error
 
 
-def _library() -> Any:
-    """The library, set so that a download can be stopped: over plain HTTP, in small pieces."""
-    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # Xet's downloads do not hear of a cancel; read at import
-    hub = importlib.import_module("huggingface_hub")
-    constants = importlib.import_module("huggingface_hub.constants")
-    vars(constants).update(DOWNLOAD_CHUNK_SIZE=CHUNK, HF_HUB_DISABLE_XET=True)
-    return hub
-
-
-def _reason(error: Exception) -> str:
-    named = next((REASONS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REASONS), "")
-    if named:
-        return named
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(status, int):
-        return f"Hugging Face answered with an error ({status}); try again later"
-    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process: by asking, then by force."""
+    process.terminate()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

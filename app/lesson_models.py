@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from app.lesson_table import LessonFileError, Table
+from model.codec import CodecError, from_plain, to_plain
 from model.config import ModelConfig
 from model.errors import LessonError, RopewalkError
 from model.known_configs import KNOWN
@@ -118,17 +119,16 @@ def read_config(table: Table) -> ModelConfig:
     like = values.pop("like", None)
     try:
         if like is None:
-            return ModelConfig.from_dict(values)
+            return from_plain(ModelConfig, values)
         if like not in KNOWN:
             raise table.broken(f"No config is called {like!r}; there are {', '.join(KNOWN)}.", "like")
-        return ModelConfig.from_dict({**KNOWN[like].to_dict(), **values})
+        return from_plain(ModelConfig, {**to_plain(KNOWN[like]), **values})
     except RopewalkError as error:
         if isinstance(error, LessonFileError):
             raise
         raise table.broken(error.sentence, _mentioned(error.sentence, values)) from error
-    except TypeError as error:
-        lacking = ", ".join(re.findall(r"'(\w+)'", str(error)))
-        raise table.broken(f"The config has no {lacking}.") from error
+    except CodecError as error:
+        raise table.broken(f"In the config, {error}.", _mentioned(str(error), values)) from error
 
 
 def _mentioned(sentence: str, values: Mapping[str, Any]) -> str:

@@ -6,17 +6,17 @@ and all of it can be reset.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from app.settings import kept_aside, settings_path
+from model.codec import from_plain, read_json, stored, to_json, to_plain
 from model.whole_file import whole_file
 
 VERSION = 1
 
 
+@stored("tries right last", closed=False)
 @dataclass(frozen=True)
 class CheckRecord:
     """How one check went.
@@ -34,6 +34,7 @@ class CheckRecord:
     last: bool = False
 
 
+@stored("step furthest finished checks", closed=False)
 @dataclass(frozen=True)
 class LessonRecord:
     """How far one lesson was walked: the step it was left at, the furthest one, and its checks by id."""
@@ -49,6 +50,7 @@ class LessonRecord:
         return sum(record.right > 0 for record in self.checks.values())
 
 
+@stored("lessons challenges", closed=False)
 @dataclass(frozen=True)
 class LearnerProgress:
     """Everything: lessons by id, and the challenges that were passed."""
@@ -122,16 +124,16 @@ class ProgressStore:
 
     def _read(self) -> LearnerProgress:
         try:
-            return decoded(json.loads(self.path.read_text(encoding="utf-8")))
+            return decoded(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return LearnerProgress()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             kept = kept_aside(self.path)
             self.notice = f"The progress in {self.path} could not be read ({error}), so it starts afresh; {kept}."
             return LearnerProgress()
 
     def _write(self) -> None:
-        text = json.dumps({"version": VERSION, **asdict(self.now)}, indent=1, ensure_ascii=False)
+        text = to_json({"version": VERSION, **to_plain(self.now)}, indent=1)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(self.path) as part:
@@ -142,21 +144,15 @@ class ProgressStore:
             )
 
 
-def decoded(data: Any) -> LearnerProgress:
-    """Progress from JSON.
+def decoded(text: str) -> LearnerProgress:
+    """Progress from the text of the file.
 
     Raises
     ------
-    ValueError, TypeError, KeyError, AttributeError
+    ValueError
         When it is of another form than was written.
     """
-    if data["version"] != VERSION:
-        raise ValueError(f"it is of version {data['version']}, not {VERSION}")
-    lessons = {}
-    for name, record in data["lessons"].items():
-        checks = {
-            check: CheckRecord(int(one["tries"]), int(one["right"]), bool(one["last"]))
-            for check, one in record["checks"].items()
-        }
-        lessons[name] = LessonRecord(int(record["step"]), int(record["furthest"]), bool(record["finished"]), checks)
-    return LearnerProgress(lessons, tuple(str(name) for name in data["challenges"]))
+    data = read_json(text)
+    if not isinstance(data, dict) or data.pop("version", None) != VERSION:
+        raise ValueError(f"it is not progress of version {VERSION}")
+    return from_plain(LearnerProgress, data)

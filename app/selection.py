@@ -11,7 +11,10 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from model.codec import stored
 
+
+@stored("prompt layer head query key plane step")
 @dataclass(frozen=True)
 class Selection:
     """One cell of one head at one moment of the run. All numbers count from zero; ``step`` is the length in view."""

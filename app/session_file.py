@@ -6,15 +6,15 @@ only the window understands.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
 from app.door import Typed
-from app.plain_data import PlainDataError, from_plain, to_plain
 from app.provenance import software
 from app.selection import Selection
+from app.settings import sampling_refusal
+from model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from model.errors import RopewalkError
 from model.experiments import Experiment
 from model.readings import Sampling
@@ -32,6 +32,7 @@ class SessionFileError(RopewalkError):
     """A session file that cannot be read, written or brought back."""
 
 
+@stored("name path fingerprint device dtype beside options")
 @dataclass(frozen=True)
 class SavedCheckpoint:
     """Which checkpoint was open.
@@ -57,6 +58,7 @@ class SavedCheckpoint:
     options: tuple[tuple[str, int], ...] = ()
 
 
+@stored("prompt typed ids decoded drawn length experiments")
 @dataclass(frozen=True)
 class SavedRun:
     """A run: its prompt, and what was decoded after it.
@@ -80,6 +82,7 @@ class SavedRun:
     experiments: tuple[Experiment, ...]
 
 
+@stored("layout theme projector")
 @dataclass(frozen=True)
 class SavedView:
     """How the window looked; ``layout`` is the window's own bytes."""
@@ -89,6 +92,7 @@ class SavedView:
     projector: bool = False
 
 
+@stored("checkpoint run pinned sampling selection view")
 @dataclass(frozen=True)
 class SavedSession:
     """Everything that is brought back."""
@@ -109,8 +113,7 @@ def write_session(saved: SavedSession, path: Path) -> None:
     SessionFileError
         When the file cannot be written; the one that was there stays.
     """
-    data = {"format": FORMAT, "version": VERSION, "software": software(), **to_plain(saved)}
-    text = json.dumps(data, indent=1)  # in ASCII: a prompt may hold what UTF-8 cannot say
+    text = to_json({"format": FORMAT, "version": VERSION, "software": software(), **to_plain(saved)}, indent=1)
     try:
         with whole_file(path) as part:
             part.write_text(text, encoding="ascii")
@@ -129,10 +132,10 @@ def read_session(path: Path) -> SavedSession:
     try:
         if path.stat().st_size > LARGEST:
             raise SessionFileError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a session.")
-        data = json.loads(path.read_bytes(), parse_constant=_refuse)
+        data = read_json(path.read_bytes())
     except OSError as error:
         raise SessionFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
+    except CodecError as error:
         raise SessionFileError(f"{path.name} is not a session that Ropewalk can read: {error}.") from error
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise SessionFileError(f"{path.name} is not a session of Ropewalk; open one that File ▸ Save session wrote.")
@@ -146,17 +149,14 @@ def read_session(path: Path) -> SavedSession:
     return _checked(data, path)
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
-
-
 def _checked(data: dict[str, Any], path: Path) -> SavedSession:
     try:
         saved = from_plain(SavedSession, data)
         for where, run in (("run", saved.run), ("pinned", saved.pinned)):
             if run is not None:
                 _check_run(run, where)
-    except PlainDataError as error:
+        _check_sampling(saved.sampling, "sampling")
+    except CodecError as error:
         raise SessionFileError(f"{path.name} is a broken session: {error}.") from error
     return saved
 
@@ -165,8 +165,16 @@ def _check_run(run: SavedRun, where: str) -> None:
     """Numbers that contradict one another."""
     rows = len(run.ids) + len(run.decoded)
     if not run.ids:
-        raise PlainDataError(f"{where}.ids is empty")
+        raise CodecError(f"{where}.ids is empty")
     if len(run.drawn) != len(run.decoded):
-        raise PlainDataError(f"{where}.drawn has {len(run.drawn)} entries for {len(run.decoded)} decoded tokens")
+        raise CodecError(f"{where}.drawn has {len(run.drawn)} entries for {len(run.decoded)} decoded tokens")
     if not len(run.ids) <= run.length <= rows:
-        raise PlainDataError(f"{where}.length is {run.length}, but must be from {len(run.ids)} to {rows}")
+        raise CodecError(f"{where}.length is {run.length}, but must be from {len(run.ids)} to {rows}")
+    for place, sampling in enumerate(run.drawn):
+        _check_sampling(sampling, f"{where}.drawn[{place}]")
+
+
+def _check_sampling(sampling: Sampling, where: str) -> None:
+    refusal = sampling_refusal(sampling)
+    if refusal:
+        raise CodecError(f"{where} cannot be used: {refusal.rstrip('.')}")

@@ -6,29 +6,29 @@ knows widgets: geometry and layout are bytes that only the window understands.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from platformdirs import user_config_dir
 
+from model.codec import from_plain, read_json, stored, to_json
 from model.readings import Sampling
 
-THEMES = ("dark", "light")
 MOST_TILE_MIB = 1 << 20
 RECENT = 10
 """How many checkpoints are remembered, and how many sessions."""
-LISTS = frozenset({"recent", "sessions"})
-"""Settings that are paths, the newest first."""
 
 
+@stored(
+    "geometry layout tokens_by_hand theme projector motion tile_mib prompt recent answers sessions device dtype "
+    "sampling",
+    closed=False,
+)
 @dataclass(frozen=True)
 class Settings:
     """Everything that is remembered.
@@ -41,7 +41,7 @@ class Settings:
     geometry: bytes = b""
     layout: bytes = b""
     tokens_by_hand: bool = False
-    theme: str = "dark"
+    theme: Literal["dark", "light"] = "dark"
     projector: bool = False
     motion: str = "system"
     tile_mib: int = 256
@@ -93,10 +93,10 @@ class SettingsStore:
 
     def _read(self) -> Settings:
         try:
-            return decoded(json.loads(self.path.read_text(encoding="utf-8")))
+            return decoded(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return Settings()
-        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             kept = kept_aside(self.path)
             self.notice = (
                 f"The settings file {self.path} could not be read ({error}), so Ropewalk starts afresh; {kept}."
@@ -104,7 +104,7 @@ class SettingsStore:
             return Settings()
 
     def _write(self) -> None:
-        text = json.dumps(encoded(self.now), indent=1)  # in ASCII: a file's name may hold what UTF-8 cannot say
+        text = to_json(self.now, indent=1)
         temporary = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,69 +141,21 @@ def kept_aside(path: Path) -> str:
     return f"it is kept as {aside.name}"
 
 
-def encoded(settings: Settings) -> dict[str, Any]:
-    """Settings as plain JSON types; bytes in base64."""
-    data = asdict(settings)
-    for name in ("geometry", "layout"):
-        data[name] = base64.b64encode(data[name]).decode("ascii")
-    return data
-
-
-def decoded(data: Any) -> Settings:
-    """Settings from what :func:`encoded` made; fields of another version are left out.
+def decoded(text: str) -> Settings:
+    """Settings from the text of the file; fields of another version are left out.
 
     Raises
     ------
     ValueError
         When a field has another type than it should, or a value that means nothing.
     """
-    if not isinstance(data, dict):
-        raise ValueError("it holds no JSON object")
-    known = {f.name for f in fields(Settings)}
-    values = {name: value for name, value in data.items() if name in known}
-    plain = encoded(Settings())
-    for name, value in values.items():
-        wanted = list if name in LISTS else type(plain[name])
-        if not isinstance(value, wanted):
-            raise ValueError(f"{name} is {value!r}")
-    if not 0 <= values.get("tile_mib", 0) <= MOST_TILE_MIB:
-        raise ValueError(f"tile_mib is {values['tile_mib']!r}, not between 0 and {MOST_TILE_MIB:,}")
-    if values.get("theme", "dark") not in THEMES:
-        raise ValueError(f"theme is {values['theme']!r}")
-    for name in ("geometry", "layout"):
-        if name in values:
-            try:
-                values[name] = base64.b64decode(values[name], validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"{name} is not base64") from error
-    for path, answers in values.get("answers", {}).items():
-        if not isinstance(answers, dict) or not all(type(answer) is int for answer in answers.values()):
-            raise ValueError(f"the answers for {path} are {answers!r}")
-    for name in LISTS & values.keys():
-        values[name] = tuple(str(path) for path in values[name])
-    if "sampling" in values:
-        values["sampling"] = sampling_from(values["sampling"])
-    return Settings(**values)
-
-
-def sampling_from(data: dict[str, Any]) -> Sampling:
-    """Sampling from JSON.
-
-    Raises
-    ------
-    ValueError
-        When a number is not one, or is out of range.
-    """
-    sampling = Sampling(
-        temperature=float(data.get("temperature", 0.0)),
-        top_k=int(data.get("top_k", 0)),
-        top_p=float(data.get("top_p", 1.0)),
-        seed=int(data.get("seed", 0)),
-    )
-    refusal = sampling_refusal(sampling)
+    settings = from_plain(Settings, read_json(text))
+    if not 0 <= settings.tile_mib <= MOST_TILE_MIB:
+        raise ValueError(f"tile_mib is {settings.tile_mib}, not between 0 and {MOST_TILE_MIB:,}")
+    refusal = sampling_refusal(settings.sampling)
     if refusal:
-        raise ValueError(refusal)
-    return sampling
+        raise ValueError(refusal.rstrip("."))
+    return settings
 
 
 def sampling_refusal(sampling: Sampling) -> str:

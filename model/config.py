@@ -10,7 +10,7 @@ Hkv key/value heads, Dh head width, F MLP width, V vocabulary, L layers.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from model.errors import ConfigError, PositionError
@@ -388,33 +388,3 @@ class ModelConfig:
             rope_layers=None if self.rope_layers is None else self.rope_layers[:layers],
             window_layers=None if self.window_layers is None else self.window_layers[:layers],
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ModelConfig:
-        """Build a config from what :meth:`to_dict` wrote.
-
-        Raises
-        ------
-        ConfigError
-            When a field is unknown or its value is refused.
-        """
-        values = _tuples(data, cls)
-        for name in ("rope", "local_rope"):
-            if values.get(name) is not None:
-                values[name] = RopeConfig(**_tuples(values[name], RopeConfig))
-        if values.get("moe") is not None:
-            values["moe"] = MoeConfig(**_tuples(values["moe"], MoeConfig))
-        return cls(**values)
-
-
-def _tuples(data: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Turn JSON's lists into tuples, and refuse a field the type does not have."""
-    known = {field.name for field in fields(kind)}
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise ConfigError(f"{kind.__name__} has no field named {', '.join(unknown)}.")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from model.codec import stored
 from model.config import ModelConfig, Scaling
 from model.errors import ExperimentError
 
@@ -29,6 +30,7 @@ LARGEST_FACTOR = 1000
 """On scores: past it, float32 can no longer tell a row's log-sum-exp well enough for its weights to add up to 1."""
 
 
+@stored("factor layer", tag="ScaleScores")
 @dataclass(frozen=True)
 class ScaleScores:
     """Multiply every score by a factor before the soft cap, in all layers or one."""
@@ -52,6 +54,7 @@ class ScaleScores:
         _check_layer(self.layer, config)
 
 
+@stored("layer", tag="NoScale")
 @dataclass(frozen=True)
 class NoScale:
     """Leave out the factor before the softmax (1/√Dh in most models): scores are q·k as they are."""
@@ -69,6 +72,7 @@ class NoScale:
         _check_layer(self.layer, config)
 
 
+@stored(tag="RopeOff")
 @dataclass(frozen=True)
 class RopeOff:
     """Turn nothing: every plane stays where the projection left it."""
@@ -85,6 +89,7 @@ class RopeOff:
         _check_rotates(config)
 
 
+@stored("base", tag="RopeBase")
 @dataclass(frozen=True)
 class RopeBase:
     """Turn with another base; the model's own stretching rule still applies."""
@@ -104,6 +109,7 @@ class RopeBase:
         _check_rotates(config)
 
 
+@stored("rule factor", tag="RopeScaling")
 @dataclass(frozen=True)
 class RopeScaling:
     """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on (``model.rotations``).
@@ -137,6 +143,7 @@ class RopeScaling:
             raise ExperimentError("NTK changes the slower planes, but this model has one plane; choose linear.")
 
 
+@stored(tag="NoCausalMask")
 @dataclass(frozen=True)
 class NoCausalMask:
     """Let every query see later keys too. Earlier rows then change with every new token, so nothing can be cached."""
@@ -152,6 +159,7 @@ class NoCausalMask:
         """Nothing can be wrong."""
 
 
+@stored("layer heads means", tag="AblateHeads")
 @dataclass(frozen=True)
 class AblateHeads:
     """Replace the output z of some query heads of a layer by zero, or by given vectors (their mean over a run).
@@ -186,6 +194,7 @@ class AblateHeads:
             )
 
 
+@stored("layer head plane mean", tag="AblatePlane")
 @dataclass(frozen=True)
 class AblatePlane:
     """Take one rotation plane of one query head out of its scores, or make it the same for every query.
@@ -216,6 +225,7 @@ class AblatePlane:
             raise ExperimentError(f"The mean of a plane has {len(self.mean)} numbers, but a plane has 2.")
 
 
+@stored("layer mean", tag="AblateMlp")
 @dataclass(frozen=True)
 class AblateMlp:
     """Replace what a layer's MLP adds to the stream by zero, or by a given vector (its mean over a run)."""
@@ -236,6 +246,7 @@ class AblateMlp:
             raise ExperimentError(f"The mean has {len(self.mean)} numbers, but the stream has {config.width}.")
 
 
+@stored("layer head kv_head", tag="ReadKvHead")
 @dataclass(frozen=True)
 class ReadKvHead:
     """Make one query head read another kv head than the grouping gives it."""
@@ -257,6 +268,7 @@ class ReadKvHead:
         _check_inside("Kv head", self.kv_head, config.kv_heads)
 
 
+@stored("order", tag="PermuteTokens")
 @dataclass(frozen=True)
 class PermuteTokens:
     """Put the prompt's tokens in another order: row i gets token ``order[i]``. Tokens past the order stay in place."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bidi import isolated
+from model.codec import stored
 from model.config import ModelConfig
 from model.spec import AttentionSpec
 
@@ -380,6 +381,7 @@ class NextTokenReading:
     replayed: bool
 
 
+@stored("temperature top_k top_p seed")
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is drawn: temperature 0 is greedy; top_k 0 and top_p 1 leave everything in."""

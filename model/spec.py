@@ -7,11 +7,12 @@ the window can read it too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from model.codec import stored
 from model.config import Pairing
 
 
+@stored("start stop frequencies factor")
 @dataclass(frozen=True)
 class RotationSegment:
     """Positions that were rotated with the same frequencies.
@@ -32,6 +33,9 @@ class RotationSegment:
     factor: float = 1.0
 
 
+@stored(
+    "layer heads kv_heads head_width scale cap window causal sinks rotary_width pairing segments kv_map experiments"
+)
 @dataclass(frozen=True)
 class AttentionSpec:
     """One layer's attention, as it was run.
@@ -76,9 +80,3 @@ class AttentionSpec:
             if segment.start <= row < segment.stop:
                 return segment
         return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON."""
-        from dataclasses import asdict
-
-        return asdict(self)

@@ -6,7 +6,6 @@ Anything that reads safetensors reads it. Writing is atomic: the old file stays 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,16 +18,39 @@ from torch import Tensor
 
 from model.attention import explicit_attention, last_points
 from model.cache import Rows
-from model.config import ModelConfig
+from model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
+from model.config import Branch, ModelConfig
 from model.decoder import Decoder
-from model.errors import TraceError
-from model.spec import AttentionSpec, RotationSegment
+from model.errors import ConfigError, TraceError
+from model.spec import AttentionSpec
 from model.trace import Trace, replay
 from model.whole_file import whole_file
 
 AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
 PATTERN_LIMIT = 2 << 30
 """Bytes that the matrices of ``pattern`` may take unless the caller says otherwise."""
+
+
+@stored("run_id prefill first_logit_row branch")
+@dataclass(frozen=True)
+class RunHeader:
+    """What a header says about the run itself; the fields are those of :class:`~model.trace.Trace`."""
+
+    run_id: int
+    prefill: int
+    first_logit_row: int
+    branch: Branch
+
+
+@stored("config specs strings run")
+@dataclass(frozen=True)
+class TraceHeader:
+    """What the header of a trace file says, a field each as JSON."""
+
+    config: ModelConfig
+    specs: tuple[AttentionSpec, ...]
+    strings: tuple[str, ...]
+    run: RunHeader
 
 
 @dataclass(frozen=True)
@@ -87,7 +109,7 @@ def load_trace(path: str | Path) -> TraceFile:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         return _rebuilt(header, tensors)
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, KeyError, CodecError, ConfigError) as error:
         raise TraceError(f"{path} is not a trace file that Ropewalk can read.", str(error)) from error
 
 
@@ -141,22 +163,10 @@ def _before_rope(trace: Trace, model: Decoder) -> dict[str, Tensor]:
 
 
 def _header(trace: Trace, strings: Sequence[str]) -> dict[str, str]:
-    return {
-        "format": "ropewalk-trace",
-        "version": _version(),
-        "axes": AXES,
-        "config": json.dumps(trace.config.to_dict()),
-        "specs": json.dumps([spec.to_dict() for spec in trace.specs]),
-        "strings": json.dumps(list(strings)),
-        "run": json.dumps(
-            {
-                "run_id": trace.run_id,
-                "prefill": trace.prefill,
-                "first_logit_row": trace.first_logit_row,
-                "branch": trace.branch,
-            }
-        ),
-    }
+    run = RunHeader(trace.run_id, trace.prefill, trace.first_logit_row, trace.branch)
+    said = to_plain(TraceHeader(trace.config, trace.specs, tuple(strings), run))
+    about = {"format": "ropewalk-trace", "version": _version(), "axes": AXES}
+    return about | {name: to_json(value) for name, value in said.items()}
 
 
 def _version() -> str:
@@ -179,9 +189,8 @@ def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> No
 def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
     if header.get("format") != "ropewalk-trace":
         raise KeyError("format")
-    config = ModelConfig.from_dict(json.loads(header["config"]))
-    specs = tuple(_spec(data) for data in json.loads(header["specs"]))
-    run = json.loads(header["run"])
+    said = from_plain(TraceHeader, {name: read_json(header[name]) for name in ("config", "specs", "strings", "run")})
+    config, run = said.config, said.run
 
     def rows(layer: int, name: str) -> Rows:
         return Rows.of(tensors[f"blocks.{layer}.attn.{name}"])
@@ -189,9 +198,9 @@ def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
     layers = range(config.layers)
     logits = tensors.get("logits")
     trace = Trace(
-        run_id=run["run_id"],
+        run_id=run.run_id,
         config=config,
-        specs=specs,
+        specs=said.specs,
         queries=tuple(rows(layer, last_points(config, layer)[0]) for layer in layers),
         keys=tuple(rows(layer, last_points(config, layer)[1]) for layer in layers),
         values=tuple(rows(layer, "hook_v") for layer in layers),
@@ -199,17 +208,9 @@ def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
         ids=tensors.get("tokens"),
         positions=tensors["positions"],
         padding=tensors.get("padding"),
-        prefill=run["prefill"],
+        prefill=run.prefill,
         logits=None if logits is None else Rows.of(logits[:, None]),
-        first_logit_row=run["first_logit_row"],
-        branch=run["branch"],
+        first_logit_row=run.first_logit_row,
+        branch=run.branch,
     )
-    return TraceFile(trace, tuple(json.loads(header["strings"])), header["version"])
-
-
-def _spec(data: dict[str, object]) -> AttentionSpec:
-    segments = data.pop("segments")
-    assert isinstance(segments, list)
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    turned = tuple(RotationSegment(**{**one, "frequencies": tuple(one["frequencies"])}) for one in segments)
-    return AttentionSpec(**plain, segments=turned)  # type: ignore[arg-type]
+    return TraceFile(trace, said.strings, header["version"])

@@ -74,7 +74,7 @@ class PanelWindow(QMainWindow):
         self._was_projector = False
         saved = session.settings.now
         motion.choose(saved.motion)
-        theme.wear(cast("theme.ThemeName", saved.theme) if restore else theme.current().name, projector=False)
+        theme.wear(saved.theme if restore else theme.current().name, projector=False)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setDockNestingEnabled(True)

@@ -38,7 +38,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "chat_templates": list(card.chats),
                 "devices": list(opened.devices),
                 "notes": notes,
-                "config": config.to_dict(),
+                "config": asdict(config),
             }
         )
         return

@@ -56,6 +56,4 @@ def _ledger_row(entry: LedgerEntry) -> tuple[str, ...]:
 
 
 def _ledger_data(ledger: ShapeLedger) -> dict[str, Any]:
-    data = asdict(ledger)
-    data["config"] = ledger.config.to_dict()
-    return data
+    return asdict(ledger)

@@ -13,14 +13,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from app.commands import bench, capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
+from app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
 from app.commands.snapshot import TakeShot
 from model.errors import Cancelled, RopewalkError, unforeseen
 
 PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
 """How a window and how a command says what carries a prompt that is too long."""
 
-COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons, bench)
+COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons)
 
 
 def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:

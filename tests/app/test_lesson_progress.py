@@ -7,9 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from app.lesson_progress import CheckRecord, LearnerProgress, ProgressStore, decoded
+from app.lesson_progress import CheckRecord, LearnerProgress, LessonRecord, ProgressStore, decoded
 
 COUNTED = '{"version": 1, "lessons": {"a": {"checks": {"c": {"tries": 1e400, "right": 0, "last": true}}}}}'
+BY_0_1_0 = """
+{"version": 1, "lessons": {"a": {"step": 2, "furthest": 2, "finished": false, "checks": {"c": {"tries": 1,
+"right": 1, "last": true}}}}, "challenges": ["repeat_kv"]}"""
+"""A file of Ropewalk 0.1.0."""
+
+
+def test_what_0_1_0_wrote_still_opens_and_is_still_what_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    path.write_text(BY_0_1_0, encoding="utf-8")
+    store = ProgressStore(path)
+    assert store.now == LearnerProgress(
+        {"a": LessonRecord(2, 2, False, {"c": CheckRecord(1, 1, True)})}, ("repeat_kv",)
+    )
+    store.reach("a", 3, 5)
+    store.reset("b")
+    assert json.loads(path.read_text(encoding="utf-8"))["lessons"]["a"]["furthest"] == 3
+    assert json.loads(path.read_text(encoding="utf-8")).keys() == json.loads(BY_0_1_0).keys()
 
 
 @pytest.mark.parametrize("content", ["{", "null", "[]", "[" * 100_000, COUNTED, "\x00"])
@@ -91,5 +108,5 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("os.replace", fail)
     store.reach("one", 2, 5)
-    assert decoded(json.loads(path.read_text(encoding="utf-8"))).lessons["one"].step == 1
+    assert decoded(path.read_text(encoding="utf-8")).lessons["one"].step == 1
     assert not list(tmp_path.glob("*.part"))

@@ -125,8 +125,8 @@ BROKEN: dict[str, tuple[str, int, str]] = {
         "32 query heads and 5 kv heads",
     ),
     "config like nothing": (SMALL.replace('"llama3_8b"', '{ like = "llama9" }'), 7, "No config is called 'llama9'"),
-    "config lacking": (SMALL.replace('"llama3_8b"', "{ width = 8 }"), 7, "The config has no vocabulary"),
-    "config of odd fields": (SMALL.replace('"llama3_8b"', '{ like = "llama3_8b", legs = 2 }'), 7, "no field named"),
+    "config lacking": (SMALL.replace('"llama3_8b"', "{ width = 8 }"), 7, "In the config, vocabulary is missing"),
+    "config of odd fields": (SMALL.replace('"llama3_8b"', '{ like = "llama3_8b", legs = 2 }'), 7, "legs is unknown"),
     "toy of a wrong shape": (
         SMALL.replace(
             'kind = "shapes"\nconfig = "llama3_8b"',

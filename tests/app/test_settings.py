@@ -11,6 +11,37 @@ import pytest
 from app.settings import RECENT, Settings, SettingsStore, settings_path
 from model.readings import Sampling
 
+BY_0_1_0 = r"""{
+    "geometry": "AP8=",
+    "layout": "ZG9jaw==",
+    "tokens_by_hand": true,
+    "theme": "light",
+    "projector": true,
+    "motion": "system",
+    "tile_mib": 256,
+    "prompt": "na\u00efve \u4e2d \udcff",
+    "recent": ["/a"],
+    "answers": {"/a": {"heads": 4}},
+    "sessions": ["/s.ropewalk"],
+    "device": "cuda",
+    "dtype": "float32",
+    "sampling": {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": 7}
+}"""
+"""A settings file of Ropewalk 0.1.0."""
+
+
+def test_what_0_1_0_wrote_still_opens_and_is_still_what_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(BY_0_1_0, encoding="ascii")
+    store = SettingsStore(path)
+    assert store.notice == ""
+    assert store.now == Settings(
+        b"\x00\xff", b"dock", True, "light", True, prompt="naïve 中 \udcff", recent=("/a",), device="cuda",
+        answers={"/a": {"heads": 4}}, sessions=("/s.ropewalk",), sampling=Sampling(0.8, 40, 0.9, 7),
+    )  # fmt: skip
+    store.update(theme="dark")
+    assert json.loads(path.read_text()) == json.loads(BY_0_1_0) | {"theme": "dark"}
+
 
 def test_everything_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "settings.json"
@@ -73,6 +104,10 @@ def test_answers_are_those_of_the_last_time_and_go_with_their_checkpoint(tmp_pat
         '{"answers": {"/a": {"heads": "4"}}}',
         '{"tile_mib": 2000000}',
         '{"tile_mib": "much"}',
+        '{"tile_mib": 1.0}',
+        '{"recent": [3]}',
+        '{"sampling": {"temperature": NaN}}',
+        '{"sampling": {"seed": 9223372036854775808}}',
         "[" * 100_000,
         "\x00",
     ],

@@ -3,19 +3,93 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from model import lens
+from model.config import ModelConfig, MoeConfig
 from model.errors import TraceError
 from model.probes import capture as recording
+from model.spec import AttentionSpec, RotationSegment
 from model.trace import append, capture
-from model.trace_file import load_trace, save_trace
+from model.trace_file import AXES, load_trace, save_trace
 from tests.model.small_models import CONFIGS, make, random_ids
+
+BY_0_1_0 = {
+    "format": "ropewalk-trace",
+    "version": "0.1.0",
+    "axes": AXES,
+    "config": r"""{"vocabulary": 5, "width": 4, "layers": 1, "heads": 2, "kv_heads": 1, "head_width": 2, "mlp_width": 3,
+"max_position": 8, "position": "rotary", "rope": {"width": null, "base": 10000.0, "pairing": "half",
+"scaling": "default", "factor": 1.0, "original_max_position": null, "attention_factor": null,
+"beta_fast": 32.0, "beta_slow": 1.0, "mscale": null, "mscale_all_dim": null, "truncate": true,
+"low_freq_factor": 1.0, "high_freq_factor": 4.0, "short_factor": null, "long_factor": null,
+"frequencies": null}, "local_rope": null, "rope_layers": [true], "window": null, "window_layers": null,
+"norm": "rms", "norm_place": "pre", "norm_eps": 1e-06, "norm_offset": 0.0, "norm_bias": false,
+"norm_gain": true, "final_norm": true, "parallel_residual": false, "shared_norm": false, "qk_norm": "none",
+"qk_norm_kind": "rms", "qk_norm_bias": false, "qk_norm_after_rope": false, "query_bias": false,
+"key_bias": false, "value_bias": false, "output_bias": false, "qkv_clip": null, "score_scale": null,
+"score_cap": null, "sink": true, "mlp": "gated", "activation": "silu", "mlp_bias": false,
+"mlp_limit": null, "up_offset": 0.0, "moe": {"experts": 2, "per_token": 1, "width": 3, "renormalise": true,
+"scoring": "softmax", "shared_width": 0, "shared_gate": false, "aux_loss_weight": 0.0,
+"router_bias": false, "layers": null}, "embedding_scale": 1.0, "residual_scale": 1.0, "logit_scale": 1.0,
+"logit_cap": null, "logit_bias": false, "tied": false}""",
+    "specs": r"""[{"layer": 0, "heads": 2, "kv_heads": 1, "head_width": 2, "scale": 0.7071067811865475, "cap": null,
+"window": null, "causal": true, "sinks": [-Infinity, 0.5], "rotary_width": 2, "pairing": "half",
+"segments": [{"start": 0, "stop": 3, "frequencies": [1.0], "factor": 1.0}], "kv_map": null,
+"experiments": []}]""",
+    "strings": r"""["a", "b\u4e2d", "\udcff"]""",
+    "run": r"""{"run_id": 3, "prefill": 3, "first_logit_row": 0, "branch": "fused"}""",
+}
+"""The header of a trace that Ropewalk 0.1.0 wrote; -Infinity is the sink of a head that has none."""
+
+
+def test_a_trace_of_0_1_0_still_opens(tmp_path: Path) -> None:
+    rows = {name: torch.ones(1, heads, 3, 2) for name, heads in (("hook_rot_q", 2), ("hook_rot_k", 1), ("hook_v", 1))}
+    tensors = {"lse": torch.zeros(1, 2, 3), **rows}
+    path = tmp_path / "old.safetensors"
+    save_file(
+        {f"blocks.0.attn.{name}": tensor for name, tensor in tensors.items()} | {"positions": torch.arange(3)[None]},
+        path,
+        metadata=BY_0_1_0,
+    )
+    back = load_trace(path)
+    config = ModelConfig(5, 4, 1, 2, 1, 2, 3, 8, sink=True, rope_layers=(True,), moe=MoeConfig(2, 1, 3))
+    turned = (RotationSegment(0, 3, (1.0,)),)
+    spec = AttentionSpec(0, 2, 1, 2, 1 / math.sqrt(2), sinks=(-math.inf, 0.5), rotary_width=2, segments=turned)
+    assert back.trace.config == config
+    assert back.trace.specs == (spec,)
+    assert (back.strings, back.version) == (("a", "b中", "\udcff"), "0.1.0")
+    assert (back.trace.run_id, back.trace.prefill, back.trace.branch) == (3, 3, "fused")
+    save_trace(back.trace, path, strings=back.strings)
+    with safe_open(str(path), framework="np") as file:
+        written = file.metadata()
+    for name in ("config", "specs", "strings", "run"):
+        assert json.loads(written[name]) == json.loads(BY_0_1_0[name].replace("-Infinity", '"-Infinity"'))
+    assert load_trace(path).trace.specs == (spec,)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("specs", '[{"layer": 0}]', "specs[0].heads is missing"),
+        ("config", '{"vocabulary": 5}', "config.width is missing"),
+        ("run", "[", "Expecting value"),
+        ("strings", "[3]", "strings[0] must be text, not a whole number"),
+    ],
+)
+def test_a_broken_header_is_refused_with_what_is_wrong(name: str, text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    save_file({"positions": torch.arange(3)}, path, metadata=BY_0_1_0 | {name: text})
+    with pytest.raises(TraceError, match="is not a trace file") as caught:
+        load_trace(path)
+    assert says in caught.value.details
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -21,19 +21,19 @@ WHERE = {
     "heads": "ours",
     "decoding": "ours",
     "many_runs": "ours",
-    "eager": "peers",
-    "eager_memory": "peers",
-    "transformer_lens": "peers",
-    "bertviz": "peers",
-    "decoding_beside_generate": "peers",
-    "agreement": "peers",
+    "eager": "theirs",
+    "eager_memory": "theirs",
+    "transformer_lens": "theirs",
+    "bertviz": "theirs",
+    "decoding_beside_generate": "theirs",
+    "agreement": "theirs",
 }
 """The room of each measurement."""
 
 
 def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """One measurement; peers are imported only where one is asked for."""
-    room = importlib.import_module(f"model.bench.{WHERE[name]}")
+    room = importlib.import_module(f"tests.benchmarks.peers.{WHERE[name]}")
     numbers: dict[str, Any] = getattr(room, name)(**options)
     return numbers
 

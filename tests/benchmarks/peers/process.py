@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-ROOT = str(Path(__file__).resolve().parents[2])
+ROOT = str(Path(__file__).resolve().parents[3])
 EXACT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 """Have the C library return what is freed, or resident memory would say what was needed before, not now."""
 
@@ -33,6 +33,7 @@ class Measuring:
     def __init__(self, exact_memory: bool = False) -> None:
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process is
         environment = {
+            "OMP_WAIT_POLICY": "passive",  # as the window has it
             **os.environ,
             **(EXACT_MEMORY if exact_memory else {}),
             "PYTHONPATH": ROOT,
@@ -40,7 +41,7 @@ class Measuring:
             "TOKENIZERS_PARALLELISM": "false",
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "model.bench.child"],
+            [sys.executable, "-m", "tests.benchmarks.peers.child"],
             env=environment,
             cwd=ROOT,
             stdin=subprocess.PIPE,

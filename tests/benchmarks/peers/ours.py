@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bench.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
-from model.bench.subject import SMOLLM2, one_layer_trace, prompt, subject
 from model.budget import chunk_rows, run_budget
 from model.config import ModelConfig
 from model.costs import weight_bytes
@@ -21,6 +19,8 @@ from model.patterns import atlas_steps
 from model.progress import Steps, finished
 from model.tiles import AT_ONCE, read_head, refine_steps
 from model.trace import Trace, append, capture, capture_steps
+from tests.benchmarks.peers.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
+from tests.benchmarks.peers.subject import SMOLLM2, one_layer_trace, prompt, subject
 
 Numbers = dict[str, Any]
 PIXELS = 512

@@ -9,17 +9,17 @@ import pytest
 import torch
 from PIL import Image
 
-from app.commands.line import run_command
-from model.bench import figures
-from model.bench.ours import pictures
-from model.bench.peers import llama_of
-from model.bench.plot import COLOURS, draw_growth, memory_curves, time_curves
-from model.bench.process import Measuring
-from model.bench.report import Figure, Report, bytes_written, written
-from model.bench.suite import full_tasks, quick_tasks
 from model.config import ModelConfig, RopeConfig
 from model.decoder import Decoder
 from model.errors import ConfigError
+from tests.benchmarks.peers import figures, meters
+from tests.benchmarks.peers.__main__ import main
+from tests.benchmarks.peers.ours import pictures
+from tests.benchmarks.peers.plot import COLOURS, draw_growth, memory_curves, time_curves
+from tests.benchmarks.peers.process import Measuring
+from tests.benchmarks.peers.report import Figure, Report, bytes_written, written
+from tests.benchmarks.peers.suite import full_tasks, quick_tasks
+from tests.benchmarks.peers.theirs import llama_of
 
 LLAMA = ModelConfig(
     vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_width=8, mlp_width=48, max_position=64,
@@ -77,15 +77,15 @@ def test_a_report_is_the_same_after_json_and_prints_as_tables(
     file, picture = tmp_path / "report.json", tmp_path / "growth.png"
     file.write_text(json.dumps(report.to_dict()))
     assert Report.from_dict(json.loads(file.read_text())) == report
-    assert run_command(["bench", "--again", str(file), "--markdown", "--plot", str(picture)], lambda shot: None) == 0
+    assert main(["--again", str(file), "--markdown", "--plot", str(picture)]) == 0
     printed = capsys.readouterr().out
     assert "| capture | 2,048 | 12 s | 10 s plain forward | 1.20 | <= 1.1 MISSED |" in printed
     assert "2 threads on 4 cores (a processor)" in printed
     assert "Left out: TransformerLens." in printed
     assert picture.exists()
     file.write_text('{"figures": 3}')
-    assert run_command(["bench", "--again", str(file)], lambda shot: None) == 1
-    assert "not a report of this command" in capsys.readouterr().err
+    assert main(["--again", str(file)]) == 1
+    assert "not a report of these measurements" in capsys.readouterr().err
 
 
 def test_the_picture_draws_every_curve_in_its_colour(tmp_path: Path) -> None:
@@ -106,11 +106,14 @@ def test_the_picture_draws_every_curve_in_its_colour(tmp_path: Path) -> None:
 def test_a_measurement_that_fails_says_how_and_the_process_goes_on() -> None:
     with Measuring() as process:
         assert process.ask("nothing", {}) == (None, "KeyError: 'nothing'")
-        numbers, why = process.ask("machine", {})
-        assert why == ""
-        assert numbers is not None
-        assert numbers["copy_bandwidth"] > 1e6
+        assert process.alive
+        assert process.ask("else", {}) == (None, "KeyError: 'else'")
     assert not process.alive
+
+
+def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meters, "LARGE", 1 << 16)
+    assert meters.machine()["copy_bandwidth"] > 1e6
 
 
 def test_a_measurement_that_takes_too_long_is_ended_with_its_process() -> None:
@@ -131,10 +134,10 @@ def test_a_process_that_is_gone_is_reported() -> None:
 def test_both_plans_name_measurements_that_exist_and_the_quick_one_fits_into_a_minute() -> None:
     import importlib
 
-    from model.bench.child import WHERE
+    from tests.benchmarks.peers.child import WHERE
 
     for task in (*quick_tasks(), *full_tasks(None)):
-        assert callable(getattr(importlib.import_module(f"model.bench.{WHERE[task.name]}"), task.name)), task
+        assert callable(getattr(importlib.import_module(f"tests.benchmarks.peers.{WHERE[task.name]}"), task.name)), task
         assert task.section
     assert sum(task.seconds for task in quick_tasks()) <= 60
     assert {task.options.get("tokens") for task in full_tasks(None)} >= {128, 512, 2048, 8192, 32_768}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from model.bench import figures
-from model.bench.process import Measuring, Numbers
-from model.bench.report import Figure, Report
 from model.progress import Progress, Steps
+from tests.benchmarks.peers import figures
+from tests.benchmarks.peers.process import Measuring, Numbers
+from tests.benchmarks.peers.report import Figure, Report
 
 QUICK_SECONDS = 52.0
 """A quick run is over by then: what has not begun is left out, what has is given up."""
@@ -80,7 +80,7 @@ def _failed(task: Task, why: str) -> Figure:
     """How it failed, in the table where its numbers would stand."""
     if "No module named" in why:
         name = why.rsplit("'", 2)[-2] if "'" in why else "a peer"
-        why = f"{name} is not installed; `pip install ropewalk[bench]`"
+        why = f"{name} is not installed; `make bench` brings it"
     else:
         why = f"failed: {why[:160]}"
     return Figure(task.section, task.what, task.options.get("tokens", 0), note=why)

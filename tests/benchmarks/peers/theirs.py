@@ -1,6 +1,6 @@
 """What others take for the same: transformers, TransformerLens, BertViz. Each function is run alone.
 
-They are an extra (``ropewalk[bench]``); where one is not installed, or fails, that is what is reported.
+They are an extra of the project (``bench``); where one is not installed, or fails, that is what is reported.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bench.meters import PeakMemory, alternating, seconds_of
-from model.bench.ours import PROMPT, WARM_UP, Numbers, generate
-from model.bench.subject import prompt, subject
 from model.checkpoints.weight_maps import LLAMA
 from model.decoder import Decoder
 from model.errors import ConfigError
 from model.trace import capture
+from tests.benchmarks.peers.meters import PeakMemory, alternating, seconds_of
+from tests.benchmarks.peers.ours import PROMPT, WARM_UP, Numbers, generate
+from tests.benchmarks.peers.subject import prompt, subject
 
 
 def llama_of(model: Decoder, attention: str) -> Any:

@@ -1,7 +1,4 @@
-"""How seconds and bytes grow with T, both axes logarithmic, as a picture for the README.
-
-Drawn with Pillow, which comes with the extra ``ropewalk[bench]``.
-"""
+"""How seconds and bytes grow with T, both axes logarithmic, as a picture for the README."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.bench.figures import EAGER, LONG, MEMORY, PEAK, PEERS, PREFILL, TIME
-from model.bench.report import Figure, bytes_written, written
-from model.errors import RopewalkError
+from PIL import Image, ImageDraw
+
+from tests.benchmarks.peers.figures import EAGER, LONG, MEMORY, PEAK, PEERS, PREFILL, TIME
+from tests.benchmarks.peers.report import Figure, bytes_written, written
 
 WIDTH, HEIGHT, MARGIN = 1600, 720, 90
 INK, FAINT, GROUND = "#1f2328", "#d8dee4", "#ffffff"
@@ -70,17 +68,7 @@ def _curves(named: dict[str, list[tuple[int, float | None]]]) -> list[Curve]:
 
 
 def draw_growth(figures: Sequence[Figure], out: Path) -> None:
-    """Write the picture.
-
-    Raises
-    ------
-    RopewalkError
-        When Pillow is not installed.
-    """
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError as error:
-        raise RopewalkError("The picture needs Pillow; `pip install ropewalk[bench]` brings it.") from error
+    """Write the picture."""
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     brush = ImageDraw.Draw(image)
     half = WIDTH // 2

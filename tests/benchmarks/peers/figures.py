@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.bench.process import Numbers
-from model.bench.report import Figure, bytes_written
+from tests.benchmarks.peers.process import Numbers
+from tests.benchmarks.peers.report import Figure, bytes_written
 
 PREFILL = "Prefill: capture beside a plain fused forward"
 MEMORY = "Memory of a run, beyond the weights"
