@@ -28,8 +28,8 @@ from model.experiments import Experiment, check_experiments, permuted
 from model.generation import draw, row_logits
 from model.grading import Bar, bars
 from model.lens import read_row
-from model.lessons.bench import Bench
 from model.lessons.models import LessonModel
+from model.lessons.runs import Runs
 from model.memory import give_back, within_memory
 from model.numbers import numbers_steps
 from model.patterns import formulas_of, head_scores, repeated_ids
@@ -100,10 +100,10 @@ def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
     return Opened(card, available_devices(), checkpoint)
 
 
-def laboratory(models: Mapping[str, LessonModel], opened: Opened | None, held: Held | None) -> Steps[Bench]:
-    """What a lesson's numbers are measured in: its own models, and what the person has open."""
+def lesson_runs(models: Mapping[str, LessonModel], opened: Opened | None, held: Held | None) -> Steps[Runs]:
+    """What a lesson's numbers are measured on: its own models, and what the person has open."""
     yield Progress(0, 1, "Reading the lesson's numbers")
-    return Bench(models, None if opened is None else opened.checkpoint, None if held is None else in_view(held))
+    return Runs(models, None if opened is None else opened.checkpoint, None if held is None else in_view(held))
 
 
 def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:

@@ -87,7 +87,7 @@ class LessonPlayer(QObject):
         self._lesson: Lesson | None = None
         self._step = 0
         self._told: dict[int, ToldStep] = {}
-        self._laboratory: Any = None
+        self._runs: Any = None
         self._models: dict[str, Opened] = {}
         self._yours: Opened | None = None
         self._your_prompt = ""
@@ -222,7 +222,7 @@ class LessonPlayer(QObject):
         asked, lesson, step = self.asked(place), self._lesson, self._step
         if lesson is None:
             return
-        check, laboratory = lesson.steps[step].checks[place], self._laboratory
+        check, runs = lesson.steps[step].checks[place], self._runs
         seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
 
         def arrived(fresh: Asked) -> None:
@@ -234,7 +234,7 @@ class LessonPlayer(QObject):
 
         self.session.work(
             "lesson check",
-            lambda engine: _at_once(lambda: tell_check(lesson, check, laboratory, seed)),
+            lambda engine: _at_once(lambda: tell_check(lesson, check, runs, seed)),
             arrived,
             self.failed.emit,
             what="Drawing fresh numbers",
@@ -247,16 +247,16 @@ class LessonPlayer(QObject):
         lesson = self._lesson
         if lesson is None:
             return
-        laboratory, yours = self._laboratory, self._yours
+        kept, yours = self._runs, self._yours
         held = self.session.held if self.session.opened is yours else None
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
         def work(engine: Any) -> Generator[Progress, None, tuple[Any, ToldStep]]:
-            bench = laboratory
-            if bench is None:
-                bench = yield from engine.laboratory(lesson.models, yours, held)
-            told = yield from tell_step(lesson, step, bench, seeds)
-            return bench, told
+            runs = kept
+            if runs is None:
+                runs = yield from engine.lesson_runs(lesson.models, yours, held)
+            told = yield from tell_step(lesson, step, runs, seeds)
+            return runs, told
 
         self.session.work(
             "lesson step",
@@ -267,10 +267,10 @@ class LessonPlayer(QObject):
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
-    def _on_told(self, lesson: Lesson, step: int, laboratory: Any, told: ToldStep) -> None:
+    def _on_told(self, lesson: Lesson, step: int, runs: Any, told: ToldStep) -> None:
         if self._lesson is not lesson:
             return
-        self._laboratory, self._told[step] = laboratory, told
+        self._runs, self._told[step] = runs, told
         self.step_told.emit(step, told)
         if step == self._step and not self._away:
             self._enter()
@@ -367,7 +367,7 @@ class LessonPlayer(QObject):
         model = self._model_of_step()
         self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
         if self._lesson is not None and self._lesson.reads_open:
-            self._laboratory = None
+            self._runs = None
             self._told.clear()
             self._tell(self._step)
 
@@ -389,7 +389,7 @@ class LessonPlayer(QObject):
         self._set_away("")
         self._told.clear()
         self._models.clear()
-        self._laboratory, self._staged = None, None
+        self._runs, self._staged = None, None
 
 
 def _opening(engine: Any, model: LessonModel) -> Generator[Progress, None, Opened]:

@@ -40,9 +40,9 @@ from app.toml_lines import TomlLines, line_in
 from model.challenges.names import CHALLENGES
 from model.errors import RopewalkError
 from model.known_configs import KNOWN
+from model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
 from model.lessons.expressions import Constant, Expression, Items, read_expression
 from model.lessons.models import LessonModel
-from model.lessons.table import ALWAYS, Scope, check, evaluate, is_measured
 from model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
 from model.lessons.values import UNITS, Value
 

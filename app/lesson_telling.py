@@ -1,7 +1,7 @@
 """Tells a lesson: fills texts, scenes and checks with the engine's numbers, once, on the compute thread.
 
 A number that cannot be had (nothing is open, a model without a tokenizer) leaves a gap that says why; the rest of the
-lesson is told all the same. No torch here: whatever has to run is asked of a laboratory.
+lesson is told all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.lesson_plan import (
     EXPERIMENTS,
@@ -28,20 +28,23 @@ from app.lesson_plan import (
     expressions_of_step,
 )
 from model.errors import LessonError
-from model.experiments import AblateHeads, Experiment
+from model.experiments import Experiment
+from model.lessons.evaluation import Scope, evaluate
 from model.lessons.expressions import Expression
-from model.lessons.laboratory import Laboratory
-from model.lessons.table import Scope, evaluate
+from model.lessons.models import ablations
 from model.lessons.text import tell, tell_line
 from model.lessons.values import Cell, Head, Value, numbers, write
 from model.progress import Progress, Steps
+
+if TYPE_CHECKING:
+    from model.lessons.runs import Runs
 
 Worth = Callable[[Expression], Value]
 READING = "Reading the lesson's numbers"
 """What the progress of telling says."""
 
 
-def tell_lesson(lesson: Lesson, laboratory: Laboratory, seeds: Mapping[str, int] | None = None) -> Steps[ToldLesson]:
+def tell_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldLesson]:
     """Tell a whole lesson.
 
     Parameters
@@ -51,16 +54,14 @@ def tell_lesson(lesson: Lesson, laboratory: Laboratory, seeds: Mapping[str, int]
     """
     told = []
     for place in range(len(lesson.steps)):
-        step = yield from tell_step(lesson, place, laboratory, seeds)
+        step = yield from tell_step(lesson, place, runs, seeds)
         told.append(step)
     return ToldLesson(lesson, tuple(told))
 
 
-def tell_step(
-    lesson: Lesson, place: int, laboratory: Laboratory, seeds: Mapping[str, int] | None = None
-) -> Steps[ToldStep]:
+def tell_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldStep]:
     """Tell one step of a lesson, pausing after every number of its text and every check."""
-    step, worth = lesson.steps[place], worth_in(lesson, laboratory)
+    step, worth = lesson.steps[place], worth_in(lesson, runs)
     needed, checks = tuple(expressions_of_step(step)), []
     total = len(needed) + len(step.checks)
     for done, expression in enumerate(needed):
@@ -68,7 +69,7 @@ def tell_step(
         _or_none(expression, worth)  # worked out now, looked up below
     for done, check in enumerate(step.checks, start=len(needed)):
         yield Progress(done, total, READING)
-        checks.append(tell_check(lesson, check, laboratory, (seeds or {}).get(check.id, 0)))
+        checks.append(tell_check(lesson, check, runs, (seeds or {}).get(check.id, 0)))
     return ToldStep(
         title=tell_line(step.title, worth),
         text=tell(step.text, worth),
@@ -80,10 +81,10 @@ def tell_step(
     )
 
 
-def worth_in(lesson: Lesson, laboratory: Laboratory | None, more: Mapping[str, Value] | None = None) -> Worth:
+def worth_in(lesson: Lesson, runs: Runs | None, more: Mapping[str, Value] | None = None) -> Worth:
     """What evaluates the expressions of a lesson; ``more`` are names beyond those it gives."""
     given = {**lesson.given, **(more or {})}
-    scope = Scope(given, lesson.configs, frozenset(lesson.models), lesson.lets, laboratory)
+    scope = Scope(given, lesson.configs, frozenset(lesson.models), lesson.lets, runs)
     known: dict[Expression, Value] = {}
 
     def worth(expression: Expression) -> Value:
@@ -139,8 +140,7 @@ def tell_experiment(draft: ExperimentDraft, worth: Worth) -> tuple[Experiment, .
         else:
             values[name] = round(numbers(value)[0])
     if heads:
-        layers = sorted({head.layer for head in heads})
-        return tuple(AblateHeads(layer, tuple(h.head for h in heads if h.layer == layer)) for layer in layers)
+        return ablations(heads)
     made: Experiment = EXPERIMENTS[draft.kind](**values)
     return (made,)
 
@@ -181,12 +181,12 @@ def _or_none(expression: Expression, worth: Worth) -> Value | None:
 # Checks
 
 
-def tell_check(lesson: Lesson, check: Check, laboratory: Laboratory | None, seed: int) -> Asked:
+def tell_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Asked:
     """A check with its numbers, drawn by the seed; ``missing`` says why where it cannot be asked."""
     draw = random.Random(f"{lesson.id}/{check.id}/{seed}")
     try:
-        more = _drawn(lesson, check, laboratory, draw)
-        worth = worth_in(lesson, laboratory, more)
+        more = _drawn(lesson, check, runs, draw)
+        worth = worth_in(lesson, runs, more)
         asked = Asked(
             id=check.id,
             kind=check.kind,
@@ -207,11 +207,11 @@ def tell_check(lesson: Lesson, check: Check, laboratory: Laboratory | None, seed
         return Asked(check.id, check.kind, seed, check.is_practice, (), missing=error.sentence)
 
 
-def _drawn(lesson: Lesson, check: Check, laboratory: Laboratory | None, draw: random.Random) -> dict[str, Value]:
+def _drawn(lesson: Lesson, check: Check, runs: Runs | None, draw: random.Random) -> dict[str, Value]:
     """The fresh numbers and what follows from them."""
     more: dict[str, Value] = {one.name: _draw(one, draw) for one in check.draws}
     for name, expression in check.derived:
-        more[name] = worth_in(lesson, laboratory, more)(expression)
+        more[name] = worth_in(lesson, runs, more)(expression)
     return more
 
 

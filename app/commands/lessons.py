@@ -47,7 +47,7 @@ def _gaps(lesson: Lesson) -> str:
     from app import engine
     from app.lesson_telling import tell_lesson
 
-    told = finished(tell_lesson(lesson, finished(engine.laboratory(lesson.models, None, None))))
+    told = finished(tell_lesson(lesson, finished(engine.lesson_runs(lesson.models, None, None))))
     spans = (span for step in told.steps for block in step.text for span in block.spans if span.kind == "missing")
     reasons = [*(span.source for span in spans), *(one.missing for step in told.steps for one in step.checks)]
     return "; ".join(dict.fromkeys(reason.rstrip(".") for reason in reasons if reason))

@@ -1,11 +1,14 @@
-"""The models a lesson works with, as plain data: which one, and what to run on it."""
+"""The models a lesson works with, as plain data: which one, what to run on it, and what to change in it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from model.config import ModelConfig
+from model.experiments import AblateHeads
+from model.lessons.values import Head
 from model.toy_spec import ToySpec
 
 ModelKind = Literal["bundled", "open", "toy", "shapes"]
@@ -43,3 +46,9 @@ class LessonModel:
     past: int = 0
     batch: int = 1
     dtype: str = "bfloat16"
+
+
+def ablations(heads: Sequence[Head]) -> tuple[AblateHeads, ...]:
+    """The change that sets some heads to zero: one experiment for each of their layers."""
+    layers = sorted({head.layer for head in heads})
+    return tuple(AblateHeads(layer, tuple(one.head for one in heads if one.layer == layer)) for layer in layers)

@@ -61,6 +61,9 @@ Value: TypeAlias = (
     bool | int | float | str | Quantity | Shape | Head | Cell | ModelName | ModelConfig | tuple["Value", ...]
 )
 
+Vector: TypeAlias = tuple[float, ...]
+Matrix: TypeAlias = tuple[Vector, ...]
+
 UNITS: Final[Mapping[str, tuple[Unit, float]]] = {
     "B": ("bytes", 1),
     "KiB": ("bytes", 2**10),

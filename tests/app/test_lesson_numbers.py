@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.told_lessons import IDS, bench_of, everything_said, lesson_of
+from tests.app.told_lessons import IDS, everything_said, lesson_of, runs_of
 
 GOLDEN: dict[str, tuple[str, ...]] = {
     "00-ids-to-logits": (r"V \times D = 1{,}024 \times 128", "1×16×1024", "D, D, V", "own object? yes"),
@@ -70,11 +70,11 @@ def test_the_golden_numbers_come_out(lesson_id: str) -> None:
 
 
 def measured(lesson_id: str, expression: str) -> Any:
+    from model.lessons.evaluation import Scope, evaluate
     from model.lessons.expressions import read_expression
-    from model.lessons.table import Scope, evaluate
 
     lesson = lesson_of(lesson_id)
-    scope = Scope(lesson.given, lesson.configs, frozenset(lesson.models), lesson.lets, bench_of(lesson_id))
+    scope = Scope(lesson.given, lesson.configs, frozenset(lesson.models), lesson.lets, runs_of(lesson_id))
     return evaluate(read_expression(expression), scope)
 
 

@@ -14,7 +14,7 @@ from app.lessons import load_lesson, load_shelf
 from app.toml_lines import TomlLines
 from model.errors import LessonError
 from model.experiments import AblateHeads, NoScale, PermuteTokens
-from model.lessons.bench import Bench
+from model.lessons.runs import Runs
 from model.progress import finished
 from tests.app.small_lesson import CHECK, NUMBER_CHECK, SMALL, read
 from tests.app.told_lessons import spans_of
@@ -160,7 +160,7 @@ def test_a_broken_lesson_says_which_line_and_why(case: str) -> None:
 def test_the_example_of_the_guide_is_a_lesson() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs" / "lessons.md").read_text(encoding="utf-8")
     lesson = read(guide.split("```toml")[1].split("```")[0])
-    told = finished(tell_lesson(lesson, Bench(lesson.models)))
+    told = finished(tell_lesson(lesson, Runs(lesson.models)))
     assert all(span.kind != "missing" for step in told.steps for span in spans_of(step))
     assert judge(told.steps[0].checks[0], example_reply(told.steps[0].checks[0], right=True)).right
 
@@ -202,7 +202,7 @@ def test_experiments_are_told_with_their_numbers() -> None:
         + 'try = [\n  { kind = "no_scale" },\n  { kind = "ablate_heads", heads = "[1, 2]", layer = 3 },\n'
         + '  { kind = "permute_tokens", order = [1, 0] },\n  { kind = "scale_scores", factor = 0.5 },\n]\n'
     )
-    told = finished(tell_lesson(lesson, Bench(lesson.models)))
+    told = finished(tell_lesson(lesson, Runs(lesson.models)))
     assert told.steps[0].scene.experiments[:3] == (NoScale(), AblateHeads(3, (1, 2)), PermuteTokens((1, 0)))
     assert told.steps[0].scene.experiments[3].label == "scores × 0.5"
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_measured_leaves_gaps_and_not_more() -> None:
         + 'answer = "tokens(open)"\n'
     )
     assert lesson.reads_open
-    step = finished(tell_lesson(lesson, Bench(lesson.models))).steps[0]
+    step = finished(tell_lesson(lesson, Runs(lesson.models))).steps[0]
     assert [span.kind for span in step.text[1].spans] == ["words", "missing", "words"]
     assert (step.scene.select, step.scene.experiments, step.scene.highlights[0].places) == ((("query", 1),), (), ())
     assert "No model is open" in step.checks[0].missing

@@ -20,7 +20,7 @@ from model.errors import LessonError
 from model.ledger import build_ledger
 from model.lessons.text import Words, said
 from model.toys import build_toy
-from tests.app.told_lessons import IDS, SHELF, bench_of, lesson_of, spans_of, told_of
+from tests.app.told_lessons import IDS, SHELF, lesson_of, runs_of, spans_of, told_of
 
 
 def test_all_lessons_are_there_and_load() -> None:
@@ -80,10 +80,10 @@ def test_every_number_of_a_lesson_can_be_had(lesson_id: str) -> None:
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
-    lesson, bench = lesson_of(lesson_id), bench_of(lesson_id)
+    lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
         for seed in range(4 if check.is_practice else 1):
-            asked = tell_check(lesson, check, bench, seed)
+            asked = tell_check(lesson, check, runs, seed)
             assert asked.missing == "", f"{check.id} with seed {seed}: {asked.missing}"
             right, wrong = (judge(asked, example_reply(asked, right)) for right in (True, False))
             assert right.right, f"{check.id} with seed {seed}: {right}"
@@ -96,9 +96,9 @@ def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_every_wrong_option_and_every_mistake_is_told_why(lesson_id: str) -> None:
-    lesson, bench = lesson_of(lesson_id), bench_of(lesson_id)
+    lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
-        asked = tell_check(lesson, check, bench, 0)
+        asked = tell_check(lesson, check, runs, 0)
         for place, option in enumerate(asked.options):
             verdict = judge(asked, Chosen(place))
             assert verdict.right == option.right
@@ -114,13 +114,13 @@ def test_every_wrong_option_and_every_mistake_is_told_why(lesson_id: str) -> Non
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_practice_problems_are_fresh_and_repeatable(lesson_id: str) -> None:
-    lesson, bench = lesson_of(lesson_id), bench_of(lesson_id)
+    lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
         if not check.is_practice:
             continue
-        drawn = [tell_check(lesson, check, bench, seed) for seed in range(12)]
+        drawn = [tell_check(lesson, check, runs, seed) for seed in range(12)]
         assert len({said(asked.ask) for asked in drawn}) > 1, check.id
-        assert tell_check(lesson, check, bench, 3) == drawn[3]
+        assert tell_check(lesson, check, runs, 3) == drawn[3]
 
 
 @pytest.mark.parametrize("lesson_id", IDS)
@@ -133,13 +133,13 @@ def test_scenes_name_what_is_there(lesson_id: str) -> None:
         assert said(step.look_at), f"{lesson_id}, step {place} does not say what to look at"
         assert len(said(step.look_at)) <= 90
         model = lesson.models[scene.model]
-        config = model.config or bench_of(lesson_id).config_of(_named(model.name))
+        config = model.config or runs_of(lesson_id).config_of(_named(model.name))
         select = dict(scene.select)
         assert 0 <= select.get("layer", 0) < config.layers
         assert 0 <= select.get("head", 0) < config.heads
         assert 0 <= select.get("plane", 0) < max(config.rotary_width(0) // 2, 1)
         if scene.prompt:
-            rows = bench_of(lesson_id).tokens(_named(model.name), scene.prompt) + scene.decoded
+            rows = len(runs_of(lesson_id).ids(_named(model.name), scene.prompt)) + scene.decoded
             assert rows + scene.decoded <= config.max_position
             for name in ("query", "key"):
                 assert -rows <= select.get(name, 0) < rows, f"{lesson_id}, step {place}: {name}"

@@ -9,7 +9,8 @@ from functools import cache
 from app.lesson_plan import Lesson, ToldLesson, ToldStep
 from app.lesson_telling import tell_lesson
 from app.lessons import load_shelf
-from model.lessons.bench import Bench
+from model.lessons.models import LessonModel
+from model.lessons.runs import Runs
 from model.lessons.text import Span, Told, said
 from model.progress import finished
 
@@ -23,18 +24,17 @@ def lesson_of(lesson_id: str) -> Lesson:
 
 
 @cache
-def bench_of(lesson_id: str) -> Bench:
-    """A laboratory in which the bundled model stands for what is open."""
+def runs_of(lesson_id: str) -> Runs:
+    """A lesson's runs, in which the bundled model stands for what is open."""
     lesson = lesson_of(lesson_id)
-    bench = Bench(lesson.models)
     yours = [replace(model, kind="bundled") for model in lesson.models.values() if model.kind == "open"]
-    bench._models |= {"open": replace(bench._models["bundled"], name="open"), **{model.name: model for model in yours}}
-    return bench
+    stands_in = {"open": LessonModel("open", "bundled"), **{model.name: model for model in yours}}
+    return Runs({**lesson.models, **stands_in})
 
 
 @cache
 def told_of(lesson_id: str) -> ToldLesson:
-    return finished(tell_lesson(lesson_of(lesson_id), bench_of(lesson_id)))
+    return finished(tell_lesson(lesson_of(lesson_id), runs_of(lesson_id)))
 
 
 def texts_of(step: ToldStep) -> Iterator[Told]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +16,20 @@ import pytest
 from model.config import ModelConfig, MoeConfig
 from model.errors import LessonError
 from model.known_configs import KNOWN
-from model.lessons.bench import Bench
+from model.lessons.evaluation import Scope, check, evaluate, is_measured
 from model.lessons.expressions import Call, Constant, Items, Name, calls, names, read_expression
-from model.lessons.laboratory import Laboratory
+from model.lessons.kinds import KINDS
+from model.lessons.measured import attention, layers
 from model.lessons.models import LessonModel
-from model.lessons.table import TABLE, Scope, check, evaluate, is_measured
+from model.lessons.runs import Runs
+from model.lessons.table import TABLE
 from model.lessons.text import holes, read_line, read_text, said, tell, tell_line
 from model.lessons.values import Cell, Head, ModelName, Quantity, Shape, Value, check_format, latex, plain, write
 from model.toy_spec import ToySpec
 
 from .test_toys import CAPSTONE, VIEWS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 TINY = ToySpec(
     ModelConfig(vocabulary=6, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=16, max_position=256),
@@ -48,11 +56,11 @@ MODELS = declared(views=VIEWS, capstone=CAPSTONE, tiny=TINY, routed=ROUTED)
 
 @pytest.fixture(scope="module")
 def scope() -> Scope:
-    """A scope with four toys, some numbers, and a laboratory."""
+    """A scope with four toys, some numbers, and runs."""
     configs = {name: model.config for name, model in MODELS.items() if model.config is not None}
     given: dict[str, Value] = {"T": 4096, "v": (3, 4)}
     lets = {"best": read_expression('best_head(tiny, "previous")')}
-    return Scope(given, configs, frozenset(MODELS), lets, Bench(MODELS))
+    return Scope(given, configs, frozenset(MODELS), lets, Runs(MODELS))
 
 
 def worth(scope: Scope, source: str) -> Any:
@@ -241,13 +249,48 @@ def test_a_text_that_cannot_be_read_is_refused(text: str, why: str) -> None:
 # The table
 
 
-def test_the_bench_keeps_the_contract_of_the_laboratory() -> None:
-    promised = {name: method for name, method in vars(Laboratory).items() if inspect.isfunction(method)}
-    for name, method in promised.items():
-        if name.startswith("_"):
-            continue
-        kept = getattr(Bench, name)
-        assert inspect.signature(kept) == inspect.signature(method), name
+def test_an_entry_says_of_its_function_what_is_so() -> None:
+    for entry in TABLE.values():
+        function = entry.function
+        assert (function.__name__, function.__module__) == (entry.name, entry.module)
+        parameters = list(inspect.signature(function).parameters.values())
+        if entry.takes_runs:
+            assert (parameters.pop(0).annotation, entry.measured) == ("Runs", True)
+        plain_ones = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        assert inspect.Signature(plain_ones) == entry.signature, entry.name
+        assert {parameter.name: KINDS[parameter.annotation] for parameter in parameters} == entry.kinds
+        assert inspect.signature(function).return_annotation == entry.result
+
+
+def test_functions_have_names_of_their_own() -> None:
+    modules = {entry.module for entry in TABLE.values()}
+    defined = [
+        name
+        for module in map(import_module, modules)
+        for name, function in vars(module).items()
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    assert sorted(defined) == sorted(name for name in TABLE)
+
+
+def test_lessons_are_read_and_checked_without_torch() -> None:
+    """What needs torch is imported when it is called, not when it is named."""
+    code = (
+        "import sys\n"
+        "from app.lessons import load_shelf\n"
+        "from model.lessons.evaluation import Scope, check, evaluate\n"
+        "from model.lessons.expressions import read_expression\n"
+        "from model.lessons.table import TABLE\n"
+        "lessons = [load_shelf().lesson(lesson.id) for lesson in load_shelf().lessons]\n"
+        "check(read_expression('weight(open, 0, 0, strongest_key(open, 0, 0, -1), 0)'), Scope())\n"
+        "evaluate(read_expression('kv_bytes(llama3_8b)'), Scope())\n"
+        "assert len(lessons) > 10 and len(TABLE) > 80\n"
+        "assert 'torch' not in sys.modules\n"
+        "assert not [name for name in sys.modules if name.startswith('model.lessons.measured')]\n"
+        "evaluate(read_expression('rms([3, 4])'), Scope(runs=object()))\n"
+        "assert 'torch' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
 
 
 def test_every_function_says_what_it_gives() -> None:
@@ -264,6 +307,14 @@ def test_every_function_says_what_it_gives() -> None:
         ("kv_bytes(llama3_70b, token=3)", "unexpected keyword argument 'token'"),
         ("kv_bytes(llama3_7b)", "Nothing is called 'llama3_7b'; did you mean"),
         ("times(2, thing)", "Nothing is called 'thing'"),
+        ("weight(tiny, 'first', 0, 0, 0)", "layer of weight is 'first', but it must be a whole number"),
+        ("weight(tiny, 0.5, 0, 0, 0)", "layer of weight is 0.5, but it must be a whole number"),
+        ("weight(tiny, best, 0, 0, 0)", "layer of weight is what best_head gives, but it must be a whole number"),
+        ("weight(tiny, likely(tiny), 0, 0, 0)", "what likely gives, but it must be a whole number"),
+        ("times(2, rms(token(tiny, 0)))", "vector of rms is what token gives, but it must be a list of numbers"),
+        ("repeat_loss(tiny, 3, 'L0H0')", "without of repeat_loss is 'L0H0', but it must be a list of heads"),
+        ("tokens(llama3_8b)", "but it must be a model that can be run"),
+        ("wavelengths('tiny')", "config of wavelengths is 'tiny', but it must be a config or a model"),
     ],
 )
 def test_a_wrong_call_is_found_without_running_it(scope: Scope, source: str, why: str) -> None:
@@ -321,7 +372,7 @@ def test_what_cannot_be_worked_out_says_why(scope: Scope, source: str, why: str)
         worth(scope, source)
 
 
-def test_a_number_that_must_be_measured_needs_a_laboratory() -> None:
+def test_a_number_that_must_be_measured_needs_runs() -> None:
     scope = Scope(models=frozenset({"main"}))
     with pytest.raises(LessonError, match="has to be measured"):
         evaluate(read_expression("tokens(main)"), scope)
@@ -580,29 +631,31 @@ def test_the_scale_is_seen_in_spread_entropy_and_slope() -> None:
         "raw": LessonModel("raw", "toy", first, (second,), ToySpec(config.changed(score_scale=1.0), words)),
         "library": LessonModel("library", "toy", first, (second,), ToySpec(config, words, init="library")),
     }
-    lab = Bench(models)
+    runs = Runs(models)
     scaled, raw, library = (ModelName(name) for name in models)
-    assert lab.score_spread(raw) == pytest.approx(math.sqrt(32), rel=0.1)
-    assert lab.score_spread(raw) / lab.score_spread(scaled) == pytest.approx(math.sqrt(32), rel=1e-3)
-    assert lab.score_spread(scaled) / lab.score_spread(library) == pytest.approx(3, rel=0.15)
-    assert lab.weight_variance(scaled, "query") == pytest.approx(1 / 128, rel=0.05)
-    assert lab.weight_variance(library, "query") == pytest.approx(1 / 384, rel=0.05)
-    assert lab.mean_entropy(raw, 5) < lab.mean_entropy(scaled, 5) < math.log(6)
-    assert lab.peak(raw, 5) > lab.peak(scaled, 5)
-    assert lab.slope(raw, 5) < lab.slope(scaled, 5)
-    assert lab.mean_entropy(scaled) > 0
+    assert attention.score_spread(runs, raw) == pytest.approx(math.sqrt(32), rel=0.1)
+    assert attention.score_spread(runs, raw) / attention.score_spread(runs, scaled) == pytest.approx(
+        math.sqrt(32), rel=1e-3
+    )
+    assert attention.score_spread(runs, scaled) / attention.score_spread(runs, library) == pytest.approx(3, rel=0.15)
+    assert layers.weight_variance(runs, scaled, "query") == pytest.approx(1 / 128, rel=0.05)
+    assert layers.weight_variance(runs, library, "query") == pytest.approx(1 / 384, rel=0.05)
+    assert attention.mean_entropy(runs, raw, 5) < attention.mean_entropy(runs, scaled, 5) < math.log(6)
+    assert attention.peak(runs, raw, 5) > attention.peak(runs, scaled, 5)
+    assert attention.slope(runs, raw, 5) < attention.slope(runs, scaled, 5)
+    assert attention.mean_entropy(runs, scaled) > 0
 
 
 def test_a_batch_of_unequal_sequences_is_refused() -> None:
-    lab = Bench({"x": LessonModel("x", "toy", "a b", ("a",), TINY)})
+    runs = Runs({"x": LessonModel("x", "toy", "a b", ("a",), TINY)})
     with pytest.raises(LessonError, match="not equally long"):
-        lab.score_spread(ModelName("x"))
+        attention.score_spread(runs, ModelName("x"))
 
 
 def test_depth_multiplies_with_norms_behind_the_sum() -> None:
     deep = ToySpec(TINY.config.changed(layers=40), TINY.words)
-    lab = Bench({"deep": LessonModel("deep", "toy", "a b c d e f", (), deep)})
-    pre, post = (lab.first_gradient(ModelName("deep"), place) for place in ("pre", "post"))
+    runs = Runs({"deep": LessonModel("deep", "toy", "a b c d e f", (), deep)})
+    pre, post = (layers.first_gradient(runs, ModelName("deep"), place) for place in ("pre", "post"))
     assert pre < post
 
 
@@ -640,8 +693,10 @@ def test_stretching_slows_the_slow_planes(scope: Scope) -> None:
 
 
 def test_the_guide_for_authors_lists_every_function_and_config() -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "lessons.md").read_text(encoding="utf-8")
-    for entry in TABLE.values():
-        assert f"| `{entry.name}{entry.signature}` | {entry.summary} |" in guide, entry.name
+    guide = (ROOT / "docs" / "lessons.md").read_text(encoding="utf-8")
+    rows = [f"| `{entry.name}{entry.signature}` | {entry.summary} |" for entry in TABLE.values()]
+    missing = [row for row in rows if row not in guide]
+    assert not missing, "\n".join(missing)
+    assert len(re.findall(r"^\| `\w+\(.*\)` \|", guide, re.MULTILINE)) == len(TABLE)
     for name in KNOWN:
         assert f"`{name}`" in guide

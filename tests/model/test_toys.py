@@ -14,8 +14,10 @@ from model import lens
 from model.config import ModelConfig, RopeConfig
 from model.decoder import Decoder
 from model.errors import LessonError, TokenizerError
-from model.lessons.bench import Bench
+from model.lessons.measured.attention import scores, weights
+from model.lessons.measured.points import norm_output, point, points
 from model.lessons.models import LessonModel
+from model.lessons.runs import Runs
 from model.lessons.values import ModelName
 from model.toy_spec import ToySpec, check_weight, weight_shape
 from model.toys import build_toy, toy_checkpoint
@@ -76,8 +78,8 @@ CAPSTONE = ToySpec(
 """Golden values (b): one block, two tokens of two features."""
 
 
-def bench(**toys: ToySpec) -> Bench:
-    return Bench({name: LessonModel(name, "toy", toy.prompt, toy=toy) for name, toy in toys.items()})
+def runs_of(**toys: ToySpec) -> Runs:
+    return Runs({name: LessonModel(name, "toy", toy.prompt, toy=toy) for name, toy in toys.items()})
 
 
 def weight_of(model: Decoder, name: str) -> Tensor:
@@ -91,24 +93,24 @@ def close(found: Any, expected: Any) -> None:
 
 
 def test_one_token_has_three_views() -> None:
-    lab, views = bench(views=VIEWS), ModelName("views")
-    close(lab.point(views, "q", 0, prompt="x"), [[1, 2], [0, -1]])
-    close(lab.point(views, "k", 0, prompt="x"), [[1, 2], [-1, 0]])
-    close(lab.point(views, "v", 0, prompt="x"), [[2, 2], [0, 1]])
+    runs, views = runs_of(views=VIEWS), ModelName("views")
+    close(point(runs, views, "q", 0, prompt="x"), [[1, 2], [0, -1]])
+    close(point(runs, views, "k", 0, prompt="x"), [[1, 2], [-1, 0]])
+    close(point(runs, views, "v", 0, prompt="x"), [[2, 2], [0, 1]])
 
 
 def test_one_block_by_hand() -> None:
-    lab, toy = bench(toy=CAPSTONE), ModelName("toy")
+    runs, toy = runs_of(toy=CAPSTONE), ModelName("toy")
     root = math.sqrt(2)
-    close(lab.norm_output(toy, "attn_norm"), [[1, 1], [1, -1]])
-    close(lab.points(toy, "rot_q"), [[1, 1], [1, 1]])
-    close(lab.points(toy, "rot_k"), [[1, 1], [1, 1]])
-    close(lab.scores(toy, 0, 0), [[root, root], [root, root]])
-    close(lab.weights(toy, 0, 0), [[1, 0], [0.5, 0.5]])
-    close(lab.points(toy, "attn_out"), [[1, 1], [1, 0]])
-    close(lab.points(toy, "resid_mid"), [[2, 2], [2, -1]])
-    close(lab.points(toy, "mlp_out"), [[0.1, -0.2], [0.3, 0.1]])
-    close(lab.points(toy, "resid_post"), [[2.1, 1.8], [2.3, -0.9]])
+    close(norm_output(runs, toy, "attn_norm"), [[1, 1], [1, -1]])
+    close(points(runs, toy, "rot_q"), [[1, 1], [1, 1]])
+    close(points(runs, toy, "rot_k"), [[1, 1], [1, 1]])
+    close(scores(runs, toy, 0, 0), [[root, root], [root, root]])
+    close(weights(runs, toy, 0, 0), [[1, 0], [0.5, 0.5]])
+    close(points(runs, toy, "attn_out"), [[1, 1], [1, 0]])
+    close(points(runs, toy, "resid_mid"), [[2, 2], [2, -1]])
+    close(points(runs, toy, "mlp_out"), [[0.1, -0.2], [0.3, 0.1]])
+    close(points(runs, toy, "resid_post"), [[2.1, 1.8], [2.3, -0.9]])
 
 
 def test_a_toy_opens_like_a_checkpoint() -> None:

@@ -1,0 +1,186 @@
+"""The evaluation of a lesson's expressions, and what can be wrong with one before it is evaluated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from model.config import ModelConfig
+from model.errors import LessonError, RopewalkError
+from model.known_configs import KNOWN
+from model.lessons.expressions import Call, Constant, Expression, Items, Name, calls, names
+from model.lessons.kinds import KINDS
+from model.lessons.table import TABLE, Entry
+from model.lessons.values import ModelName, Value
+
+if TYPE_CHECKING:
+    from model.lessons.runs import Runs
+
+ALWAYS: Final = ("bundled", "open")
+"""Models that every lesson may name."""
+CONFIG: Final = KINDS["ModelConfig"]
+"""What a parameter takes that may be given a model for its config."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean.
+
+    Attributes
+    ----------
+    given
+        Numbers and lists that the lesson states.
+    lets
+        Names for expressions, worked out when they are looked up.
+    configs
+        Configs by name, those of the lesson's own models among them.
+    models
+        Names of models that can be run.
+    runs
+        What is measured on; None where nothing can be.
+    """
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    configs: Mapping[str, ModelConfig] = field(default_factory=dict)
+    models: frozenset[str] = frozenset()
+    lets: Mapping[str, Expression] = field(default_factory=dict)
+    runs: Runs | None = None
+
+    def lookup(self, name: str) -> Value:
+        """What a name stands for.
+
+        Raises
+        ------
+        LessonError
+            When it stands for nothing, with the nearest that does.
+        """
+        if name in self.given:
+            return self.given[name]
+        if name in self.lets:
+            return evaluate(self.lets[name], self)
+        if name in self.models or name in ALWAYS:
+            return ModelName(name)
+        if name in self.configs:
+            return self.configs[name]
+        if name in KNOWN:
+            return KNOWN[name]
+        own = dict.fromkeys((*self.given, *self.lets, *self.models, *self.configs, *ALWAYS))
+        near = get_close_matches(name, (*own, *KNOWN), n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(own)}, and configs such as llama3_8b."
+        raise LessonError(f"Nothing is called {name!r}{hint}")
+
+    def config_of(self, model: ModelName) -> ModelConfig:
+        """The config of a model; one that is a file is asked for it."""
+        if model.name in self.configs:
+            return self.configs[model.name]
+        if self.runs is None:
+            raise LessonError(f"The sizes of {model.name!r} are known only where models can be opened.")
+        return self.runs.config_of(model)
+
+
+def check(expression: Expression, scope: Scope) -> None:
+    """Refuse an expression that can never be worth anything: unknown names and functions, arguments that do not fit.
+
+    Raises
+    ------
+    LessonError
+        With what is wrong.
+    """
+    found = [(_entry_of(call), call) for call in calls(expression)]
+    bound = [(entry, entry.bound(call)) for entry, call in found]
+    for name in names(expression):
+        if name not in scope.lets:
+            scope.lookup(name)
+    for entry, arguments in bound:
+        for name, given in _arguments(arguments):
+            _check_argument(entry, name, given, scope)
+
+
+def _check_argument(entry: Entry, name: str, given: Expression, scope: Scope) -> None:
+    """Refuse an argument of the wrong kind, as far as that can be known without evaluating it."""
+    match given:
+        case Constant(value):
+            entry.fitted(name, value)
+        case Call(function) if not entry.kinds[name].may_fit(TABLE[function].result):
+            raise entry.misfit(name, f"what {function} gives")
+        case Name(known) if known in scope.lets:
+            _check_argument(entry, name, scope.lets[known], scope)
+        case Name(known) if known not in scope.given:
+            meant = scope.lookup(known)
+            if not (isinstance(meant, ModelName) and entry.kinds[name] is CONFIG):
+                entry.fitted(name, meant)
+
+
+def is_measured(expression: Expression, scope: Scope) -> bool:
+    """Whether an expression has to be measured: by its functions, or by naming a model whose sizes are in a file."""
+    runs = any(TABLE[call.function].measured for call in calls(expression) if call.function in TABLE)
+    return runs or any(
+        is_measured(scope.lets[name], scope)
+        if name in scope.lets
+        else (name in ALWAYS or name in scope.models) and name not in scope.configs
+        for name in names(expression)
+    )
+
+
+def evaluate(expression: Expression, scope: Scope) -> Value:
+    """What an expression is worth.
+
+    Raises
+    ------
+    LessonError
+        When it is worth nothing, with the reason.
+    """
+    match expression:
+        case Constant(value):
+            return value
+        case Name(name):
+            return scope.lookup(name)
+        case Items(items):
+            return tuple(evaluate(one, scope) for one in items)
+        case Call():
+            return _called(expression, scope)
+
+
+def _called(call: Call, scope: Scope) -> Value:
+    entry = _entry_of(call)
+    bound = entry.bound(call)
+    several: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, given in _arguments(bound):
+        value = evaluate(given, scope)
+        if isinstance(value, ModelName) and entry.kinds[name] is CONFIG:
+            value = scope.config_of(value)
+        fitted = entry.fitted(name, value)
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            several.append(fitted)
+        else:
+            named[name] = fitted
+    if entry.measured and scope.runs is None:
+        raise LessonError(f"{call.function} has to be measured, which is not possible here.")
+    runs = (scope.runs,) if entry.takes_runs else ()
+    try:
+        return entry.function(*runs, *several, **named)
+    except LessonError:
+        raise
+    except RopewalkError as error:
+        raise LessonError(error.sentence, error.details) from error
+
+
+def _entry_of(call: Call) -> Entry:
+    if call.function not in TABLE:
+        near = get_close_matches(call.function, TABLE, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise LessonError(f"There is no function {call.function!r}.{hint}")
+    return TABLE[call.function]
+
+
+def _arguments(bound: inspect.BoundArguments) -> Iterator[tuple[str, Expression]]:
+    """Parameter and argument of a call, one for each argument."""
+    for name, given in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            yield from ((name, one) for one in given)
+        else:
+            yield name, given
