@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
-from app.door import Typed
 from app.plain_data import PlainDataError, from_plain, to_plain
 from app.provenance import software
 from app.selection import Selection
@@ -58,6 +57,16 @@ class SavedCheckpoint:
 
 
 @dataclass(frozen=True)
+class SavedMeaning:
+    """How a prompt was meant: the fields of ``model.prompt`` beside its text."""
+
+    as_ids: bool = False
+    special: bool = True
+    chat: str = ""
+    system: str = ""
+
+
+@dataclass(frozen=True)
 class SavedRun:
     """A run: its prompt, and what was decoded after it.
 
@@ -72,7 +81,7 @@ class SavedRun:
     """
 
     prompt: str
-    typed: Typed
+    typed: SavedMeaning
     ids: tuple[int, ...]
     decoded: tuple[int, ...]
     drawn: tuple[Sampling, ...]

@@ -13,8 +13,9 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.downloads import download_steps
-from app.jobs import Failure, Jobs, Urgency
+from app.jobs import Failure, Jobs
 from app.local_models import local_models_steps
+from app.urgency import Urgency
 from model.errors import CheckpointError
 from model.progress import Progress, finished
 from tests.app.local_hub import COMMIT, Hub, serving
