@@ -134,7 +134,7 @@ class FakeEngine:
             trace.append(chr(ord(trace[-1]) + 1 + sampling.seed))
         tokens = tuple(TokenText(ord(letter), letter) for letter in trace)
         run = replace(held.run, tokens=tokens, length=len(trace), newest=len(trace))
-        return Held(run, held.opened, trace, held.cell)
+        return replace(held, run=run, trace=trace)
 
     def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
         self.calls.append(f"branch {row} {token}")
