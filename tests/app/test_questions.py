@@ -86,7 +86,8 @@ def test_a_new_question_is_one_record_and_one_answer(
 
 def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(held: Held) -> None:
     bare = replace(held, can=frozenset({"attention", "tokens"}))
-    for question in (AskHead(0, 0), AskRules(0)):
+    answered: list[Question] = [AskHead(0, 0), AskRules(0)]
+    for question in answered:
         assert not missing(bare, question)
         assert finished(engine.answer(bare, question))
     refused: list[tuple[Question, str]] = [
