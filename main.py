@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def show_window(session_file: str = "") -> int:
     """Show the window until it is closed, with what it begins with or with a session."""
-    from app.door import for_good
+    from app.engine_loading import for_good
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
     with for_good():

@@ -1,6 +1,6 @@
-"""The answer to every question of a panel: one entry for each kind, read from the run in view.
+"""The answer to every question of a panel: one entry for each, read from the run in view.
 
-It stands behind the door, like the engine, which asks it. A reading that may take long pauses.
+It is a part of the engine, which asks it. A reading that may take long pauses.
 """
 
 from __future__ import annotations

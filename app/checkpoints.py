@@ -1,6 +1,7 @@
 """Checkpoints that could be opened: what one is, which lie on this machine, and fetching one when asked.
 
-It owns the thread of downloads. Opening one is the session's; reading one is the model's.
+Downloads have a thread of their own: the network is slow, and panels must not wait for it. Opening one is the
+session's; reading one is the model's.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from app.downloads import download_steps
-from app.jobs import Jobs, Urgency
 from app.local_models import LocalModel, cache_folder, local_models_steps
+from app.urgency import Urgency
 
 if TYPE_CHECKING:
     from app.door import Outlined
-    from app.session import Session
+    from app.jobs import Jobs
+    from app.session_context import SessionContext
 
 
 class Checkpoints:
     """What somebody asks before opening one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionContext, downloads: Jobs) -> None:
         self._session = session
-        self._downloads = Jobs(session)
-        """A thread of its own: the network is slow, and panels must not wait for it."""
-        self._downloads.progress_changed.connect(session.progress_changed)
+        self._downloads = downloads
 
     def outline(
         self,

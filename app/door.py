@@ -1,43 +1,21 @@
-"""What passes through the door between the window and torch: opaque handles, and what the engine offers.
+"""What passes between the window and the engine: opaque handles, and what the engine offers.
 
 A handle is made on the compute thread, held by the session, and handed back with the next request. Nobody but the
-engine looks inside its ``Any`` fields. No torch here: :func:`load_engine` brings it in, on the compute thread.
+engine looks inside its ``Any`` fields. Records alone: no torch, and nothing that knows who fills them.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import importlib.util
-import os
-import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from app.questions import Question
-from model.codec import stored
+from app.questions import EVERYTHING, WITHOUT, Capability, Question
 from model.config import ModelConfig
 from model.experiments import Experiment
 from model.progress import Progress
+from model.prompt import Prompt
 from model.readings import ModelCard, Run, Sampling
-
-
-@stored("as_ids special chat system")
-@dataclass(frozen=True)
-class Typed:
-    """How a prompt is meant: as token ids, or as text with or without the special tokens that belong around it.
-
-    ``chat`` names a chat template of the checkpoint that the text is put into, after a ``system`` line if there is
-    one; the special tokens are then those that the template writes.
-    """
-
-    as_ids: bool = False
-    special: bool = True
-    chat: str = ""
-    system: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +73,7 @@ class Held:
     """A run and its tensors. ``run.length`` says how much of ``trace`` is in view.
 
     ``cell`` is (layer, head, query, key): where it is worth looking first. ``pinned`` is the run it is compared with,
-    ``typed`` how its prompt was meant, ``tiles`` what was refined of its pictures.
+    ``prompt`` what was asked for, ``tiles`` what was refined of its pictures, ``can`` what may be asked of it.
     """
 
     run: Run
@@ -103,8 +81,20 @@ class Held:
     trace: Any
     cell: tuple[int, int, int, int] = (0, 0, 0, 0)
     pinned: Held | None = None
-    typed: Typed = Typed()
+    prompt: Prompt = field(default_factory=Prompt)
     tiles: Any = None
+    can: frozenset[Capability] = EVERYTHING
+
+
+def missing(held: Held, question: Question) -> frozenset[Capability]:
+    """What a question needs and the run does not have."""
+    return question.needs - held.can
+
+
+def why_missing(lacking: frozenset[Capability]) -> str:
+    """What a run lacks, and what to do about it, in a sentence."""
+    told = " and ".join(said for one, said in WITHOUT.items() if one in lacking)
+    return f"This run {told}, so this cannot be answered; run a prompt on a model that is open with its weights."
 
 
 class Engine(Protocol):
@@ -126,13 +116,12 @@ class Engine(Protocol):
     def run(
         self,
         opened: Opened,
-        prompt: str,
+        prompt: Prompt,
         run_id: int,
         head: tuple[int, int] | None,
         *,
         experiments: Sequence[Experiment] = (),
         decoded: Sequence[int] = (),
-        typed: Typed = Typed(),
     ) -> Generator[Progress, None, Held]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 
@@ -147,43 +136,3 @@ class Engine(Protocol):
 
     def tidy(self) -> Generator[Progress, None, None]:
         """Give the memory back that a run which is gone has left."""
-
-
-def load_engine() -> Engine:
-    """Import the engine, and torch with it.
-
-    Torch's import would hold the interpreter's lock while its libraries load; loading them before it lets the window go
-    on drawing. Its hundred thousands of objects stay for good: each full collection would hold up the window for a
-    tenth of a second.
-    """
-    if "app.engine" in sys.modules:
-        return sys.modules["app.engine"]
-    with for_good():
-        _load_torch_without_the_lock()
-        import app.engine
-    return app.engine
-
-
-@contextmanager
-def for_good() -> Iterator[None]:
-    """Keep what is made meanwhile from the garbage collector: it lives as long as the program, and looking costs."""
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()
-
-
-def _load_torch_without_the_lock() -> None:
-    """Load torch's libraries while other threads go on, where that is known to work.
-
-    ``ctypes.CDLL`` holds the lock while it loads a library, and lets go of it while a function of one runs: hence the
-    C library's own ``dlopen``. None of what it loads here calls Python.
-    """
-    if "torch" not in sys.modules and sys.platform == "linux":
-        spec = importlib.util.find_spec("torch")
-        if spec is not None and spec.origin is not None:
-            load = ctypes.CDLL(None).dlopen
-            load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
-            load(os.fsencode(Path(spec.origin).parent / "lib" / "libtorch.so"), os.RTLD_NOW)

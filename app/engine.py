@@ -1,4 +1,4 @@
-"""The only door from the window to torch: opens models, runs prompts, decodes, and answers questions.
+"""The engine, all that has torch and answers the window: opens models, runs prompts, decodes, and answers questions.
 
 Every function here is a job: a generator that pauses where it may be stopped or where something more urgent may run.
 The session imports this file lazily, on the compute thread, never at start-up. It keeps no state: a model and a run
@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 import torch
 
 from app.answers import ANSWERS
-from app.door import Choice, Held, Opened, Outlined, Typed
+from app.door import Choice, Held, Opened, Outlined, missing, why_missing
 from app.prompts import check_length, read_prompt
 from app.questions import Question
 from app.shown import in_view, texts, texts_on
 from model.budget import Logits, check_budget, chunk_rows, run_budget
 from model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
 from model.checkpoints.opening import free_bytes
+from model.errors import TraceError
 from model.experiments import Experiment, check_experiments, permuted
 from model.generation import draw, row_logits
 from model.grading import Bar, bars
@@ -34,6 +35,7 @@ from model.memory import give_back, within_memory
 from model.numbers import numbers_steps
 from model.patterns import formulas_of, head_scores, repeated_ids
 from model.progress import Progress, Steps
+from model.prompt import Prompt
 from model.readings import Doubles, HeadNumbers, ModelCard, Run, Sampling
 from model.rotations import as_run
 from model.tiles import TileCache
@@ -149,20 +151,17 @@ def _leave_a_core_to_the_window() -> None:
 @within_memory
 def run(
     opened: Opened,
-    prompt: str | Sequence[int],
+    prompt: Prompt,
     run_id: int,
     head: tuple[int, int] | None = None,
     logits: Logits | None = None,
     experiments: Sequence[Experiment] = (),
     decoded: Sequence[int] = (),
-    typed: Typed = Typed(),  # noqa: B008 - frozen
 ) -> Steps[Held]:
     """Prefill a prompt.
 
     Parameters
     ----------
-    prompt
-        Text, or token ids.
     head
         The (layer, head) in view; None looks for the head whose pattern is worth showing first.
     logits
@@ -171,8 +170,6 @@ def run(
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
-    typed
-        Whether a prompt is ids or text, whether special tokens are put around text, and the chat template it goes into.
 
     Raises
     ------
@@ -187,7 +184,7 @@ def run(
     """
     checkpoint: Checkpoint = opened.checkpoint
     check_experiments(experiments, checkpoint.config)
-    read, rendered = yield from read_prompt(checkpoint, prompt, typed)
+    read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, experiments)
     ids = [*prompted, *decoded]
     check_length(checkpoint.config, len(ids), experiments)
@@ -210,7 +207,7 @@ def run(
         run_id=run_id,
         model=opened.card,
         specs=trace.specs,
-        prompt=prompt if isinstance(prompt, str) else " ".join(map(str, prompted)),
+        prompt=prompt.text,
         tokens=texts(checkpoint, ids),
         length=trace.length,
         prefill=trace.prefill,
@@ -222,7 +219,7 @@ def run(
         reach=as_run(checkpoint.config, experiments).max_position,
     )
     yield Progress(1, 1, "Looking for a head to show")
-    return Held(described, opened, trace, _cell(trace, head), typed=typed, tiles=TileCache())
+    return Held(described, opened, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
 
 
 @within_memory
@@ -316,8 +313,17 @@ def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
 
 @within_memory
 def answer(held: Held, question: Question) -> Steps[Any]:
-    """Answer a panel's question about the rows in view."""
+    """Answer a panel's question about the rows in view.
+
+    Raises
+    ------
+    TraceError
+        When the run lacks what the question needs.
+    """
     yield Progress(0, 1, "Reading the run")
+    lacking = missing(held, question)
+    if lacking:
+        raise TraceError(why_missing(lacking))
     return (yield from ANSWERS[type(question)](held, in_view(held), question))
 
 
@@ -356,9 +362,9 @@ def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str,
     return scores, formulas_of(trace), undefined
 
 
-def length_of(opened: Opened, prompt: str | Sequence[int], typed: Typed) -> Steps[int]:
+def length_of(opened: Opened, prompt: Prompt) -> Steps[int]:
     """How many tokens a prompt is."""
-    ids, _ = yield from read_prompt(opened.checkpoint, prompt, typed)
+    ids, _ = yield from read_prompt(opened.checkpoint, prompt)
     return len(ids)
 
 

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from app.jobs import Failure, Urgency
+from app.jobs import Failure
+from app.urgency import Urgency
 from model.experiments import Experiment, RopeScaling
 
 if TYPE_CHECKING:
-    from app.door import Held, Typed
-    from app.session import Session
+    from app.door import Held
+    from app.proofs import Proofs
+    from app.session_context import SessionContext
+    from app.timeline import Timeline
+    from model.prompt import Prompt
     from model.readings import Sampling
 
 
@@ -34,13 +38,17 @@ class Experiments(QObject):
     changed = Signal(object)
     offered = Signal(object)
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
+    def __init__(
+        self, session: SessionContext, timeline: Timeline, proofs: Proofs, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
         self._session = session
+        self._timeline = timeline
+        self._proofs = proofs
         self._now: tuple[Experiment, ...] = ()
         self._wanted: tuple[Experiment, ...] = ()
-        self._refused: tuple[str, Typed] | None = None
-        self._fitting: tuple[str, Typed] | None = None
+        self._refused: Prompt | None = None
+        self._fitting: Prompt | None = None
         """The newest prompt that ran without its positions being stretched."""
 
     @property
@@ -61,19 +69,19 @@ class Experiments(QObject):
         session = self._session
         held, opened = session.held, session.opened
         if held is None or opened is None:
-            session.failed.emit("There is nothing to experiment on yet; run a prompt first.", "")
+            session.fail(Failure("There is nothing to experiment on yet; run a prompt first."))
             return
         wanted = self.want(experiments)
-        session.timeline.leave()
+        self._timeline.leave()
         session.jobs.cancel("check")
         run, run_id = held.run, session.next_run_id()
         decoded = [token.id for token in run.tokens[run.prefill : run.length]]
-        drawn, now, typed = session.timeline.drawn[: run.steps], session.selection.now, held.typed
+        drawn, now = self._timeline.drawn[: run.steps], session.selection.now
         session.submit(
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(
-                opened, run.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded, typed=typed
+                opened, held.prompt, run_id, (now.layer, now.head), experiments=wanted, decoded=decoded
             ),
             lambda after: self._on_applied(after, wanted, drawn),
             lambda failure: self._on_failed(failure, wanted),
@@ -87,9 +95,7 @@ class Experiments(QObject):
         if refused is None:
             self.apply(wanted)
         else:
-            prompt, typed = refused
-            self._session.set_typed(typed)
-            self._session.run_prompt(prompt, wanted)
+            self._session.run_prompt(refused, wanted)
 
     # For the session ----------------------------------------------------------------------------------------------
 
@@ -102,12 +108,12 @@ class Experiments(QObject):
         """Have the run that was begun with these on screen."""
         held = self._session.held
         if held is not None and without_scaling(experiments) == experiments:
-            self._fitting = held.run.prompt, held.typed
+            self._fitting = held.prompt
         if experiments != self._now:
             self._now = experiments
             self.changed.emit(experiments)
 
-    def offer(self, experiments: tuple[Experiment, ...], refused: tuple[str, Typed] | None) -> None:
+    def offer(self, experiments: tuple[Experiment, ...], refused: Prompt | None) -> None:
         """Offer what a refused prompt could be run with; None where the run on screen was to be gone on with."""
         self._refused = refused
         self.offered.emit(experiments)
@@ -119,8 +125,8 @@ class Experiments(QObject):
     # How it works -------------------------------------------------------------------------------------------------
 
     def _on_applied(self, held: Held, experiments: tuple[Experiment, ...], drawn: tuple[Sampling, ...]) -> None:
-        self._session.timeline.drawn = drawn
-        self._session.proofs.forget()
+        self._timeline.drawn = drawn
+        self._proofs.forget()
         self._session.show_run(held)
         self.arrived(experiments)
 
@@ -130,10 +136,8 @@ class Experiments(QObject):
         if not (failure.offers and unstretched and self._fitting is not None):
             self._session.fail(failure)
             return
-        prompt, typed = self._fitting
-        self._session.set_typed(typed)
         self._session.run_prompt(
-            prompt,
+            self._fitting,
             wanted,
             "Without the RoPE scaling the prompt is too long for this model, so the last one that fits was run again.",
         )

@@ -1,6 +1,6 @@
 """Files in the making: work on a thread of its own, because one may take long to encode and panels must not wait.
 
-It owns that thread. What is written is the caller's; it needs no engine.
+What is written is the caller's; it needs no engine.
 """
 
 from __future__ import annotations
@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from app.jobs import Jobs, Urgency
+from app.urgency import Urgency
 
 if TYPE_CHECKING:
-    from app.session import Session
+    from app.jobs import Jobs
     from model.progress import Progress
 
 
 class Exports:
     """Makes files beside everything else."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._jobs = Jobs(session)
-        self._jobs.progress_changed.connect(session.progress_changed)
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
 
     def make(
         self,
@@ -33,10 +31,7 @@ class Exports:
         what: str,
     ) -> None:
         """Make a file; a newer one of the same slot replaces an older one, and ``on_failed`` hears a sentence."""
-        if not self._session.closed:
-            self._jobs.submit(
-                slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what
-            )
+        self._jobs.submit(slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what)
 
     @property
     def pulse(self) -> Callable[[Progress], None]:

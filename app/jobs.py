@@ -16,29 +16,16 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
 from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from app.urgency import Urgency
 from model.errors import Cancelled, RopewalkError, unforeseen
 from model.progress import Partial, Progress
 
 log = logging.getLogger(__name__)
-
-
-class Urgency(IntEnum):
-    """What runs first: smaller numbers before larger ones."""
-
-    PICTURE = 0
-    """What the person has just asked to see: it must not wait for what is shown beside it."""
-    POINTER = 1
-    COARSE = 2
-    DECODE = 3
-    PREFILL = 4
-    REFINEMENT = 5
-    THUMBNAILS = 6
 
 
 Work: TypeAlias = Generator[Progress, None, Any]
@@ -59,7 +46,7 @@ class Failure:
     """Why a job has no result: one sentence for the person, what is folded under it, and what would work instead."""
 
     sentence: str
-    details: str
+    details: str = ""
     offers: tuple[Any, ...] = ()
 
 

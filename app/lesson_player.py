@@ -14,18 +14,19 @@ from typing import Any, Final
 from PySide6.QtCore import QObject, Signal
 
 from app.door import Opened
-from app.jobs import Urgency
 from app.lesson_checks import Clicked, Reply, Verdict, judge
 from app.lesson_plan import Asked, Lesson, Scene, ToldStep
 from app.lesson_progress import ProgressStore
 from app.lesson_telling import tell_check, tell_step
 from app.session import Session
 from app.stage import Kept, placed
+from app.urgency import Urgency
 from model.errors import LessonError
 from model.ledger import ShapeLedger, build_ledger
 from model.lessons.models import LessonModel
 from model.lessons.text import Span
 from model.progress import Progress
+from model.prompt import Prompt
 from model.readings import ModelCard, Run
 
 OWN_RUNS: Final = frozenset({"toy", "bundled"})
@@ -90,7 +91,7 @@ class LessonPlayer(QObject):
         self._runs: Any = None
         self._models: dict[str, Opened] = {}
         self._yours: Opened | None = None
-        self._your_prompt = ""
+        self._your_prompt = Prompt()
         self._kept: Kept | None = None
         self._staged: Staged | None = None
         self._stage_run = 0
@@ -300,13 +301,13 @@ class LessonPlayer(QObject):
         if lesson is None or model is None:
             return
         wanted = Staged(scene.model, scene.prompt, scene.decoded, scene.experiments)
-        prompt = scene.prompt
+        prompt = Prompt(scene.prompt)
         if model.kind == "open":
-            prompt = scene.prompt or self._your_prompt
+            prompt = prompt if scene.prompt else self._your_prompt
             if self._yours is None:
                 self.failed.emit("No model is open for this step; open one, and come back to it.")
         absent = model.kind == "open" and self._yours is None
-        if model.kind == "shapes" or absent or not prompt or wanted == self._staged:
+        if model.kind == "shapes" or absent or not prompt.text or wanted == self._staged:
             self._select(scene)
             self.scene_changed.emit(scene)
             return
@@ -317,7 +318,7 @@ class LessonPlayer(QObject):
         if run is not None and scene.select:
             self.session.selection.update(**placed(dict(scene.select), run.length))
 
-    def _stage(self, opened: Opened, prompt: str, scene: Scene, wanted: Staged) -> None:
+    def _stage(self, opened: Opened, prompt: Prompt, scene: Scene, wanted: Staged) -> None:
         told = self.told
         if told is None or told.scene is not scene:
             return

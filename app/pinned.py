@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
     from app.door import Held
-    from app.session import Session
-    from app.stage import Kept
+    from app.session_context import SessionContext
+    from app.stage import Kept, Stage
     from model.readings import Run
 
 
@@ -28,9 +28,10 @@ class Pinned(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
+    def __init__(self, session: SessionContext, stage: Stage, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._session = session
+        self._stage = stage
         self._held: Held | None = None
         self._kept: Kept | None = None
 
@@ -52,7 +53,7 @@ class Pinned(QObject):
     def pin(self) -> None:
         """Keep the run on screen, to compare later runs with."""
         self._set(self._session.held)
-        self._kept = self._session.stage.keep()
+        self._kept = self._stage.keep()
 
     def bring_back(self, kept: Kept | None) -> None:
         """Pin a run that is not on screen, such as one that a session file brought back."""

@@ -1,6 +1,6 @@
-"""What a prompt is as token ids: text, typed ids, a chat template around it, and the length that a model takes.
+"""What a prompt is as token ids, for one model: text, typed ids, a chat template around it; and the length it takes.
 
-It stands behind the door, like the engine: whoever imports it has torch.
+It is a part of the engine: whoever imports it has torch.
 """
 
 from __future__ import annotations
@@ -8,59 +8,59 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.door import Typed
 from model.chat import conversation, rendered_steps
 from model.checkpoints import Checkpoint
 from model.config import ModelConfig
 from model.errors import ChatError, PromptError, TooLongError
 from model.experiments import Experiment
 from model.progress import Steps
+from model.prompt import Prompt
 from model.rotations import as_run, offers, why_not
 
-IDS = re.compile(r"\s*\d+(?:[\s,]+\d+)*[\s,]*")
+IDS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*[\s,]*")
 """What is taken for token ids where a model has no tokenizer."""
 
 LONGEST_ID = 18
 """Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
 
 
-def read_prompt(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> Steps[tuple[list[int], str]]:
+def read_prompt(checkpoint: Checkpoint, prompt: Prompt) -> Steps[tuple[list[int], str]]:
     """The ids of a prompt, and what a chat template made of it (nothing without one)."""
     tokenizer = checkpoint.tokenizer
-    if not isinstance(prompt, str) or typed.as_ids or not typed.chat:
-        return _ids_of(checkpoint, prompt, typed), ""
-    template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == typed.chat), None)
+    if prompt.as_ids or not prompt.chat:
+        return _ids_of(checkpoint, prompt), ""
+    template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == prompt.chat), None)
     if tokenizer is None or template is None:
-        raise ChatError(f"{checkpoint.name} has no chat template named {typed.chat!r}; run the text as it is.")
-    text = yield from rendered_steps(template, conversation(prompt, typed.system))
+        raise ChatError(f"{checkpoint.name} has no chat template named {prompt.chat!r}; run the text as it is.")
+    text = yield from rendered_steps(template, conversation(prompt.text, prompt.system))
     ids = list(tokenizer.encode(text, add_special=False, names_special=True))
     if not ids:
         raise ChatError("The chat template writes nothing for this prompt; switch it off to run the text as it is.")
     return ids, text
 
 
-def _ids_of(checkpoint: Checkpoint, prompt: str | Sequence[int], typed: Typed) -> list[int]:
-    if not isinstance(prompt, str):
-        return _known_ids(checkpoint, prompt)
-    if checkpoint.tokenizer is not None and not typed.as_ids:
-        return list(checkpoint.tokenizer.encode(prompt, add_special=typed.special))
-    if IDS.fullmatch(prompt) is None:
+def _ids_of(checkpoint: Checkpoint, prompt: Prompt) -> list[int]:
+    if checkpoint.tokenizer is not None and not prompt.as_ids:
+        return list(checkpoint.tokenizer.encode(prompt.text, add_special=prompt.special))
+    if not prompt.text.strip():
+        return []
+    if IDS.fullmatch(prompt.text) is None:
         why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
         why += " that can be read" if checkpoint.unread else ""
         raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
-    digits = re.findall(r"\d+", prompt)
-    longest = max(digits, key=len)
-    if len(longest) > LONGEST_ID:
-        raise PromptError(f"A token id of {len(longest)} digits was typed, but there is none; separate ids by spaces.")
-    return _known_ids(checkpoint, [int(number) for number in digits])
+    typed = re.findall(r"-?\d+", prompt.text)
+    longest = len(max(typed, key=len).lstrip("-"))
+    if longest > LONGEST_ID:
+        raise PromptError(f"A token id of {longest} digits was typed, but there is none; separate ids by spaces.")
+    return _known_ids(checkpoint, [int(number) for number in typed])
 
 
-def _known_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
+def _known_ids(checkpoint: Checkpoint, ids: list[int]) -> list[int]:
     largest = checkpoint.config.vocabulary - 1
     outside = [token for token in ids if not 0 <= token <= largest]
     if outside:
         raise PromptError(f"Token id {outside[0]} is not there; the ids of this model are 0 to {largest}.")
-    return list(ids)
+    return ids
 
 
 def check_length(config: ModelConfig, tokens: int, experiments: Sequence[Experiment] = ()) -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.jobs import Urgency
+from app.jobs import Failure
 from app.questions import AskBranchProof, AskProof
 from model.readings import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.session import Session
+    from app.session_context import SessionContext
 
 CHECK_LIMIT = 1024
 """Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
@@ -38,8 +38,8 @@ class Proofs(QObject):
     check_changed = Signal(object)
     branches_changed = Signal(object)
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
+    def __init__(self, session: SessionContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._session = session
         self.check: Proof | None = None
         self.branches: Proof | None = None
@@ -55,7 +55,7 @@ class Proofs(QObject):
     def prove(self, kind: Literal["cached", "branches"]) -> None:
         """Compare cached with full logits, or both branches of attention, layer by layer and however large the run."""
         if self._session.held is None:
-            self._session.failed.emit("There is nothing to prove yet; run a prompt first.", "")
+            self._session.fail(Failure("There is nothing to prove yet; run a prompt first."))
         elif kind == "cached":
             self._ask("check", AskProof(by_layer=True), self._set_check)
         else:
@@ -85,7 +85,7 @@ class Proofs(QObject):
 
         self._session.submit(
             slot,
-            Urgency.REFINEMENT,
+            question.urgency,
             lambda engine: engine.answer(held, question),
             arrived,
             self._session.fail,

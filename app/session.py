@@ -1,7 +1,7 @@
-"""The open model, the prompt and the run, and the rooms around them; the only place that starts jobs.
+"""The open model, the prompt and the run, and the parts of a session around them; the only place that starts jobs.
 
 The session turns a person's intent into jobs, keeps the old run on screen until a new one has arrived, and tells
-everybody about changes by signals. What a person does with a run has rooms of its own, which the session ties
+everybody about changes by signals. What a person does with a run has parts of its own, which the session ties
 together. It holds the tensors of a run as an opaque handle and never looks inside. No widgets, no torch.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.checkpoints import Checkpoints
-from app.door import Engine, Held, Opened, Typed, load_engine, without_weights
+from app.door import Engine, Held, Opened, without_weights
+from app.engine_loading import load_engine
 from app.experiments import Experiments
 from app.exports import Exports
-from app.jobs import Failure, Jobs, Urgency
+from app.jobs import Failure, Jobs
 from app.pinned import Pinned
 from app.proofs import Proofs
 from app.questions import Question
@@ -25,9 +26,10 @@ from app.selection import Bounds, SelectionStore
 from app.settings import SettingsStore
 from app.stage import Stage
 from app.timeline import Timeline
-from app.urgencies import URGENCIES
+from app.urgency import Urgency
 from model.experiments import Experiment, PermuteTokens
 from model.progress import Progress
+from model.prompt import Prompt
 from model.readings import ModelCard, Run
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
@@ -84,24 +86,24 @@ class Session(QObject):
         self.settings = SettingsStore() if settings is None else settings
         self.selection = SelectionStore(self)
         self._engine = engine
-        self.jobs = Jobs(self)
-        self.jobs.progress_changed.connect(self.progress_changed)
+        self.jobs, downloads, files = Jobs(self), Jobs(self), Jobs(self)
+        for jobs in (self.jobs, downloads, files):
+            jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._opened: Opened | None = None
         self._held: Held | None = None
         self._runs = 0
-        self._prompt: str | None = None
-        self._typed = Typed()
+        self._prompt: Prompt | None = None
         self._start_pending = False
         self._fallbacks: list[str] = []
         self.closed = False
-        self.timeline = Timeline(self)
-        self.proofs = Proofs(self)
-        self.experiments = Experiments(self)
-        self.pinned = Pinned(self)
-        self.stage = Stage(self)
-        self.checkpoints = Checkpoints(self)
-        self.exports = Exports(self)
+        self.timeline = Timeline(self, parent=self)
+        self.proofs = Proofs(self, parent=self)
+        self.experiments = Experiments(self, self.timeline, self.proofs, parent=self)
+        self.stage = Stage(self, self.timeline, self.proofs, self.experiments)
+        self.pinned = Pinned(self, self.stage, parent=self)
+        self.checkpoints = Checkpoints(self, downloads)
+        self.exports = Exports(files)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ class Session(QObject):
 
     @property
     def opened(self) -> Opened | None:
-        """The open model as a handle, for the rooms around the session."""
+        """The open model as a handle, for the parts of the session."""
         return self._opened
 
     @property
@@ -131,18 +133,9 @@ class Session(QObject):
         return ("cpu",) if self._opened is None else self._opened.devices
 
     @property
-    def prompt(self) -> str:
-        """The newest prompt that was asked for."""
-        return self._prompt or ""
-
-    @property
-    def typed(self) -> Typed:
-        """How the next prompt is meant: text with or without special tokens around it, or ids."""
-        return self._typed
-
-    def set_typed(self, typed: Typed) -> None:
-        """Say how prompts are meant from the next run on."""
-        self._typed = typed
+    def prompt(self) -> Prompt:
+        """The newest prompt that was asked for; an empty one before the first."""
+        return self._prompt or Prompt()
 
     @property
     def busy(self) -> bool:
@@ -151,7 +144,7 @@ class Session(QObject):
 
     # Opening and running ------------------------------------------------------------------------------------------
 
-    def begin(self, path: str | None = None, prompt: str | None = None) -> None:
+    def begin(self, path: str | None = None, prompt: Prompt | None = None) -> None:
         """Do what a start does: open the model (None: the bundled one) and run the last prompt, or the given one.
 
         What was remembered is only a wish here: a device that is gone falls back to the CPU, a prompt that does not
@@ -159,7 +152,7 @@ class Session(QObject):
         """
         remembered = self.settings.now
         first = remembered.prompt or DEFAULT_PROMPT
-        self._prompt = first if prompt is None else prompt
+        self._prompt = Prompt(first) if prompt is None else prompt
         self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
         self._tell_notice()
         self._open(
@@ -201,9 +194,9 @@ class Session(QObject):
             options=options,
         )
 
-    def start(self, prompt: str) -> None:
+    def start(self, prompt: Prompt) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
-        if not prompt:
+        if not prompt.text:
             self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
             return
         self._fallbacks = []
@@ -251,8 +244,6 @@ class Session(QObject):
         self.experiments.arrived(())
         self.experiments.forget_prompts()
         card = opened.card
-        if self._typed.chat not in card.chats:
-            self._typed = replace(self._typed, chat="")
         self.settings.update(device=card.device, dtype=card.dtype)
         if path is not None:
             self.settings.remember_checkpoint(path, dict(opened.options))
@@ -260,12 +251,16 @@ class Session(QObject):
         if opened.notice:
             self.failed.emit(opened.notice, "")
         if self._prompt is not None:
-            wordless = not card.has_tokenizer and not any(c.isdigit() for c in self._prompt)
+            prompt = self._prompt
+            if prompt.chat not in card.chats:
+                prompt = replace(prompt, chat="")
+            if not card.has_tokenizer and not any(c.isdigit() for c in prompt.text):
+                prompt = replace(prompt, text=DEFAULT_IDS)
             if self._held is not None:
                 self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
-            self.run_prompt(DEFAULT_IDS if wordless else self._prompt)
+            self.run_prompt(prompt)
 
-    def run_prompt(self, prompt: str, experiments: Sequence[Experiment] | None = None, told: str = "") -> None:
+    def run_prompt(self, prompt: Prompt, experiments: Sequence[Experiment] | None = None, told: str = "") -> None:
         """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
         self._prompt = prompt
         self.timeline.leave()
@@ -278,16 +273,16 @@ class Session(QObject):
             self._start_pending = True
             return
         self._start_pending = False
-        opened, run_id, typed, now = self._opened, self.next_run_id(), self._typed, self.selection.now
+        opened, run_id, now = self._opened, self.next_run_id(), self.selection.now
         head = None if self._held is None else (now.layer, now.head)
         active = self.experiments.now if experiments is None else experiments
         wanted = self.experiments.want(one for one in active if not isinstance(one, PermuteTokens))
         self.submit(
             "run",
             Urgency.PREFILL,
-            lambda engine: engine.run(opened, prompt, run_id, head, experiments=wanted, typed=typed),
+            lambda engine: engine.run(opened, prompt, run_id, head, experiments=wanted),
             lambda held: self._on_run(held, wanted, told),
-            lambda failure: self._on_run_failed(failure, prompt, typed),
+            lambda failure: self._on_run_failed(failure, prompt),
             what="Running the prompt",
         )
 
@@ -295,8 +290,8 @@ class Session(QObject):
         self.timeline.leave()  # a step that was asked for meanwhile belongs to the run that goes
         self.timeline.drawn = ()
         self._fallbacks = []
-        if not held.typed.as_ids:
-            self.settings.update(prompt=held.run.prompt)
+        if not held.prompt.as_ids:
+            self.settings.update(prompt=held.prompt.text)
         self._tell_notice()
         self.proofs.forget()
         layer, head, query, key = held.cell
@@ -305,11 +300,10 @@ class Session(QObject):
         if told:
             self.failed.emit(told, "")
 
-    def _on_run_failed(self, failure: Failure, prompt: str, typed: Typed) -> None:
-        self.fail(failure, (prompt, typed))
-        if self._fallbacks:
-            self._typed = replace(self._typed, chat="")  # a template that failed would fail again
-            self.run_prompt(self._fallbacks.pop(0))
+    def _on_run_failed(self, failure: Failure, prompt: Prompt) -> None:
+        self.fail(failure, prompt)
+        if self._fallbacks:  # without the template: one that failed would fail again
+            self.run_prompt(replace(prompt, text=self._fallbacks.pop(0), as_ids=False, chat=""))
 
     def work(
         self,
@@ -382,7 +376,7 @@ class Session(QObject):
 
         self.submit(
             f"ask:{slot}",
-            URGENCIES[type(question)],
+            question.urgency,
             lambda engine: engine.answer(replace(held, pinned=pinned), question),
             arrived,
             went_wrong,
@@ -415,7 +409,7 @@ class Session(QObject):
         self.checkpoints.close()
         self.exports.close()
 
-    # For the rooms around it --------------------------------------------------------------------------------------
+    # For its parts ------------------------------------------------------------------------------------------------
 
     def next_run_id(self) -> int:
         """An id that no run has had."""
@@ -429,7 +423,7 @@ class Session(QObject):
         for slot in slots:
             self.jobs.cancel(slot)
 
-    def swap_model(self, opened: Opened, prompt: str) -> None:
+    def swap_model(self, opened: Opened, prompt: Prompt) -> None:
         """Have another model open, and another prompt; the run that belongs to them is shown next."""
         changed = self._opened is not opened
         self._opened, self._prompt = opened, prompt
@@ -479,7 +473,7 @@ class Session(QObject):
             what="Giving memory back",
         )
 
-    def fail(self, failure: Failure, refused: tuple[str, Typed] | None = None) -> None:
+    def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from app.door import Typed
 from app.provenance import software
 from app.selection import Selection
 from app.settings import sampling_refusal
@@ -58,6 +57,17 @@ class SavedCheckpoint:
     options: tuple[tuple[str, int], ...] = ()
 
 
+@stored("as_ids special chat system")
+@dataclass(frozen=True)
+class SavedMeaning:
+    """How a prompt was meant: the fields of ``model.prompt`` beside its text."""
+
+    as_ids: bool = False
+    special: bool = True
+    chat: str = ""
+    system: str = ""
+
+
 @stored("prompt typed ids decoded drawn length experiments")
 @dataclass(frozen=True)
 class SavedRun:
@@ -74,7 +84,7 @@ class SavedRun:
     """
 
     prompt: str
-    typed: Typed
+    typed: SavedMeaning
     ids: tuple[int, ...]
     decoded: tuple[int, ...]
     drawn: tuple[Sampling, ...]

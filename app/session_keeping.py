@@ -17,6 +17,7 @@ from app.selection import Selection
 from app.session import Session
 from app.session_file import (
     SavedCheckpoint,
+    SavedMeaning,
     SavedRun,
     SavedSession,
     SavedView,
@@ -27,6 +28,7 @@ from app.session_file import (
 from app.stage import Kept
 from model.fingerprint import fingerprint_steps
 from model.progress import Progress, Steps
+from model.prompt import Prompt
 from model.readings import Run, Sampling
 
 BUNDLED = Path(__file__).resolve().parents[1] / "resources" / "bundled"
@@ -77,7 +79,6 @@ def open_session(
     """
 
     def arrived(back: Back) -> None:
-        session.set_typed(back.saved.run.typed)
         session.timeline.set_sampling(back.saved.sampling)
         session.stage.bring_back(back.kept)
         session.pinned.bring_back(back.pinned)
@@ -129,9 +130,10 @@ def _run_of(kept: Kept) -> SavedRun:
     run: Run = kept.held.run
     ids = tuple(token.id for token in run.tokens[: run.newest])
     decoded = ids[run.prefill :]
+    prompt = kept.held.prompt
     return SavedRun(
-        prompt=run.prompt,
-        typed=kept.held.typed,
+        prompt=prompt.text,
+        typed=SavedMeaning(prompt.as_ids, prompt.special, prompt.chat, prompt.system),
         ids=ids[: run.prefill],
         decoded=decoded,
         drawn=kept.drawn,
@@ -195,14 +197,10 @@ def _is_same(opened: Opened, wanted: SavedCheckpoint, place: Path) -> bool:
 
 
 def _run_steps(engine: Any, opened: Opened, saved: SavedRun, run_id: int, at: Selection, path: Path) -> Steps[Kept]:
+    typed = saved.typed
+    prompt = Prompt(saved.prompt, typed.as_ids, typed.special, typed.chat, typed.system)
     held: Held = yield from engine.run(
-        opened,
-        saved.prompt,
-        run_id,
-        (at.layer, at.head),
-        experiments=saved.experiments,
-        decoded=saved.decoded,
-        typed=saved.typed,
+        opened, prompt, run_id, (at.layer, at.head), experiments=saved.experiments, decoded=saved.decoded
     )
     ids = tuple(token.id for token in held.run.tokens[: held.run.prefill])
     if ids != saved.ids:
@@ -211,4 +209,4 @@ def _run_steps(engine: Any, opened: Opened, saved: SavedRun, run_id: int, at: Se
             "has changed, so run the prompt anew."
         )
     held = replace(held, run=replace(held.run, length=saved.length))
-    return Kept(opened, held, saved.prompt, saved.drawn, saved.experiments, at)
+    return Kept(opened, held, prompt, saved.drawn, saved.experiments, at)

@@ -1,6 +1,6 @@
 """What of a run is shown: the rows in view, and tokens as a person reads them.
 
-It stands behind the door, like the engine: whoever imports it has torch.
+It is a part of the engine: whoever imports it has torch.
 """
 
 from __future__ import annotations

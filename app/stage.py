@@ -9,15 +9,19 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.jobs import Urgency
+from app.urgency import Urgency
 from model.readings import Sampling
 
 if TYPE_CHECKING:
     from app.door import Engine, Held, Opened
+    from app.experiments import Experiments
+    from app.proofs import Proofs
     from app.selection import Selection
-    from app.session import Session
+    from app.session_context import SessionContext
+    from app.timeline import Timeline
     from model.experiments import Experiment
     from model.progress import Progress
+    from model.prompt import Prompt
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Kept:
 
     opened: Opened
     held: Held
-    prompt: str
+    prompt: Prompt
     drawn: tuple[Sampling, ...]
     experiments: tuple[Experiment, ...]
     selection: Selection
@@ -35,8 +39,11 @@ class Kept:
 class Stage:
     """Scenes on screen, and what they were put in place of."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionContext, timeline: Timeline, proofs: Proofs, experiments: Experiments) -> None:
         self._session = session
+        self._timeline = timeline
+        self._proofs = proofs
+        self._experiments = experiments
 
     def keep(self) -> Kept | None:
         """What is on screen, to be brought back by :meth:`bring_back`; None before the first run."""
@@ -44,24 +51,24 @@ class Stage:
         opened, held = session.opened, session.held
         if opened is None or held is None:
             return None
-        drawn, experiments = session.timeline.drawn, session.experiments.now
+        drawn, experiments = self._timeline.drawn, self._experiments.now
         return Kept(opened, held, session.prompt, drawn, experiments, session.selection.now)
 
     def bring_back(self, kept: Kept) -> None:
         """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
         session = self._session
         session.drop("open", "run", "check")
-        session.timeline.drawn = kept.drawn
+        self._timeline.drawn = kept.drawn
         session.swap_model(kept.opened, kept.prompt)
-        session.proofs.forget()
+        self._proofs.forget()
         now = kept.selection
         session.show_run(kept.held, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
-        session.experiments.arrived(kept.experiments)
+        self._experiments.arrived(kept.experiments)
 
     def put(
         self,
         opened: Opened,
-        prompt: str,
+        prompt: Prompt,
         *,
         experiments: Sequence[Experiment] = (),
         decoded: int = 0,
@@ -85,7 +92,7 @@ class Stage:
         session = self._session
         session.drop("open", "check")
         run_id = session.next_run_id()
-        wanted = session.experiments.want(experiments)
+        wanted = self._experiments.want(experiments)
 
         def staged(engine: Engine) -> Generator[Progress, None, Held]:
             held = yield from engine.run(opened, prompt, run_id, (0, 0), experiments=wanted)
@@ -95,10 +102,10 @@ class Stage:
 
         def show(held: Held) -> None:
             session.swap_model(opened, prompt)
-            session.timeline.drawn = (Sampling(),) * decoded
-            session.proofs.forget()
+            self._timeline.drawn = (Sampling(),) * decoded
+            self._proofs.forget()
             session.show_run(held, **placed(select or {}, held.run.length))
-            session.experiments.arrived(wanted)
+            self._experiments.arrived(wanted)
             if arrived is not None:
                 arrived()
 

@@ -7,18 +7,16 @@ about a run, nor who shows it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.door import Held
-from app.jobs import Failure, Urgency
+from app.jobs import Failure
+from app.session_context import SessionContext
 from app.settings import sampling_refusal
+from app.urgency import Urgency
 from model.readings import Run, Sampling
 from model.rotations import offers
-
-if TYPE_CHECKING:
-    from app.session import Session
 
 PACE_MS = 250
 """How long a played step stays on screen before the next one begins."""
@@ -41,8 +39,8 @@ class Timeline(QObject):
     sampling_changed = Signal(object)
     playing_changed = Signal(bool)
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
+    def __init__(self, session: SessionContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._session = session
         self.drawn: tuple[Sampling, ...] = ()
         self._sampling = session.settings.now.sampling
@@ -69,7 +67,7 @@ class Timeline(QObject):
         A row that exists is decoded anew (and the run branches) only when it was drawn with another sampling.
         """
         if self._session.held is None:
-            self._session.failed.emit("There is nothing to step through yet; run a prompt first.", "")
+            self._session.fail(Failure("There is nothing to step through yet; run a prompt first."))
         elif self._session.jobs.has("step"):
             self._queued_steps += 1
         else:
@@ -97,7 +95,7 @@ class Timeline(QObject):
         """Go to a length: by looking back, or by decoding what is missing in one job."""
         self.leave()
         if self._session.held is None:
-            self._session.failed.emit("There is nothing to step through yet; run a prompt first.", "")
+            self._session.fail(Failure("There is nothing to step through yet; run a prompt first."))
         elif length <= self._session.held.run.length:
             self._view(length)
         else:
@@ -109,7 +107,7 @@ class Timeline(QObject):
         held = self._session.held
         if held is None or not held.run.prefill <= row < held.run.newest:
             told = "Only a decoded token can be replaced; step first, then choose one after the prompt."
-            self._session.failed.emit(told, "")
+            self._session.fail(Failure(told))
             return
         before = replace(held.run, length=row)
         sampling = self._sampling
@@ -150,7 +148,7 @@ class Timeline(QObject):
         """How the tokens from here on are drawn."""
         refusal = sampling_refusal(sampling)
         if refusal:
-            self._session.failed.emit(refusal, "")
+            self._session.fail(Failure(refusal))
         elif sampling != self._sampling:
             self._sampling = sampling
             self._session.settings.update(sampling=sampling)

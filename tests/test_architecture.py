@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,3 +32,19 @@ def test_every_room_is_on_the_map_and_every_room_of_the_map_is_there() -> None:
     }
     assert sorted(name for name in files - named if not name.startswith(folders)) == []
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """Which of the modules a file imports: at its top, in a function, or for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{name.name}" for name in node.names} | {f"{node.module}"}
+    return found & modules
+
+
+def test_no_files_of_the_app_import_one_another_in_a_circle() -> None:
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "app").rglob("*.py")}
+    TopologicalSorter({name: imports_of(path, set(files)) for name, path in files.items()}).prepare()

@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.jobs import Urgency
 from app.selection import Selection
+from app.urgency import Urgency
 from model.errors import LessonError
 from model.lessons.text import Paragraph, Span, Told, said
 from views import keys, theme

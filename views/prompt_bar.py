@@ -6,6 +6,7 @@ must not know docks or panels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
-from app.door import Typed
+from model.prompt import Prompt
 from model.readings import ModelCard, Run, Sampling
 from views import icons, keys, theme, wording
 from views.chat_button import ChatButton
@@ -71,8 +72,8 @@ class PromptBar(QWidget):
         self.chat = ChatButton()
         self._wanted: dict[QWidget, bool] = {}
         """What the bar would show if it were wide enough, of the controls that may be left out."""
-        self._meant = session.typed
-        """How the newest run was meant that this bar knows of."""
+        self._known = session.prompt
+        """The newest prompt that this bar knows of."""
         self.run = QPushButton("Run")
         self.run.setProperty("kind", "main")
         self.run.setToolTip(keys.tip("run"))
@@ -124,20 +125,22 @@ class PromptBar(QWidget):
 
     def start(self) -> None:
         """Run what is typed, as text, in the chat template, or as ids."""
-        self._meant = self.typed()
-        self.session.set_typed(self._meant)
-        self.session.start(self.prompt.text())
+        self._known = self.typed()
+        self.session.start(self._known)
 
-    def _mean(self, typed: Typed) -> None:
-        """Set the switches as a run was meant that did not come from this bar, as one of a saved session."""
-        self._meant = typed
-        self.ids.setChecked(typed.as_ids)
-        self.special.setChecked(typed.special)
-        self.chat.choose(typed.chat, typed.system)
+    def _follow(self, prompt: Prompt) -> None:
+        """Set the switches as a prompt was meant that did not come from this bar, as one of a saved session."""
+        meant_otherwise = replace(prompt, text=self._known.text) != self._known
+        self._known = prompt
+        if meant_otherwise:
+            self.ids.setChecked(prompt.as_ids)
+            self.special.setChecked(prompt.special)
+            self.chat.choose(prompt.chat, prompt.system)
 
-    def typed(self) -> Typed:
-        """How the prompt is meant, by the switches around it."""
-        return Typed(
+    def typed(self) -> Prompt:
+        """What is typed, meant as the switches around it say."""
+        return Prompt(
+            self.prompt.text(),
             as_ids=self.ids.isChecked(),
             special=self.special.isChecked(),
             chat=self.chat.template,
@@ -279,8 +282,8 @@ class PromptBar(QWidget):
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.chat.show_run(after)
         new = after is not None and (before is None or before.run_id != after.run_id)
-        if new and self.session.typed != self._meant:
-            self._mean(self.session.typed)
+        if new:
+            self._follow(self.session.prompt)
         if after is not None and new and not self.prompt.hasFocus():
             self.prompt.setText(after.prompt)
             self.prompt.setCursorPosition(0)

@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,7 @@ from app.commands.export import Export
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import PromptError, RopewalkError
+from model.prompt import Prompt
 from model.rotations import scaling_for
 from views import theme
 from views.main_window import MainWindow
@@ -95,7 +97,7 @@ def _interruptible() -> Iterator[None]:
 
 def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
-    session.begin(shot.path, shot.prompt)
+    session.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt))
     wait_until_drawn(window)
     said = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
     if said and not any(letter.isdigit() for letter in said):
@@ -106,7 +108,7 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
     """Run the prompt as it is meant, by the controls of the bar, once the model is there."""
     session.begin(shot.path)
     wait_until_drawn(window)
-    bar, prompt = window.bar, session.prompt if shot.prompt is None else shot.prompt
+    bar, prompt = window.bar, session.prompt.text if shot.prompt is None else shot.prompt
     if shot.chat:
         bar.chat.setChecked(True)
         bar.chat.system.setText(shot.system)
@@ -116,10 +118,10 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
         rule, factor = shot.scaling
         tokens: list[int] = []
         failures: list[str] = []
-        opened, typed = session.opened, bar.typed()
+        opened, asked = session.opened, replace(bar.typed(), text=prompt)
         session.work(
             "length",
-            lambda engine: engine.length_of(opened, prompt, typed),
+            lambda engine: engine.length_of(opened, asked),
             tokens.append,
             failures.append,
             what="Reading the prompt",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from app.commands.options import Commands, command, natural, token_ids
 from app.commands.output import check_folder, finished, opened_to_run
-from app.commands.prompting import prompt_options, stretched, typed_of
+from app.commands.prompting import prompt_of, prompt_options, stretched
 from model.costs import format_bytes
+from model.prompt import Prompt
 from model.readings import Sampling
 
 
@@ -31,10 +32,11 @@ def write_capture(parsed: argparse.Namespace) -> None:
 
     check_folder(parsed.out)
     opened = opened_to_run(parsed)
-    prompt = parsed.prompt if parsed.ids is None else parsed.ids
-    typed = typed_of(parsed, opened)
-    changed = stretched(parsed, opened, prompt, typed, parsed.steps)
-    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed, typed=typed))
+    prompt = prompt_of(parsed, opened, parsed.prompt or "")
+    if parsed.ids is not None:
+        prompt = Prompt.of_ids(parsed.ids)
+    changed = stretched(parsed, opened, prompt, parsed.steps)
+    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed))
     if parsed.steps:
         held = finished(engine.step(held, parsed.steps, Sampling()))
     engine.save(held, parsed.out, parsed.pattern)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from app.commands.options import Commands, command, count, json_option
 from app.commands.output import finished, opened_to_run, print_json
-from app.commands.prompting import prompt_options, stretched, typed_of
+from app.commands.prompting import prompt_of, prompt_options, stretched
 from app.settings import sampling_refusal
 from model.errors import PromptError
 from model.readings import Sampling
@@ -35,9 +35,9 @@ def generate_text(parsed: argparse.Namespace) -> None:
     if refusal:
         raise PromptError(refusal)
     opened = opened_to_run(parsed)
-    typed = typed_of(parsed, opened)
-    changed = stretched(parsed, opened, parsed.prompt, typed, parsed.steps)
-    before = finished(engine.run(opened, parsed.prompt, 1, (0, 0), "last", changed, typed=typed))
+    asked = prompt_of(parsed, opened, parsed.prompt)
+    changed = stretched(parsed, opened, asked, parsed.steps)
+    before = finished(engine.run(opened, asked, 1, (0, 0), "last", changed))
     held = finished(engine.step(before, parsed.steps, sampling))
     ids = [token.id for token in held.run.tokens]
     prompt, new = ids[: held.run.prefill], ids[held.run.prefill :]

@@ -8,8 +8,9 @@ from typing import Any
 from app.address import head_name
 from app.commands.options import Commands, command, count, json_option, natural
 from app.commands.output import finished, opened_to_run, print_json, print_table
-from app.commands.prompting import prompt_options, stretched, typed_of
+from app.commands.prompting import prompt_of, prompt_options, stretched
 from app.door import Held
+from model.prompt import Prompt
 
 
 def declare(commands: Commands) -> None:
@@ -29,14 +30,13 @@ def score_heads(parsed: argparse.Namespace) -> None:
 
     opened = opened_to_run(parsed)
     config = opened.card.config
-    typed = typed_of(parsed, opened)
+    prompt = prompt_of(parsed, opened, parsed.prompt or "")
     if parsed.repeat is None:
-        prompt: str | list[int] = parsed.prompt
-        changed = stretched(parsed, opened, prompt, typed)
+        changed = stretched(parsed, opened, prompt)
     else:
-        changed = stretched(parsed, opened, 2 * parsed.repeat, typed)
-        prompt = engine.random_repeat(opened, parsed.repeat, parsed.seed, changed)
-    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed, typed=typed))
+        changed = stretched(parsed, opened, 2 * parsed.repeat)
+        prompt = Prompt.of_ids(engine.random_repeat(opened, parsed.repeat, parsed.seed, changed))
+    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed))
     scores, formulas, undefined = engine.scores_of(held)
     if parsed.json:
         print_json(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
 
 from app.commands.output import finished
-from app.door import Opened, Typed
+from app.door import Opened
 from model.config import Scaling
 from model.errors import ChatError, RopewalkError
 from model.experiments import Experiment
+from model.prompt import Prompt
 from model.rotations import rule_named, scaling_for
 
 
@@ -48,8 +48,8 @@ def rope_scaling(text: str) -> tuple[Scaling, float | None]:
     return rule, number
 
 
-def typed_of(parsed: argparse.Namespace, opened: Opened) -> Typed:
-    """How the prompt is meant.
+def prompt_of(parsed: argparse.Namespace, opened: Opened, text: str) -> Prompt:
+    """A text as it is meant by the options.
 
     Raises
     ------
@@ -59,21 +59,21 @@ def typed_of(parsed: argparse.Namespace, opened: Opened) -> Typed:
     if not parsed.chat:
         if parsed.system:
             raise ChatError("A system line was given, but only a chat template can hold it; add --chat.")
-        return Typed()
+        return Prompt(text)
     if not opened.card.chats:
         raise ChatError(f"{opened.card.name} has no chat template; leave --chat out to run the text as it is.")
-    return Typed(chat=opened.card.chats[0], system=parsed.system)
+    return Prompt(text, chat=opened.card.chats[0], system=parsed.system)
 
 
 def stretched(
-    parsed: argparse.Namespace, opened: Opened, prompt: str | Sequence[int] | int, typed: Typed, steps: int = 0
+    parsed: argparse.Namespace, opened: Opened, prompt: Prompt | int, steps: int = 0
 ) -> tuple[Experiment, ...]:
     """The RoPE scaling that was asked for.
 
     Parameters
     ----------
     prompt
-        Text, ids, or how many ids there will be.
+        What will be run, or how many ids.
     steps
         Tokens that are to be decoded after it.
     """
@@ -82,7 +82,7 @@ def stretched(
     from app import engine
 
     rule, factor = parsed.rope_scaling
-    length = prompt if isinstance(prompt, int) else finished(engine.length_of(opened, prompt, typed))
+    length = prompt if isinstance(prompt, int) else finished(engine.length_of(opened, prompt))
     config = opened.card.config
     found = scaling_for(config, length + steps, rule, factor)
     if not found:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.door import Held, Opened, Outlined, Typed
+from app.door import Held, Opened, Outlined
 from app.jobs import Jobs
 from app.questions import AskBranchProof, AskProof, Question
 from app.session import Session
@@ -20,6 +20,7 @@ from model.config import ModelConfig
 from model.errors import CheckpointError, DeviceError, PromptError
 from model.experiments import Experiment, check_experiments
 from model.progress import Progress
+from model.prompt import Prompt
 from model.readings import ModelCard, Proof, Run, Sampling, TokenText
 from model.spec import AttentionSpec
 
@@ -90,39 +91,39 @@ class FakeEngine:
     def run(
         self,
         opened: Opened,
-        prompt: str,
+        prompt: Prompt,
         run_id: int,
         head: tuple[int, int] | None,
         *,
         experiments: Sequence[Experiment] = (),
         decoded: Sequence[int] = (),
-        typed: Typed = Typed(),  # noqa: B008 - frozen
     ) -> Generator[Progress, None, Held]:
         changed = "".join(f" [{experiment.label}]" for experiment in experiments)
-        meant = "" if typed == Typed() else f" {typed}"
-        self.calls.append(f"run {prompt} {run_id} {head}{changed}{meant}")
+        text = prompt.text
+        meant = "" if prompt == Prompt(text) else f" {prompt}"
+        self.calls.append(f"run {text} {run_id} {head}{changed}{meant}")
         check_experiments(experiments, CONFIG)
         try:
             for layer in range(CONFIG.layers):
                 yield Progress(layer, CONFIG.layers, "Prefill")
                 self.gate.pass_through()
         except GeneratorExit:
-            self.closed.append(prompt)
+            self.closed.append(text)
             raise
-        if not prompt:
+        if not text:
             raise PromptError("The prompt is empty.")
-        if len(prompt) > CONFIG.max_position:
-            raise PromptError(f"The prompt has {len(prompt)} tokens, but the model takes 64.", "folded")
-        letters = prompt + "".join(map(chr, decoded))
+        if len(text) > CONFIG.max_position:
+            raise PromptError(f"The prompt has {len(text)} tokens, but the model takes 64.", "folded")
+        letters = text + "".join(map(chr, decoded))
         tokens = tuple(TokenText(ord(letter), letter) for letter in letters)
         specs = tuple(
             AttentionSpec(layer, CONFIG.heads, CONFIG.kv_heads, CONFIG.head_width, CONFIG.scale, rotary_width=4)
             for layer in range(CONFIG.layers)
         )
         n = len(tokens)
-        run = Run(run_id, opened.card, specs, prompt, tokens, n, len(prompt), n, 0)
+        run = Run(run_id, opened.card, specs, text, tokens, n, len(text), n, 0)
         layer, at = head or (1, 3)
-        return Held(run, opened, list(letters), (layer, at, n - 1, max(n - 2, 0)), typed=typed)
+        return Held(run, opened, list(letters), (layer, at, n - 1, max(n - 2, 0)), prompt=prompt)
 
     def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
         self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
@@ -133,7 +134,7 @@ class FakeEngine:
             trace.append(chr(ord(trace[-1]) + 1 + sampling.seed))
         tokens = tuple(TokenText(ord(letter), letter) for letter in trace)
         run = replace(held.run, tokens=tokens, length=len(trace), newest=len(trace))
-        return Held(run, held.opened, trace, held.cell)
+        return replace(held, run=run, trace=trace)
 
     def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
         self.calls.append(f"branch {row} {token}")
@@ -194,7 +195,7 @@ def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[
 def running(qtbot: QtBot, session: Session) -> Session:
     """A session with a run of ``abc`` on screen and nothing left to do."""
     with qtbot.waitSignal(session.settled):
-        session.begin(prompt="abc")
+        session.begin(prompt=Prompt("abc"))
     return session
 
 

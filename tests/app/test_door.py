@@ -9,7 +9,7 @@ import pytest
 
 COUNTING = """
 import sys, threading, time
-from app import door
+from app import engine_loading
 
 turns, over = 0, threading.Event()
 
@@ -20,7 +20,7 @@ def count():
 
 threading.Thread(target=count).start()
 before = turns
-door._load_torch_without_the_lock()
+engine_loading._load_torch_without_the_lock()
 print(turns - before, "torch" in sys.modules, "libtorch_cpu.so" in open("/proc/self/maps").read())
 over.set()
 """

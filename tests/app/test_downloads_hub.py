@@ -13,8 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from app.download_child import reason
 from app.downloads import CHILD, ROOT, download_steps
-from app.jobs import Failure, Jobs, Urgency
+from app.jobs import Failure, Jobs
 from app.local_models import local_models_steps
+from app.urgency import Urgency
 from model.errors import CheckpointError
 from model.progress import Progress, finished
 from tests.app.local_hub import COMMIT, Hub, serving

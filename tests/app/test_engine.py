@@ -11,7 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app import engine
-from app.door import Engine, Held, Opened, Typed
+from app.door import Engine, Held, Opened
 from app.questions import (
     AskAtlas,
     AskCache,
@@ -29,6 +29,7 @@ from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
 from model.progress import Partial, Progress, finished
+from model.prompt import Prompt
 from model.readings import HeadPatch, Sampling
 from model.trace_file import load_trace
 
@@ -42,7 +43,7 @@ def opened(tiny: Path) -> Opened:
 @pytest.fixture(scope="module")
 def held(opened: Opened) -> Held:
     """A run of twelve tokens."""
-    return finished(engine.run(opened, "abcdefabcdef", 7))
+    return finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
 
 
 def ask(held: Held, question: Question) -> Any:
@@ -79,25 +80,25 @@ def test_the_first_cell_is_the_head_with_the_clearest_stripe(held: Held) -> None
 
 
 def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: Opened) -> None:
-    assert finished(engine.run(opened, "abc", 1, (1, 2))).cell[:2] == (1, 2)
-    assert finished(engine.run(opened, "abc", 1, (9, 2))).cell[:2] == (0, 0)
-    assert finished(engine.run(opened, "a", 1)).cell == (0, 0, 0, 0)
+    assert finished(engine.run(opened, Prompt("abc"), 1, (1, 2))).cell[:2] == (1, 2)
+    assert finished(engine.run(opened, Prompt("abc"), 1, (9, 2))).cell[:2] == (0, 0)
+    assert finished(engine.run(opened, Prompt("a"), 1)).cell == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("prompt", "error", "words"),
     [
-        ("", PromptError, "empty"),
-        ("x" * 70, PromptError, "70 tokens.*64.*6 shorter"),
-        ("\ud800", TokenizerError, "surrogate"),
-        ([], PromptError, "empty"),
-        ([1, 9999], PromptError, "9999"),
-        ([-1], PromptError, "-1"),
-        ([3, 10**30], PromptError, "is not there; the ids of this model are 0 to 255"),
+        (Prompt(""), PromptError, "empty"),
+        (Prompt("x" * 70), PromptError, "70 tokens.*64.*6 shorter"),
+        (Prompt("\ud800"), TokenizerError, "surrogate"),
+        (Prompt.of_ids([]), PromptError, "empty"),
+        (Prompt.of_ids([1, 9999]), PromptError, "9999"),
+        (Prompt.of_ids([-1]), PromptError, "-1 is not there; the ids of this model are 0 to 255"),
+        (Prompt.of_ids([3, 10**30]), PromptError, "31 digits"),
     ],
 )
 def test_a_prompt_that_cannot_be_run_is_a_sentence(
-    opened: Opened, prompt: str | list[int], error: type[Exception], words: str
+    opened: Opened, prompt: Prompt, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         finished(engine.run(opened, prompt, 1))
@@ -106,16 +107,16 @@ def test_a_prompt_that_cannot_be_run_is_a_sentence(
 def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     opened = finished(engine.open_model(str(wordless), "cpu", "float32"))
     assert not opened.card.has_tokenizer
-    held = finished(engine.run(opened, "3, 1 2", 1))
+    held = finished(engine.run(opened, Prompt("3, 1 2"), 1))
     assert [token.id for token in held.run.tokens] == [3, 1, 2]
     assert [token.text for token in held.run.tokens] == ["#3", "#1", "#2"]
     assert engine.text_of(opened, [3, 1]) == "3 1"
     with pytest.raises(PromptError, match="no tokenizer"):
-        finished(engine.run(opened, "hello", 1))
+        finished(engine.run(opened, Prompt("hello"), 1))
     with pytest.raises(PromptError, match="256 is not there"):
-        finished(engine.run(opened, "3 256", 1))
+        finished(engine.run(opened, Prompt("3 256"), 1))
     with pytest.raises(PromptError, match="5000 digits"):
-        finished(engine.run(opened, "3 " + "9" * 5000, 1))
+        finished(engine.run(opened, Prompt("3 " + "9" * 5000), 1))
 
 
 def test_a_device_or_a_path_that_is_not_there(tiny: Path) -> None:
@@ -152,16 +153,16 @@ def test_no_step_past_the_last_position(held: Held) -> None:
 
 
 def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: Opened) -> None:
-    points = list(engine.run(opened, "abc", 1))
+    points = list(engine.run(opened, Prompt("abc"), 1))
     assert all(isinstance(point, Progress) for point in points)
     assert len(points) >= 2
-    steps = list(engine.step(finished(engine.run(opened, "abc", 1)), 2, Sampling()))
+    steps = list(engine.step(finished(engine.run(opened, Prompt("abc"), 1)), 2, Sampling()))
     assert {point.total for point in steps} == {2}
 
 
 def test_a_prompt_in_chunks_gives_the_same_run(opened: Opened, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens: 5)
-    chunked = finished(engine.run(opened, "abcdefabcdef", 7))
+    chunked = finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
     for layer, head in ((0, 0), (1, 3)):
         one, other = (ask(run, AskHead(layer, head)).weights.values for run in (held, chunked))
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -217,7 +218,7 @@ def test_a_broken_cache_is_found_out(held: Held) -> None:
 
 def test_half_precision_runs(tiny: Path) -> None:
     opened = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
-    held = finished(engine.step(finished(engine.run(opened, "abcabc", 1)), 3, Sampling()))
+    held = finished(engine.step(finished(engine.run(opened, Prompt("abcabc"), 1)), 3, Sampling()))
     assert ask(held, AskProof()).holds
     assert ask(held, AskPlanes(0, 0, 5, 2)).approximate
     assert ask(held, AskHead(0, 0)).weights.values.dtype == np.float32
@@ -235,7 +236,7 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
     session = Session(store)
     answers: list[Any] = []
     try:
-        session.begin(str(tiny), "abcabc")
+        session.begin(str(tiny), Prompt("abcabc"))
         qtbot.waitUntil(lambda: session.proofs.check is not None and not session.busy, timeout=60_000)
         with qtbot.waitSignal(session.settled, timeout=60_000):
             session.timeline.step()
@@ -253,7 +254,7 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
 
 def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
     opened = finished(engine.open_model(None, "cpu", "float32"))
-    held = finished(engine.run(opened, DEFAULT_PROMPT, 1))
+    held = finished(engine.run(opened, Prompt(DEFAULT_PROMPT), 1))
     layer, head, query, key = held.cell
     scores, _, undefined = engine.scores_of(held)
     assert "induction" not in undefined
@@ -262,13 +263,13 @@ def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
 
 
 def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(opened: Opened) -> None:
-    held = finished(engine.run(opened, "5, 6 7", 1, typed=Typed(as_ids=True)))
+    held = finished(engine.run(opened, Prompt("5, 6 7", as_ids=True), 1))
     assert [token.id for token in held.run.tokens] == [5, 6, 7]
-    assert held.typed == Typed(as_ids=True)
+    assert held.prompt == Prompt("5, 6 7", as_ids=True)
     with pytest.raises(PromptError, match="Ids were asked for"):
-        finished(engine.run(opened, "hello", 1, typed=Typed(as_ids=True)))
+        finished(engine.run(opened, Prompt("hello", as_ids=True), 1))
     with pytest.raises(PromptError, match="the ids of this model are 0 to"):
-        finished(engine.run(opened, "5 9999999", 1, typed=Typed(as_ids=True)))
+        finished(engine.run(opened, Prompt("5 9999999", as_ids=True), 1))
 
 
 def test_an_outline_states_costs_without_loading(tiny: Path, opened: Opened) -> None:

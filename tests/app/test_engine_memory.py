@@ -11,6 +11,7 @@ from app import engine
 from model.budget import run_budget
 from model.errors import MemoryBudgetError
 from model.progress import finished
+from model.prompt import Prompt
 
 
 def free_for(size: int) -> object:
@@ -25,13 +26,13 @@ def test_a_run_that_cannot_fit_is_refused_before_it_begins(tiny: Path, monkeypat
     needed = run_budget(opened.card.config, 12, "float32").total
     monkeypatch.setattr(engine, "free_bytes", free_for(needed - 1))
     with pytest.raises(MemoryBudgetError, match="shorten it to 11 tokens"):
-        next(engine.run(opened, "abcdefabcdef", 1))
+        next(engine.run(opened, Prompt("abcdefabcdef"), 1))
 
 
 def test_a_large_run_says_what_it_takes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
     needed = run_budget(opened.card.config, 12, "float32").total
     monkeypatch.setattr(engine, "free_bytes", free_for(3 * needed))
-    assert "of" in next(engine.run(opened, "abcdefabcdef", 1)).what
+    assert "of" in next(engine.run(opened, Prompt("abcdefabcdef"), 1)).what
     monkeypatch.setattr(engine, "free_bytes", free_for(5 * needed))
-    assert next(engine.run(opened, "abcdefabcdef", 1)).what == "Running the prompt"
+    assert next(engine.run(opened, Prompt("abcdefabcdef"), 1)).what == "Running the prompt"

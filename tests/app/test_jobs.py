@@ -11,7 +11,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QTimer
 from pytestqt.qtbot import QtBot
 
-from app.jobs import Failure, JobProgress, Jobs, Urgency
+from app.jobs import Failure, JobProgress, Jobs
+from app.urgency import Urgency
 from model.errors import Cancelled, PromptError
 from model.progress import Partial, Progress
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.door import load_engine
+from app.engine_loading import load_engine
 from app.lesson_checks import Clicked, Entered, example_reply
 from app.lesson_player import LessonPlayer
 from app.lesson_progress import ProgressStore
@@ -21,6 +21,7 @@ from app.stage import placed
 from model.errors import LessonError
 from model.experiments import NoScale
 from model.lessons.text import said
+from model.prompt import Prompt
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 
 LESSON = (
@@ -101,7 +102,7 @@ def session(qtbot: QtBot, tmp_path: Path) -> Iterator[Session]:
 def player(qtbot: QtBot, session: Session, tiny: Path, tmp_path: Path) -> LessonPlayer:
     """A player whose session has a tiny checkpoint open, with a run."""
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(str(tiny), prompt="abcdef")
+        session.begin(str(tiny), prompt=Prompt("abcdef"))
     return LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
 
 
@@ -316,7 +317,7 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
 def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
     """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(prompt=" hark, who goes there?")
+        session.begin(prompt=Prompt(" hark, who goes there?"))
     lesson = load_shelf().lesson(str(number))
     player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
     failed: list[str] = []

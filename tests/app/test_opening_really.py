@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.door import load_engine
+from app.engine_loading import load_engine
 from app.session import Session
 from app.settings import SettingsStore
 from model.checkpoints import weights
 from model.progress import Pace, Watch
+from model.prompt import Prompt
 
 HELD = 30
 """The piece at which a load is held; the tiny checkpoint has some hundreds of 64 numbers each."""
@@ -52,7 +53,7 @@ def session(qtbot: QtBot, tmp_path: Path, tiny: Path, loading: Loading) -> Itera
     """A run of six tokens on the real engine; from then on a load is held."""
     session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
-        session.begin(str(tiny), prompt="abcdef")
+        session.begin(str(tiny), prompt=Prompt("abcdef"))
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
     loading.pieces = 0
     loading.free.clear()

@@ -12,7 +12,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app import engine
-from app.door import Held, Opened, Typed
+from app.door import Held, Opened
 from app.prompts import check_length
 from app.questions import (
     AskArithmetic,
@@ -42,12 +42,13 @@ from app.settings import SettingsStore
 from model.errors import ChatError, TooLongError
 from model.experiments import NoScale, RopeScaling
 from model.progress import finished
+from model.prompt import Prompt
 from model.readings import Run, Sampling
 
 from .test_session import settle
 from .tiny_checkpoint import write_chatty
 
-CHAT = Typed(chat="default")
+CHAT = Prompt("hi", chat="default")
 LONG = "abcdefgh" * 10
 
 
@@ -66,7 +67,7 @@ def opened(chatty: Path) -> Opened:
 def session(qtbot: QtBot, tmp_path: Path, chatty: Path) -> Iterator[Session]:
     """A real session with a run on screen."""
     made = Session(SettingsStore(tmp_path / "settings.json"))
-    settle(qtbot, made, lambda: made.begin(str(chatty), "abcdef"))
+    settle(qtbot, made, lambda: made.begin(str(chatty), Prompt("abcdef")))
     yield made
     made.close()
 
@@ -85,18 +86,18 @@ def tokens_of(run: Run | None) -> list[tuple[str, str]]:
 
 def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(opened: Opened) -> None:
     assert opened.card.chats == ("default",)
-    run = finished(engine.run(opened, "hi", 1, typed=CHAT)).run
+    run = finished(engine.run(opened, CHAT, 1)).run
     assert run.rendered == "<s><|user|>hi<|end|>"
     assert run.prompt == "hi"
     assert tokens_of(run) == [
         ("<s>", "special"), ("<|user|>", "special"), ("h", "text"), ("i", "text"), ("<|end|>", "special"),
     ]  # fmt: skip
-    plain = finished(engine.run(opened, "hi", 1)).run
+    plain = finished(engine.run(opened, Prompt("hi"), 1)).run
     assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
 
 
 def test_a_system_line_comes_first(opened: Opened) -> None:
-    run = finished(engine.run(opened, "hi", 1, typed=Typed(chat="default", system="be brief"))).run
+    run = finished(engine.run(opened, Prompt("hi", chat="default", system="be brief"), 1)).run
     assert run.rendered == "<s><|system|>be brief<|user|>hi<|end|>"
 
 
@@ -104,13 +105,12 @@ def test_a_model_without_a_template_says_so(tiny: Path) -> None:
     opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
     assert opened.card.chats == ()
     with pytest.raises(ChatError, match="tiny has no chat template"):
-        finished(engine.run(opened, "hi", 1, typed=CHAT))
-    assert finished(engine.run(opened, "7", 1, typed=Typed(as_ids=True, chat="default"))).run.rendered == ""
+        finished(engine.run(opened, CHAT, 1))
+    assert finished(engine.run(opened, Prompt("7", as_ids=True, chat="default"), 1)).run.rendered == ""
 
 
 def test_experiments_run_the_same_text_again(qtbot: QtBot, session: Session) -> None:
-    session.set_typed(CHAT)
-    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.start(CHAT))
     before = tokens_of(session.run)
     settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
     assert tokens_of(session.run) == before
@@ -128,21 +128,18 @@ def test_a_template_that_fails_changes_nothing(
     settle(qtbot, session, lambda: session.open(str(folder)))
     before, said = session.run, []
     session.failed.connect(lambda sentence, details: said.append(sentence))
-    session.set_typed(CHAT)
-    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.start(CHAT))
     assert session.run is before
     assert len(said) == 1
     assert "chat template" in said[0]
-    session.set_typed(Typed())
-    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.start(Prompt("hi")))
     assert session.run is not before
 
 
 def test_another_model_is_not_given_a_template_it_lacks(qtbot: QtBot, session: Session, tiny: Path) -> None:
-    session.set_typed(CHAT)
-    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.start(CHAT))
     settle(qtbot, session, lambda: session.open(str(tiny)))
-    assert session.typed.chat == ""
+    assert session.prompt.chat == ""
     assert tokens_of(session.run) == [("h", "text"), ("i", "text")]
 
 
@@ -156,8 +153,7 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
     settle(qtbot, session, lambda: session.open(str(folder)))
     before, told = session.run, []
     session.progress_changed.connect(lambda progress: told.append(progress.what if progress else ""))
-    session.set_typed(CHAT)
-    session.start("hi")
+    session.start(CHAT)
     qtbot.waitUntil(lambda: "Applying the chat template" in told, timeout=10_000)
     settle(qtbot, session, session.cancel)
     assert session.run is before
@@ -168,14 +164,14 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
 
 def test_a_long_prompt_is_refused_with_what_would_carry_it(opened: Opened) -> None:
     with pytest.raises(TooLongError, match=r"81 tokens.*64; make it 17 shorter, or pick a RoPE scaling") as caught:
-        finished(engine.run(opened, LONG, 1))
+        finished(engine.run(opened, Prompt(LONG), 1))
     assert caught.value.offers == tuple(RopeScaling(rule, 1.5) for rule in ("linear", "dynamic", "yarn", "llama3"))
 
 
 @pytest.mark.parametrize("rule", ["linear", "dynamic", "yarn", "llama3"])
 def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: Any) -> None:
     scaling = RopeScaling(rule, 1.5)
-    held = finished(engine.run(opened, LONG, 1, experiments=[scaling]))
+    held = finished(engine.run(opened, Prompt(LONG), 1, experiments=[scaling]))
     assert (held.run.length, held.run.limit) == (81, 96)
     turned = held.run.specs[1].segments[0].frequencies
     assert tuple(ask(held, AskPlanes(1, 0, 80, 3)).query_frequencies) == pytest.approx(turned)
@@ -206,18 +202,20 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: An
     AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(),
 ], ids=repr)  # fmt: skip
 def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(opened: Opened, question: Question) -> None:
-    held = finished(engine.run(opened, LONG, 1, experiments=[RopeScaling("dynamic", 1.5)]))
-    held = replace(held, pinned=finished(engine.run(opened, LONG, 2, experiments=[RopeScaling("linear", 1.5)])))
+    held = finished(engine.run(opened, Prompt(LONG), 1, experiments=[RopeScaling("dynamic", 1.5)]))
+    held = replace(held, pinned=finished(engine.run(opened, Prompt(LONG), 2, experiments=[RopeScaling("linear", 1.5)])))
     found = ask(held, question)
     assert found is not None or isinstance(question, AskRouting)
 
 
 def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(opened: Opened) -> None:
     scalings = (RopeScaling("linear", 1.5), RopeScaling("linear", 30.0))
-    near, far = (ask(finished(engine.run(opened, LONG, 1, experiments=[one])), AskMean(1, (2,))) for one in scalings)
+    near, far = (
+        ask(finished(engine.run(opened, Prompt(LONG), 1, experiments=[one])), AskMean(1, (2,))) for one in scalings
+    )
     assert near.means != far.means
-    short = finished(engine.run(opened, "abcdef", 1, experiments=[NoScale()]))
-    plain = finished(engine.run(opened, "abcdef", 1))
+    short = finished(engine.run(opened, Prompt("abcdef"), 1, experiments=[NoScale()]))
+    plain = finished(engine.run(opened, Prompt("abcdef"), 1))
     assert ask(short, AskMean(1, (2,))) == ask(plain, AskMean(1, (2,)))
 
 
@@ -229,7 +227,7 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     before = session.run
     settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
     changed = session.run
-    settle(qtbot, session, lambda: session.start(LONG))
+    settle(qtbot, session, lambda: session.start(Prompt(LONG)))
     assert session.run is changed is not before
     assert [one.label for one in offered[0]] == [
         "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
@@ -238,9 +236,9 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     assert session.run is not None
     assert (session.run.prompt, session.run.prefill, session.run.limit) == (LONG, 81, 96)
     assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
-    settle(qtbot, session, lambda: session.start("short"))
+    settle(qtbot, session, lambda: session.start(Prompt("short")))
     assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
-    settle(qtbot, session, lambda: session.start(LONG * 2))
+    settle(qtbot, session, lambda: session.start(Prompt(LONG * 2)))
     assert [one.factor for one in offered[1]] == [3.0] * 4
     settle(qtbot, session, lambda: session.experiments.accept(offered[1][0]))
     assert session.experiments.now == (NoScale(), RopeScaling("linear", 3.0))
@@ -252,7 +250,7 @@ def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbo
     offered: list[tuple[RopeScaling, ...]] = []
     session.failed.connect(lambda sentence, details: said.append(sentence))
     session.experiments.offered.connect(offered.append)
-    settle(qtbot, session, lambda: session.start(LONG))
+    settle(qtbot, session, lambda: session.start(Prompt(LONG)))
     settle(qtbot, session, lambda: session.experiments.accept(offered[0][0]))
     settle(qtbot, session, lambda: session.experiments.apply(()))
     assert session.run is not None
@@ -263,7 +261,7 @@ def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbo
 def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:
     offered: list[tuple[RopeScaling, ...]] = []
     session.experiments.offered.connect(offered.append)
-    settle(qtbot, session, lambda: session.start("x" * 60))
+    settle(qtbot, session, lambda: session.start(Prompt("x" * 60)))
     settle(qtbot, session, lambda: session.timeline.run_to(64))
     session.timeline.step()
     assert [one.factor for one in offered[0]] == [1.5] * 4
@@ -286,20 +284,19 @@ def test_without_rope_the_refusal_says_why(opened: Opened) -> None:
 def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session: Session, tmp_path: Path) -> None:
     failures: list[str] = []
     file = tmp_path / "a.ropewalk"
-    session.set_typed(Typed(chat="default", system="be brief"))
-    settle(qtbot, session, lambda: session.start(LONG))
+    asked = Prompt(LONG, chat="default", system="be brief")
+    settle(qtbot, session, lambda: session.start(asked))
     settle(qtbot, session, lambda: session.experiments.accept(RopeScaling("yarn", 2.0)))
     before = session.run
     assert before is not None
     save_session(session, file, SavedView(), lambda saved: None, failures.append)
     qtbot.waitUntil(file.exists)
-    session.set_typed(Typed())
-    settle(qtbot, session, lambda: session.start("hi"))
+    settle(qtbot, session, lambda: session.start(Prompt("hi")))
     open_session(session, file, lambda saved: None, failures.append)
     qtbot.waitUntil(lambda: session.run is not None and session.run.prompt == LONG)
     after = session.run
     assert after is not None
     assert (after.rendered, after.tokens, after.limit) == (before.rendered, before.tokens, 128)
     assert session.experiments.now == (RopeScaling("yarn", 2.0),)
-    assert session.typed == Typed(chat="default", system="be brief")
+    assert session.prompt == asked
     assert failures == []

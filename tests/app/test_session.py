@@ -12,6 +12,7 @@ from app.questions import AskAtlas, AskHead, AskRow
 from app.selection import Selection
 from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
+from model.prompt import Prompt
 from model.readings import Run, Sampling
 from model.tiles import TileCache
 
@@ -74,7 +75,7 @@ def test_the_first_start_opens_the_bundled_model_and_runs_a_prompt_that_repeats(
 
 def test_a_run_says_so_once_and_selects_a_cell_worth_seeing(qtbot: QtBot, session: Session) -> None:
     watch = Watch(session)
-    settle(qtbot, session, lambda: session.begin(prompt="abc"))
+    settle(qtbot, session, lambda: session.begin(prompt=Prompt("abc")))
     ((before, after),) = watch.runs
     assert before is None
     assert after is session.run
@@ -92,7 +93,7 @@ def test_a_second_run_keeps_the_head_and_grows_the_run_id(qtbot: QtBot, running:
     running.selection.update(layer=0, head=2)
     before = running.run
     watch = Watch(running)
-    settle(qtbot, running, lambda: running.start("hello"))
+    settle(qtbot, running, lambda: running.start(Prompt("hello")))
     assert engine.calls[-2] == "run hello 2 (0, 2)"
     assert watch.runs == [(before, running.run)]
     assert running.run is not None
@@ -124,12 +125,12 @@ def test_a_remembered_device_that_is_gone_and_a_prompt_that_does_not_fit_fall_ba
 
 
 def test_a_prompt_typed_before_the_model_is_there_is_run_when_it_is(qtbot: QtBot, session: Session) -> None:
-    settle(qtbot, session, session.begin, lambda: session.start("early"))
+    settle(qtbot, session, session.begin, lambda: session.start(Prompt("early")))
     assert text(session) == "early"
 
 
 def test_a_prompt_without_a_model_opens_one(qtbot: QtBot, session: Session) -> None:
-    settle(qtbot, session, lambda: session.start("abc"))
+    settle(qtbot, session, lambda: session.start(Prompt("abc")))
     assert text(session) == "abc"
 
 
@@ -150,7 +151,7 @@ def test_another_checkpoint_runs_the_prompt_again_and_is_remembered(
 
 def test_a_failed_run_leaves_the_old_one_on_screen(qtbot: QtBot, running: Session) -> None:
     watch, before = Watch(running), running.run
-    settle(qtbot, running, lambda: running.start("y" * 70))
+    settle(qtbot, running, lambda: running.start(Prompt("y" * 70)))
     assert running.run is before
     assert watch.failures == [("The prompt has 70 tokens, but the model takes 64.", "folded")]
     assert watch.runs == []
@@ -158,7 +159,7 @@ def test_a_failed_run_leaves_the_old_one_on_screen(qtbot: QtBot, running: Sessio
 
 def test_an_empty_prompt_is_refused_in_a_sentence(running: Session) -> None:
     watch, before = Watch(running), running.run
-    running.start("")
+    running.start(Prompt(""))
     assert running.run is before
     assert "empty" in watch.failures[0][0]
     assert not running.busy
@@ -175,10 +176,10 @@ def test_a_device_that_is_not_there_leaves_everything_as_it_was(qtbot: QtBot, ru
 def test_a_prompt_typed_while_a_model_fails_to_open_runs_on_the_old_one(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
-    settle(qtbot, running, lambda: running.open(None, device="cuda"), lambda: running.start("meanwhile"))
+    settle(qtbot, running, lambda: running.open(None, device="cuda"), lambda: running.start(Prompt("meanwhile")))
     assert text(running) == "meanwhile"
     engine.gate.shut()
-    running.start("before")
+    running.start(Prompt("before"))
     assert engine.gate.reached.wait(10)
     settle(qtbot, running, lambda: running.open(None, device="cuda"), engine.gate.open.set)
     assert text(running) == "before"
@@ -186,7 +187,7 @@ def test_a_prompt_typed_while_a_model_fails_to_open_runs_on_the_old_one(
 
 def test_a_start_with_an_empty_prompt_says_so(qtbot: QtBot, session: Session) -> None:
     watch = Watch(session)
-    settle(qtbot, session, lambda: session.begin(prompt=""))
+    settle(qtbot, session, lambda: session.begin(prompt=Prompt("")))
     assert "empty" in watch.failures[0][0]
     assert session.run is None
 
@@ -194,7 +195,7 @@ def test_a_start_with_an_empty_prompt_says_so(qtbot: QtBot, session: Session) ->
 def test_cancel_in_the_middle_of_a_run(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     watch, before = Watch(running), running.run
     engine.gate.shut()
-    running.start("long")
+    running.start(Prompt("long"))
     assert engine.gate.reached.wait(10)
     running.cancel()
     assert not running.busy
@@ -210,9 +211,9 @@ def test_cancel_in_the_middle_of_a_run(qtbot: QtBot, running: Session, engine: F
 def test_a_newer_prompt_replaces_the_older(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     watch = Watch(running)
     engine.gate.shut()
-    running.start("older")
+    running.start(Prompt("older"))
     assert engine.gate.reached.wait(10)
-    running.start("newer")
+    running.start(Prompt("newer"))
     settle(qtbot, running, engine.gate.open.set)
     assert [after.prompt for _, after in watch.runs if after is not None] == ["newer"]
 
@@ -226,7 +227,7 @@ def test_settings_that_cannot_be_written_are_told_once(qtbot: QtBot, engine: Fak
     watch = Watch(session)
     for prompt in ("abc", "abcd"):
         with qtbot.waitSignal(session.settled):
-            session.start(prompt)
+            session.start(Prompt(prompt))
     session.close()
     assert [sentence.count("last for this session only") for sentence, _ in watch.failures] == [1]
 
@@ -285,7 +286,7 @@ def test_memory_is_given_back_once_for_every_run_that_takes_the_place_of_another
     settle(qtbot, running, running.timeline.step_back)
     assert engine.tidied == 0
     for prompt in ("xyz", "uvw"):
-        settle(qtbot, running, lambda prompt=prompt: running.start(prompt))
+        settle(qtbot, running, lambda prompt=prompt: running.start(Prompt(prompt)))
     assert engine.tidied == 2
 
 
@@ -413,7 +414,7 @@ def test_the_newest_question_of_a_slot_replaces_the_older(qtbot: QtBot, running:
 def test_an_answer_about_an_older_run_is_dropped(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     answers: list[Any] = []
     engine.gate.shut()
-    running.start("new")
+    running.start(Prompt("new"))
     assert engine.gate.reached.wait(10)
     running.ask("heads", AskAtlas(), answers.append)  # about the old run, and less urgent than the prefill
     settle(qtbot, running, engine.gate.open.set)
@@ -433,7 +434,7 @@ def test_an_answer_about_another_length_is_dropped(qtbot: QtBot, running: Sessio
 
 def test_close_while_running(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     watch = Watch(running)
-    running.start("long")
+    running.start(Prompt("long"))
     running.timeline.play()
     running.close()
     running.close()
@@ -446,7 +447,7 @@ def test_close_while_running(qtbot: QtBot, running: Session, engine: FakeEngine)
 def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     watch = Watch(session)
     with qtbot.waitSignal(session.settled):
-        session.begin(prompt="abc")
+        session.begin(prompt=Prompt("abc"))
     assert session.proofs.proves_itself
     assert session.proofs.check is not None
     assert session.proofs.branches is None

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.questions import AskHeadDifference
 from app.session import Session
 from model.experiments import AblateHeads, NoScale, PermuteTokens
+from model.prompt import Prompt
 from model.readings import Sampling
 
 from .conftest import FakeEngine
@@ -49,7 +50,7 @@ def test_another_prompt_keeps_the_experiments_but_not_an_order_of_tokens(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
     settle(qtbot, running, lambda: running.experiments.apply([NoScale(), PermuteTokens((1, 0))]))
-    settle(qtbot, running, lambda: running.start("xy"))
+    settle(qtbot, running, lambda: running.start(Prompt("xy")))
     assert running.experiments.now == (NoScale(),)
 
 
@@ -64,7 +65,7 @@ def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running:
     running.pinned.changed.connect(pins.append)
     running.pinned.pin()
     assert running.pinned.run is running.run
-    settle(qtbot, running, lambda: running.start("other"))
+    settle(qtbot, running, lambda: running.start(Prompt("other")))
     answers: list[Any] = []
     settle(qtbot, running, lambda: running.ask("compare", AskHeadDifference(0, 0), answers.append))
     assert answers == [("other", AskHeadDifference(0, 0), "abc")]

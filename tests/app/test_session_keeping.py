@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.door import Typed
 from app.session import Session
 from app.session_file import SavedSession, SavedView, read_session
 from app.session_keeping import open_session, save_session
 from app.settings import SettingsStore
 from model.experiments import AblateHeads, ScaleScores
 from model.lens import read_row
+from model.prompt import Prompt
 from model.readings import Sampling
 
 WARM = Sampling(temperature=1.0, top_k=0, top_p=1.0, seed=11)
@@ -34,7 +34,7 @@ def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Se
     session = Session(SettingsStore(folder / f"{name}.json"))
     session.timeline.set_pace(0)
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(None if path is None else str(path), prompt="ab<c>")
+        session.begin(None if path is None else str(path), prompt=Prompt("ab<c>"))
     return session
 
 
@@ -133,24 +133,22 @@ def test_typed_ids_and_the_bundled_model_come_back(qtbot: QtBot, tmp_path: Path)
     path = tmp_path / "ids.ropewalk"
     session = fresh(qtbot, tmp_path, "one")
     try:
-        session.set_typed(Typed(as_ids=True))
-        session.start("7 8 9")
+        session.start(Prompt("7 8 9", as_ids=True))
         qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
         assert saved(qtbot, session, path).checkpoint.path is None
-        session.set_typed(Typed())
-        session.start("words")
+        session.start(Prompt("words"))
         qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
         assert opened(qtbot, session, path) == ""
         assert session.run is not None
         assert [token.id for token in session.run.tokens] == [7, 8, 9]
-        assert session.typed == Typed(as_ids=True)
+        assert session.prompt == Prompt("7 8 9", as_ids=True)
     finally:
         session.close()
 
 
 def refused(qtbot: QtBot, worked: Session, path: Path) -> str:
     """What is said against a session file by a session that has something else open, which must stay."""
-    worked.start("other")
+    worked.start(Prompt("other"))
     qtbot.waitUntil(lambda: not worked.busy, timeout=60_000)
     before = worked.stage.keep()
     sentence = opened(qtbot, worked, path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 
-from app.door import Outlined, Typed
+from app.door import Outlined
 from app.session import Session
+from model.prompt import Prompt
 from tests.app.conftest import FakeEngine
 
 
@@ -41,7 +42,7 @@ def test_opening_the_same_file_otherwise_keeps_the_answers_it_was_opened_with(
 
 def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, "abc")
+        session.begin(None, Prompt("abc"))
     before = session.model
     engine.gate.shut()
     session.open("other")
@@ -49,14 +50,14 @@ def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session:
     session.cancel()
     engine.gate.open.set()
     with qtbot.waitSignal(session.run_changed):
-        session.start("abcd")
+        session.start(Prompt("abcd"))
     assert session.model is before
     assert "loading other" in engine.closed
 
 
 def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, "abc")
+        session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
     order: list[str] = []
     session.run_changed.connect(lambda before, run: order.append(f"{run.length} rows"))
@@ -72,7 +73,7 @@ def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session
 
 def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, session: Session) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, "abc")
+        session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
     held = session.held
     assert held is not None
@@ -85,7 +86,7 @@ def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, sessi
 
 def test_shapes_alone_leave_open_what_was_open(qtbot: QtBot, session: Session) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, "abc")
+        session.begin(None, Prompt("abc"))
     before = session.model
     with qtbot.waitSignal(session.failed) as failed:
         session.open("shapes")
@@ -98,9 +99,8 @@ def test_ids_reach_the_engine_and_are_not_remembered_as_text(
     qtbot: QtBot, session: Session, engine: FakeEngine
 ) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, "abc")
-    session.set_typed(Typed(as_ids=True))
+        session.begin(None, Prompt("abc"))
     with qtbot.waitSignal(session.run_changed):
-        session.start("1 2 3")
+        session.start(Prompt("1 2 3", as_ids=True))
     assert any("as_ids=True" in call for call in engine.calls)
     assert session.settings.now.prompt == "abc"

@@ -22,6 +22,7 @@ from app.session import Session
 from app.settings import SettingsStore
 from app.taking_home import take_bytes, take_numbers, take_trace
 from model.lens import read_row
+from model.prompt import Prompt
 from model.readings import HeadNumbers, RowReading, TokenText
 
 PROMPT = 'a,"b\n=c'
@@ -31,7 +32,7 @@ PROMPT = 'a,"b\n=c'
 def session(qtbot: QtBot, tiny: Path, tmp_path: Path) -> Iterator[Session]:
     made = Session(SettingsStore(tmp_path / "settings.json"))
     with qtbot.waitSignal(made.settled, timeout=60_000):
-        made.begin(str(tiny), prompt=PROMPT)
+        made.begin(str(tiny), prompt=Prompt(PROMPT))
     made.selection.update(layer=1, head=2, query=4, key=1)
     qtbot.waitUntil(lambda: not made.busy)
     yield made

@@ -34,12 +34,14 @@ from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.door import Held, Typed, load_engine
+from app.door import Held
+from app.engine_loading import load_engine
 from app.questions import AskHead
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import RopewalkError
 from model.progress import Progress, Steps
+from model.prompt import Prompt
 from tests.benchmarks.callbacks import FRAME_MS, Record, TimedApplication
 from views.heads import HeadsPanel
 from views.main_window import MainWindow
@@ -225,8 +227,7 @@ def report_once(name: str, record: Record) -> None:
 
 def script(session: Session, scores: ScoresPanel, heads: HeadsPanel, tokens: int) -> Iterator[Action]:
     """What is done, one after another."""
-    session.set_typed(Typed(as_ids=True))
-    yield "run", partial(session.start, prompt(tokens))
+    yield "run", partial(session.start, Prompt(prompt(tokens), as_ids=True))
     for head in range(HEADS):
         yield f"head {head}", partial(press, heads, head % 2, head)
     yield "query", partial(session.selection.update, query=tokens // 2)
@@ -259,7 +260,7 @@ def tile_waits(
     """How long a tile waits while another prompt of the same length runs, and while a head of it is refined."""
     shown = session.run
     beside_prefill = tiles_meanwhile(
-        session, partial(session.start, prompt(tokens, 1)), lambda: session.run is not shown
+        session, partial(session.start, Prompt(prompt(tokens, 1), as_ids=True)), lambda: session.run is not shown
     )
     wait_until_drawn(window)
     beside_refinement = tiles_meanwhile(session, partial(press, heads, 0, HEADS), lambda: scores.settled)

@@ -32,6 +32,7 @@ from model.experiments import (
     RopeScaling,
     ScaleScores,
 )
+from model.prompt import Prompt
 from views import snapshot
 from views.main_window import MainWindow
 
@@ -60,7 +61,7 @@ def main() -> None:
         window = MainWindow(session, restore=False)
         window.resize(1280, 800)
         window.show()
-        session.begin(prompt=" hark, who goes there?" * 8)
+        session.begin(prompt=Prompt(" hark, who goes there?" * 8))
         snapshot.wait_until_drawn(window)
         run = session.run
         assert run is not None

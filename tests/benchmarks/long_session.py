@@ -27,11 +27,11 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.door import Typed
 from app.session import Session
 from app.settings import SettingsStore
 from model.errors import RopewalkError
 from model.experiments import RopeScaling
+from model.prompt import Prompt
 from views.heatmap import Heatmap
 from views.main_window import MainWindow
 from views.scores import ScoresPanel
@@ -144,10 +144,9 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
         wait_until_drawn(window)
     # every stretch of 89 tokens comes again, so that heads that look for repeats have something to find
     ids = " ".join(str(3 + (i * i) % 89) for i in range(parsed.tokens))
-    session.set_typed(Typed(as_ids=True))
     recording = Recording(window, parsed.out)
     began = time.perf_counter()
-    session.start(ids)
+    session.start(Prompt(ids, as_ids=True))
     until(lambda: session.run is not None and session.run.length == parsed.tokens, 3600)
     print(f"{parsed.tokens:,} tokens captured after {time.perf_counter() - began:.1f} s", flush=True)
     wait_until_drawn(window, 3_600_000)

@@ -57,7 +57,7 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 """
     + PAINTED
     + """
-from app.door import for_good
+from app.engine_loading import for_good
 with for_good():
     from PySide6.QtWidgets import QApplication
     from app.session import Session

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.session import Session
 from app.settings import SettingsStore
 from model.progress import Progress
+from model.prompt import Prompt
 from model.readings import Run
 from views import snapshot
 from views.main_window import MainWindow
@@ -35,7 +36,7 @@ def opened(folder: Path, path: str | None, prompt: str, size: QSize = ROOMY) -> 
     try:
         # the window keeps its session now and then, on a thread that would else begin in the middle of a test
         session.exports.make("test", _nothing(), lambda result: None, lambda sentence: None, what="Nothing")
-        session.begin(path, prompt)
+        session.begin(path, Prompt(prompt))
         snapshot.wait_until_drawn(window)
         kept += app.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
         yield window

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.door import Outlined, Typed
+from app.door import Outlined
 from app.jobs import JobProgress
 from app.lessons import Shelf, load_shelf
 from app.local_models import LocalModel
@@ -37,6 +37,7 @@ from app.settings import SettingsStore
 from model.config import ModelConfig
 from model.experiments import Experiment
 from model.ledger import ShapeLedger, build_ledger
+from model.prompt import Prompt
 from model.readings import (
     CacheReading,
     Candidate,
@@ -218,7 +219,7 @@ class FakeSession(QObject):
         self.proves_itself = True
         self.experiments = FakeExperiments(self)
         self.pinned = FakePinned(self)
-        self.prompt = ""
+        self.prompt = Prompt()
         self.calls: list[tuple[Any, ...]] = []
         """Verbs that were used."""
         self.asked: list[tuple[str, Question]] = []
@@ -226,7 +227,6 @@ class FakeSession(QObject):
         self.closed = False
         self._pending: dict[str, tuple[Question, Callable[[Any], None], Run]] = {}
         self._runs = 0
-        self.typed = Typed()
         self.outlines: dict[str | None, Outlined] = {}
         """What :meth:`outline` says of a path; of others that there is nothing."""
         self.local: tuple[LocalModel, ...] = ()
@@ -265,9 +265,9 @@ class FakeSession(QObject):
 
     # Verbs --------------------------------------------------------------------------------------------------------
 
-    def begin(self, path: str | None = None, prompt: str | None = None) -> None:
+    def begin(self, path: str | None = None, prompt: Prompt | None = None) -> None:
         """Open the model and run."""
-        self.prompt = prompt or "the cat sat on the mat."
+        self.prompt = prompt or Prompt("the cat sat on the mat.")
         self.open(path)
 
     def open(
@@ -288,26 +288,27 @@ class FakeSession(QObject):
             dtype or (before.dtype if before else "float32"),
         )
         self.model_changed.emit(self.model)
-        if self.prompt:
+        if self.prompt.text:
             self.start(self.prompt)
 
-    def start(self, prompt: str, prefill: int = 12) -> None:
+    def start(self, prompt: Prompt | str, prefill: int = 12) -> None:
         """Prefill ``prefill`` rows."""
-        self.calls.append(("start", prompt))
-        if not prompt:
+        asked = Prompt(prompt) if isinstance(prompt, str) else prompt
+        self.calls.append(("start", asked.text))
+        if not asked.text:
             self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
             return
         if self.model is None:
-            self.prompt = prompt
-            self.begin(prompt=prompt)
+            self.begin(prompt=asked)
             return
+        self.prompt = asked
         self._runs += 1
-        self.settings.update(prompt=prompt)
+        self.settings.update(prompt=asked.text)
         run = Run(
             run_id=self._runs,
             model=self.model,
             specs=self._specs(),
-            prompt=prompt,
+            prompt=asked.text,
             tokens=self.tokens,
             length=prefill,
             prefill=prefill,
@@ -348,10 +349,6 @@ class FakeSession(QObject):
 
     def forget_questions(self) -> None:
         """Nothing is pending: answers come at once."""
-
-    def set_typed(self, typed: Typed) -> None:
-        """Take how a prompt is meant."""
-        self.typed = typed
 
     def forget(self, slot: str) -> None:
         """Drop a question."""

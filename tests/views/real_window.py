@@ -10,6 +10,7 @@ from PySide6.QtCore import QSize
 
 from app.session import Session
 from app.settings import SettingsStore
+from model.prompt import Prompt
 from views import theme
 from views.main_window import MainWindow
 from views.snapshot import picture, wait_until_drawn
@@ -24,7 +25,7 @@ def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -
     session = Session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     try:
-        session.begin(prompt=prompt)
+        session.begin(prompt=Prompt(prompt))
         wait_until_drawn(window)
         picture(window, size or QSize(1280, 800))
         yield window

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from model.prompt import Prompt
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened, run_of
 from tests.views.twin import Twin
@@ -68,7 +69,7 @@ def test_a_pinned_run_of_another_checkpoint_is_compared_row_by_row(window: MainW
 
 def test_another_prompt_on_another_checkpoint_leaves_the_rest_without_a_partner(window: MainWindow) -> None:
     panel: ComparePanel = front(window, "compare")
-    window.session.start(f"{IDS} 11 12")
+    window.session.start(Prompt(f"{IDS} 11 12"))
     snapshot.wait_until_drawn(window)
     difference = panel.difference
     assert difference is not None

@@ -25,6 +25,7 @@ from pytestqt.qtbot import QtBot
 from app.lessons import load_shelf
 from model.lens import read_row
 from model.lessons.text import said
+from model.prompt import Prompt
 from tests.views.real_window import PROMPT, real_window
 from views import pictures, theme
 from views.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
@@ -322,7 +323,7 @@ def test_another_prompt_ends_a_film_of_the_decode(
     def start() -> None:
         dialog.save_to(str(tmp_path / "decode.gif"))
         qtbot.waitUntil(lambda: "Filming" in window.status.what.text(), timeout=30_000)
-        window.session.start("something else")
+        window.session.start(Prompt("something else"))
 
     assert take(start) == "Another prompt was run meanwhile, so there is no film of the decode."
     qtbot.waitUntil(lambda: not window.session.busy, timeout=30_000)

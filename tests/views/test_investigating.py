@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.questions import AskCell, AskNextToken, AskPlanes, AskRow
 from model.costs import kv_bytes, kv_bytes_at_bits
 from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
+from model.prompt import Prompt
 from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Sampling
 from tests.views.driving import answer, click, front, opened, run_of
 from views import snapshot
@@ -47,7 +48,7 @@ def window(whole: MainWindow) -> MainWindow:
     if session.experiments.now:
         session.experiments.apply(())
         snapshot.wait_until_drawn(whole)
-    session.start(PROMPT)
+    session.start(Prompt(PROMPT))
     snapshot.wait_until_drawn(whole)
     session.selection.update(layer=2, head=1, query=15, key=8)
     snapshot.wait_until_drawn(whole)
@@ -254,7 +255,7 @@ def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: Mai
     assert "KL(A‖B)" in panel.sentence.text()
     window.session.experiments.apply(())
     snapshot.wait_until_drawn(window)
-    window.session.start(" hark, who goes? hark, who goes there?")
+    window.session.start(Prompt(" hark, who goes? hark, who goes there?"))
     snapshot.wait_until_drawn(window)
     rows = cast("Any", panel.difference).rows
     assert sum(b is None for _, b in rows) >= 1

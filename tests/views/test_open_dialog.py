@@ -12,9 +12,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel
 from pytestqt.qtbot import QtBot
 
-from app.door import Choice, Outlined, Typed
+from app.door import Choice, Outlined
 from app.local_models import LocalModel
 from model.config import FIRST_LAYERS
+from model.prompt import Prompt
 from tests.views.fake_session import FakeSession, card
 from views.main_window import MainWindow
 from views.open_dialog import OpenDialog
@@ -216,11 +217,11 @@ def test_ids_and_special_tokens_are_chosen_in_the_bar(
     assert bar.special.text() == "<s>"
     QTest.mouseClick(bar.special, LEFT)
     QTest.mouseClick(bar.run, LEFT)
-    assert running.typed == Typed(as_ids=False, special=False)
+    assert (running.prompt.as_ids, running.prompt.special) == (False, False)
     QTest.mouseClick(bar.ids, LEFT)
     bar.prompt.setText("1, 2, 3")
     QTest.keyClick(bar.prompt, Qt.Key.Key_Return)
-    assert running.typed == Typed(as_ids=True, special=False)
+    assert running.prompt == Prompt("1, 2, 3", as_ids=True, special=False)
     assert running.calls[-1] == ("start", "1, 2, 3")
     assert not bar.special.isVisible()
 

@@ -17,10 +17,10 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 from safetensors.torch import load_file, save_file
 
-from app.door import Typed
 from app.session import Session
 from app.settings import SettingsStore
 from model.experiments import RopeScaling
+from model.prompt import Prompt
 from model.readings import Sampling
 from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
 from tests.views.fake_session import FakeSession, card
@@ -45,7 +45,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
         windows.append(window)
         window.resize(1280, 800)
         window.show()
-        session.begin(str(path), prompt)
+        session.begin(str(path), Prompt(prompt))
         settle(qtbot, window)
         return window
 
@@ -184,11 +184,11 @@ def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: F
     assert [action.text() for action in bar.chat.templates.actions()] == ["default", "tool_use"]
     bar.chat.templates.actions()[1].trigger()
     press(bar.run)
-    assert running.typed == Typed(chat="tool_use")
+    assert running.prompt.chat == "tool_use"
     press(bar.ids)
     assert not bar.chat.isEnabled()
     press(bar.run)
-    assert running.typed == Typed(as_ids=True)
+    assert (running.prompt.as_ids, running.prompt.chat) == (True, "")
     press(bar.ids)
     assert bar.chat.template == "tool_use"
 
@@ -206,10 +206,10 @@ def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: FakeSessi
 def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: Open, chatty: Path) -> None:
     window = opened(chatty, "abc")
     bar, session = window.bar, window.session
-    session.set_typed(Typed(special=False, chat="default", system="be brief"))
-    session.start("hi")
+    asked = Prompt("hi", special=False, chat="default", system="be brief")
+    session.start(asked)
     qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
-    assert bar.typed() == Typed(special=False, chat="default", system="be brief")
+    assert bar.typed() == asked
     press(bar.ids)
     session.experiments.apply([RopeScaling("linear", 2.0)])
     qtbot.waitUntil(window.status.stretch.isVisible)

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.jobs import JobProgress
 from app.session import Session
 from app.settings import SettingsStore
+from model.prompt import Prompt
 from tests.model.checkpoints.fetch import FILE
 from views.main_window import MainWindow
 from views.open_dialog import OpenDialog
@@ -35,7 +36,7 @@ def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     made.resize(1280, 800)
     made.show()
     with qtbot.waitSignal(session.run_changed, timeout=PATIENCE):
-        session.begin(None, "The cat sat on the mat because it was tired.")
+        session.begin(None, Prompt("The cat sat on the mat because it was tired."))
     yield made
     made.close()
     made.deleteLater()

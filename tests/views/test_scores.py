@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskHead, AskRefined, AskRow
 from app.selection import Hover
+from model.prompt import Prompt
 from model.readings import HeadPatch
 from tests.views.fake_session import FakeSession
 from views import theme
@@ -149,7 +150,7 @@ def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
     qtbot: QtBot, tmp_path_factory: pytest.TempPathFactory, shown: Show
 ) -> None:
     fake = FakeSession(tmp_path_factory.mktemp("long") / "s.json", rows=300)
-    fake.prompt = "long"
+    fake.prompt = Prompt("long")
     fake.open(None)
     fake.start("long", prefill=300)
     panel = shown(ScoresPanel, fake, 760, 460)

@@ -21,6 +21,7 @@ from app.session import Session
 from app.session_file import read_session
 from app.settings import SettingsStore
 from model.experiments import AblateHeads
+from model.prompt import Prompt
 from tests.app.tiny_checkpoint import write_checkpoint
 from tests.views.real_window import PROMPT, real_window
 from views import theme
@@ -110,7 +111,7 @@ def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWi
 
     window.set_look("dark")
     window.reset_layout()
-    window.session.start("something else")
+    window.session.start(Prompt("something else"))
     qtbot.waitUntil(lambda: not window.session.busy, timeout=60_000)
     assert state(window) != before
     assert do(lambda: drop(window, path)) == "Opened my work.ropewalk"

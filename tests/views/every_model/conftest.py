@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from model.prompt import Prompt
 from tests.views.driving import opened, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
 from views import snapshot
@@ -37,7 +38,7 @@ def window(whole: tuple[MainWindow, Subject]) -> MainWindow:
         session.experiments.apply(())
         snapshot.wait_until_drawn(window)
     if run_of(window).prompt != subject.prompt or run_of(window).newest > run_of(window).prefill:
-        session.start(subject.prompt)
+        session.start(Prompt(subject.prompt))
         snapshot.wait_until_drawn(window)
     session.selection.update(layer=LAYER, head=HEAD, query=QUERY, key=KEY, plane=0)
     snapshot.wait_until_drawn(window)

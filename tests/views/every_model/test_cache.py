@@ -15,6 +15,7 @@ from PySide6.QtCore import QPointF, Qt
 
 from model import attention
 from model.costs import kv_bytes, kv_bytes_at_bits
+from model.prompt import Prompt
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, LAYER, QUERY, arithmetic_of
 from tests.views.twin import Twin
@@ -170,7 +171,7 @@ def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
     gaps = panel.proof.gaps["cached"].proof
     assert gaps is not None
     assert all(gap.difference <= gaps.layer_tolerance for gap in gaps.layers[:LAYER])
-    window.session.start(run_of(window).prompt)
+    window.session.start(Prompt(run_of(window).prompt))
     snapshot.wait_until_drawn(window)
     assert not window.failure.isVisible()
     panel.page_box.setCurrentText("contents")

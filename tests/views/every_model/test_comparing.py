@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from model.experiments import AblateHeads
+from model.prompt import Prompt
 from tests.views.driving import click, front, run_of
 from tests.views.every_model.models import FEW_HEADS, HEAD, LAYER, QUERY, Subject
 from tests.views.twin import Twin
@@ -50,7 +51,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
 
     window.session.experiments.apply(())
     snapshot.wait_until_drawn(window)
-    window.session.start(whole[1].other)
+    window.session.start(Prompt(whole[1].other))
     snapshot.wait_until_drawn(window)
     b, difference = Twin(window.session), panel.difference
     assert difference is not None

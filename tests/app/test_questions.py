@@ -1,0 +1,114 @@
+"""Questions: each is one record, with its urgency and its needs, and one answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app import engine, questions
+from app.answers import ANSWERS
+from app.door import Held, missing
+from app.questions import (
+    EVERYTHING,
+    WITHOUT,
+    AskBranchProof,
+    AskHead,
+    AskMean,
+    AskNeeds,
+    AskNextToken,
+    AskProof,
+    AskRules,
+    Question,
+)
+from app.session import Session
+from app.urgency import Urgency
+from model.errors import TraceError
+from model.progress import Steps, finished
+from model.prompt import Prompt
+from model.readings import Sampling
+from model.trace import Trace
+
+ALL = [one for one in vars(questions).values() if isinstance(one, type) and issubclass(one, Question)]
+ASKED = [one for one in ALL if one is not Question]
+
+
+@pytest.fixture(scope="module")
+def held(tiny: Path) -> Held:
+    """A run of six tokens."""
+    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    return finished(engine.run(opened, Prompt("abcabc"), 1))
+
+
+def test_every_question_has_one_answer_and_every_answer_one_question() -> None:
+    assert set(ANSWERS) == set(ASKED)
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda one: one.__name__)
+def test_a_question_is_frozen_and_says_its_urgency_and_its_needs(question: type[Question]) -> None:
+    assert dataclasses.is_dataclass(question)
+    assert question.__hash__ is not None
+    assert {"urgency", "needs"} <= vars(question).keys()
+    assert isinstance(question.urgency, Urgency)
+    assert question.needs <= EVERYTHING
+    assert not {"urgency", "needs"} & {field.name for field in dataclasses.fields(question)}
+
+
+def test_a_new_question_is_one_record_and_one_answer(
+    qtbot: QtBot, held: Held, running: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class AskLength(Question):
+        """How many times so many rows fit."""
+
+        urgency = Urgency.POINTER
+        needs = frozenset({"tokens"})
+
+        rows: int
+
+    def length(held: Held, trace: Trace, asked: AskLength) -> Steps[int]:
+        yield from ()
+        return trace.length // asked.rows
+
+    monkeypatch.setitem(ANSWERS, AskLength, length)
+    assert finished(engine.answer(held, AskLength(2))) == 3
+    answers: list[Any] = []
+    with qtbot.waitSignal(running.settled):
+        running.ask("length", AskLength(2), answers.append)
+    assert answers == [("abc", AskLength(2))]
+
+
+def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(held: Held) -> None:
+    bare = replace(held, can=frozenset({"attention", "tokens"}))
+    answered: list[Question] = [AskHead(0, 0), AskRules(0)]
+    for question in answered:
+        assert not missing(bare, question)
+        assert finished(engine.answer(bare, question))
+    refused: list[tuple[Question, str]] = [
+        (AskNextToken(2, 3, Sampling()), "has no logits"),
+        (AskBranchProof(), "cannot be run again"),
+        (AskProof(), "has no logits and cannot be run again"),
+        (AskNeeds(2, 5), "cannot be run again and cannot be run under experiments"),
+        (AskMean(0, None), "cannot be run again and cannot be run under experiments"),
+    ]
+    for question, lacks in refused:
+        with pytest.raises(TraceError) as caught:
+            finished(engine.answer(bare, question))
+        assert caught.value.sentence == (
+            f"This run {lacks}, so this cannot be answered; run a prompt on a model that is open with its weights."
+        )
+
+
+def test_each_lack_has_its_words() -> None:
+    assert WITHOUT.keys() == EVERYTHING
+
+
+def test_the_records_need_neither_torch_nor_qt() -> None:
+    code = "import sys, app.door; print([one for one in ('torch', 'PySide6') if one in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
