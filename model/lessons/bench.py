@@ -195,12 +195,12 @@ class Bench:
     def scores(self, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
         """Scaled scores before the mask."""
         trace = self._trace(model, prompt)
-        rows = (lens.read_row(trace, layer, head, row).scores for row in range(trace.length))
+        rows = (lens.read_row(trace[layer], head, row).scores for row in range(trace.length))
         return tuple(tuple(row.tolist()) for row in rows)
 
     def weights(self, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
         """Weights after softmax."""
-        return _matrix(torch.tensor(lens.weights(self._trace(model, prompt), layer, head)))
+        return _matrix(torch.tensor(lens.weights(self._trace(model, prompt)[layer], head)))
 
     def score(self, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> float:
         """One scaled score."""
@@ -216,22 +216,22 @@ class Bench:
 
     def _cell(self, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str) -> CellReading:
         trace = self._trace(model, prompt)
-        return lens.read_cell(trace, layer, head, _place(query, trace.length), _place(key, trace.length))
+        return lens.read_cell(trace[layer], head, _place(query, trace.length), _place(key, trace.length))
 
     def entropy(self, model: ModelName, layer: int, head: int, query: int, prompt: str = "") -> float:
         """The entropy of a row of weights, in nats."""
         trace = self._trace(model, prompt)
-        return lens.read_row(trace, layer, head, _place(query, trace.length)).entropy
+        return lens.read_row(trace[layer], head, _place(query, trace.length)).entropy
 
     def strongest_key(self, model: ModelName, layer: int, head: int, query: int, prompt: str = "") -> int:
         """The key that a row weighs most."""
         trace = self._trace(model, prompt)
-        return int(lens.read_row(trace, layer, head, _place(query, trace.length)).weights.argmax())
+        return int(lens.read_row(trace[layer], head, _place(query, trace.length)).weights.argmax())
 
     def plane_shares(self, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> Vector:
         """What each rotation plane adds to a scaled score."""
         trace = self._trace(model, prompt)
-        reading = lens.read_planes(trace, layer, head, _place(query, trace.length), _place(key, trace.length))
+        reading = lens.read_planes(trace[layer], head, _place(query, trace.length), _place(key, trace.length))
         if reading is None:
             raise LessonError(f"Layer {layer} of {model.name!r} does not rotate, so it has no planes.")
         return tuple(reading.shares.tolist())
@@ -268,7 +268,7 @@ class Bench:
         """The largest difference between V as projected and V as the cache keeps it."""
         trace = self._trace(model, prompt)
         return max(
-            float((self._met(model, "v", layer, prompt) - trace.values[layer].tensor[0].float().cpu()).abs().max())
+            float((self._met(model, "v", layer, prompt) - trace[layer].values.tensor[0].float().cpu()).abs().max())
             for layer in range(trace.config.layers)
         )
 
@@ -379,7 +379,7 @@ class Bench:
         found = []
         for layer in range(trace.config.layers):
             for number in range(trace.config.heads):
-                weights = lens.read_row(trace, layer, number, row).weights[1 : row - 1]
+                weights = lens.read_row(trace[layer], number, row).weights[1 : row - 1]
                 key = int(weights.argmax())
                 found.append((float(weights[key]), Head(layer, number), key + 1))
         return sorted(found, key=lambda one: -one[0])
@@ -493,7 +493,7 @@ class Bench:
         for batch in range(trace.batch):
             for head in range(trace.config.heads):
                 for row in rows:
-                    yield read(lens.read_row(trace, 0, head, _place(row, trace.length), batch=batch))
+                    yield read(lens.read_row(trace[0], head, _place(row, trace.length), batch=batch))
 
     def weight_variance(self, model: ModelName, name: str, layer: int = 0) -> float:
         """The variance of the numbers of a matrix: query, key, value or output."""
@@ -670,7 +670,7 @@ def _score_gap(first: Trace, second: Trace) -> float:
     worst = 0.0
     for layer in range(first.config.layers):
         for head in range(first.config.heads):
-            a, b = (torch.tensor(lens.scores(trace, layer, head)) for trace in (first, second))
+            a, b = (torch.tensor(lens.scores(trace[layer], head)) for trace in (first, second))
             seen = torch.isfinite(a)
             worst = max(worst, float((a[seen] - b[seen]).abs().max()))
     return worst
@@ -745,6 +745,6 @@ def _random(decoder: Decoder, tokens: int, padding: int, seed: int) -> tuple[Ten
 
 def _continued(decoder: Decoder, trace: Trace, ids: Tensor, real: Tensor | None, branch: str) -> Tensor:
     """Logits of several tokens at once on a trace's rows."""
-    cache = KvCache.holding(list(trace.keys), list(trace.values))
+    cache = KvCache.holding([layer.keys for layer in trace], [layer.values for layer in trace])
     logits: Tensor = decoder(ids, cache=cache, padding=real, branch=_branch(branch))
     return logits
