@@ -26,16 +26,18 @@ def scaled_scores(query: Tensor, key: Tensor, spec: AttentionSpec, out: Tensor |
     query, key
         [..., H, n, Dh] and [..., Hkv, m, Dh], with K left at Hkv heads; or [n, Dh] and [m, Dh] of one head.
     out
-        Where to put them, as many numbers as there are scores of one head.
+        Where to put the scores of one head.
 
     Returns
     -------
     Tensor
         [..., H, n, m], or [n, m].
     """
-    grouped = (query * spec.scale).reshape(*key.shape[:-2], -1, key.shape[-1])  # [..., Hkv, G · n, Dh]
-    scores = soft_capped(torch.matmul(grouped, key.transpose(-1, -2), out=out), spec.cap)
-    return scores.view(*query.shape[:-1], key.shape[-2])
+    query = query * spec.scale
+    if query.ndim == 2:
+        return soft_capped(torch.mm(query, key.T, out=out), spec.cap)
+    grouped = query.reshape(*key.shape[:-2], -1, key.shape[-1])  # [..., Hkv, G · n, Dh]
+    return soft_capped(grouped @ key.transpose(-1, -2), spec.cap).view(*query.shape[:-1], key.shape[-2])
 
 
 def paired_scores(query: Tensor, key: Tensor, spec: AttentionSpec) -> Tensor:
@@ -106,13 +108,11 @@ def count_visible(
         [..., S] bool over the run's rows, or None.
     """
     (first, last), (low, stop) = queries, keys
-    shape = torch.broadcast_shapes(first.shape, low.shape)
-    low, stop = low.expand(shape), stop.expand(shape)
     if spec.window is not None:
         low = torch.maximum(first - spec.window + 1, low)
-    if spec.causal:
-        stop = torch.minimum(last + 1, stop)
+    stop = torch.minimum(last + 1, stop) if spec.causal else stop + torch.zeros_like(last)
     stop = torch.maximum(stop, low)
+    low = low.expand_as(stop)
     if padding is None:
         return stop - low
     before: Tensor = torch.nn.functional.pad(padding.long().cumsum(-1), (1, 0))  # [..., S + 1], real rows before each

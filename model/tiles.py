@@ -279,7 +279,7 @@ def _sampled(layer: LayerTrace, frame: Frame) -> HeadPicture:
         on = on[layer.sees(on, on, batch=batch)]
         place = (on - frame.rows[0]) // frame.cell[0], (on - frame.columns[0]) // frame.cell[1]
         raw[place] = layer.paired_scores(on, on, head, batch=batch)
-        weights[place] = layer.paired_weights(on, on, head, batch=batch)
+        weights[place] = layer.log_weights(raw[place][:, None], head, on, batch=batch)[:, 0].exp_()
         seen[place] = True
     found = Pixels(raw.masked_fill(~seen, 0.0), weights.masked_fill_(~seen, 0.0), seen, raw if frame.raw else None)
     how: Reduction = "exact" if frame.cell == (1, 1) else "sampled"
