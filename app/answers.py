@@ -45,7 +45,7 @@ from model.generation import next_token_reading, row_logits
 from model.intervention import mean_heads, mean_mlp, mean_plane
 from model.ledger import ShapeLedger, build_ledger, checked
 from model.lens import cache_steps, read_cell, read_planes, read_row
-from model.measure import measure_steps
+from model.measurement import measure_steps
 from model.patterns import atlas_steps
 from model.progress import Progress, Steps
 from model.proof import branch_proof_steps, cached_proof_steps
@@ -182,7 +182,7 @@ def _head_difference(held: Held, trace: Trace, asked: AskHeadDifference) -> Step
         return None
     before = in_view(held.pinned)
     rows = align(before, trace, by_row=held.pinned.opened is not held.opened)
-    return head_difference(before, trace, asked.layer, asked.head, rows)
+    return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
 
 
 def _next_token_difference(
@@ -200,8 +200,7 @@ def _next_token_difference(
 def _head(held: Held, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
     yield from ()
     return read_head(
-        trace,
-        asked.layer,
+        trace[asked.layer],
         asked.head,
         asked.rows,
         asked.columns,
@@ -213,15 +212,15 @@ def _head(held: Held, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
 
 def _refined(held: Held, trace: Trace, asked: AskRefined) -> Steps[HeadPicture]:
     a = asked.picture
-    return refine_steps(trace, a.layer, a.head, a.rows, a.columns, a.pixels, reduction=a.reduction, cache=held.tiles)
+    return refine_steps(trace[a.layer], a.head, a.rows, a.columns, a.pixels, reduction=a.reduction, cache=held.tiles)
 
 
 ANSWERS: dict[type[Question], Callable[[Held, Trace, Any], Steps[Any]]] = {
     AskHead: _head,
     AskRefined: _refined,
-    AskRow: _at_once(lambda trace, a: read_row(trace, a.layer, a.head, a.query)),
-    AskCell: _at_once(lambda trace, a: read_cell(trace, a.layer, a.head, a.query, a.key)),
-    AskPlanes: _at_once(lambda trace, a: read_planes(trace, a.layer, a.head, a.query, a.key)),
+    AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
+    AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),
+    AskPlanes: _at_once(lambda trace, a: read_planes(trace[a.layer], a.head, a.query, a.key)),
     AskCache: lambda held, trace, asked: cache_steps(trace, asked.positions),
     AskAtlas: lambda held, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,

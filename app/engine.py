@@ -265,7 +265,7 @@ def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, in
     if layer >= trace.config.layers or number >= trace.config.heads:
         layer, number = 0, 0
     query = trace.length - 1
-    return layer, number, query, int(read_row(trace, layer, number, query).weights.argmax())
+    return layer, number, query, int(read_row(trace[layer], number, query).weights.argmax())
 
 
 def _strongest(trace: Trace) -> tuple[int, int]:
@@ -352,7 +352,7 @@ def save_steps(held: Held, path: str | Path, pattern: bool = False) -> Steps[Pat
 
 def numbers(held: Held, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
     """Scores and weights of a rectangle of the rows in view, in full precision."""
-    return numbers_steps(in_view(held), layer, head, queries, keys)
+    return numbers_steps(in_view(held)[layer], head, queries, keys)
 
 
 def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:

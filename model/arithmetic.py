@@ -70,7 +70,7 @@ def read_arithmetic(
     TraceError
         For a head or row that is not there, or a run that was given vectors.
     """
-    cell = read_cell(trace, layer, head, query, key, batch=batch)
+    cell = read_cell(trace[layer], head, query, key, batch=batch)
     at_query = replay(model, trace, query)
     at_key = at_query if key == query else replay(model, trace, key)
     case = _Case(
@@ -80,8 +80,8 @@ def read_arithmetic(
         head,
         batch,
         cell,
-        read_row(trace, layer, head, query, batch=batch),
-        read_planes(trace, layer, head, query, key, batch=batch),
+        read_row(trace[layer], head, query, batch=batch),
+        read_planes(trace[layer], head, query, key, batch=batch),
         at_query.points,
         at_key.points,
         at_query.logits[batch],
@@ -173,7 +173,7 @@ def _score(case: _Case) -> Stage:
     if cell.cap is not None:
         filled = f"{cell.cap:g} × tanh({cell.scaled:.4g} ÷ {cell.cap:g})"
         lines.append(Line("score.capped", "c · tanh(score ÷ c)", filled, cell.score, place="cell"))
-    spec = case.trace.specs[case.layer]
+    spec = case.trace[case.layer].spec
     visible = f"key {cell.key} ≤ query {cell.query}" if spec.causal else "there is no causal mask"
     if spec.window is not None:
         visible += f" and within the last {spec.window}"
@@ -214,7 +214,7 @@ def _softmax(case: _Case) -> Stage:
     """The row's normaliser, the weight, and what it takes from the value."""
     cell, row = case.cell, case.row
     seen = int(row.visible.sum())
-    value = case.trace.values[case.layer].tensor[case.batch, cell.kv_head, cell.key]
+    value = case.trace[case.layer].values.tensor[case.batch, cell.kv_head, cell.key]
     z = case.of_query("attn.hook_z")[case.head]
     sink = f" and the sink ({row.sink_weight:.4g} of the row)" if row.sink_weight else ""
     visible = np.where(row.visible, row.scores, -np.inf)

@@ -25,6 +25,7 @@ from model.norms import QkNorm
 from model.packing import Joined
 from model.probes import HookPoint
 from model.rope import rotate
+from model.scores import count_visible, key_range, log_weights, scaled_scores, visible_keys
 from model.spec import AttentionSpec, RotationSegment
 
 BLOCK_ELEMENTS = 1 << 23
@@ -84,43 +85,6 @@ class Call:
     branch: Branch = "fused"
     padding: Tensor | None = None
     cache: KvCache | None = None
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Masks
-
-
-def visible_keys(spec: AttentionSpec, queries: Tensor, keys: Tensor, padding: Tensor | None) -> Tensor:
-    """Which keys each query sees.
-
-    Parameters
-    ----------
-    queries, keys
-        [T], [S] rows of the run.
-    padding
-        [B, N] bool over the run's rows, or None.
-
-    Returns
-    -------
-    Tensor
-        [B or 1, 1, T, S] bool.
-    """
-    seen = torch.ones(len(queries), len(keys), dtype=torch.bool, device=queries.device)
-    if spec.causal:
-        seen = keys[None, :] <= queries[:, None]
-    if spec.window is not None:
-        seen = seen & (keys[None, :] > queries[:, None] - spec.window)
-    seen = seen[None, None]
-    return seen if padding is None else seen & padding[:, None, None, keys]
-
-
-def _rows_that_see(spec: AttentionSpec, past: int, tokens: int, padding: Tensor) -> Tensor:
-    """[B, 1, T] bool: whether a query has any visible key, counted without a T × S mask."""
-    counts = nn.functional.pad(padding.long().cumsum(1), (1, 0))  # [B, S + 1], real tokens before each row
-    rows = torch.arange(past, past + tokens, device=padding.device)
-    last = rows + 1 if spec.causal else torch.full_like(rows, padding.shape[1])
-    first = torch.zeros_like(rows) if spec.window is None else (rows + 1 - spec.window).clamp_min(0)
-    return (counts[:, last] > counts[:, first])[:, None]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -254,7 +218,9 @@ def settled(
     """What rows ``past`` … give after all their keys: a row that saw none gets 0 and +inf, sinks get their share."""
     out, lse = parts
     if padding is not None:
-        sees = _rows_that_see(spec, past, out.shape[2], padding)
+        rows = torch.arange(past, past + out.shape[2], device=out.device)
+        every = rows.new_zeros(()), rows.new_tensor(padding.shape[1])
+        sees = (count_visible(spec, (rows, rows), every, padding) > 0)[:, None]  # [B, 1, T]
         out = out.masked_fill(~sees[..., None], 0.0)
         lse = lse.masked_fill(~sees, -math.inf)
     if sinks is not None:
@@ -307,8 +273,7 @@ def _kernel_block(
     block = query[:, :, start : start + WINDOW_BLOCK]
     first = past + start
     last = first + block.shape[2]
-    low = max(0, first - spec.window + 1)
-    high = last if spec.causal else key.shape[2]
+    low, high = key_range(spec, (first, last), key.shape[2])
     device = query.device
     seen = visible_keys(spec, torch.arange(first, last, device=device), torch.arange(low, high, device=device), padding)
     return fused_kernel(block, key[:, :, low:high], value[:, :, low:high], scale=spec.scale, mask=seen)
@@ -358,12 +323,12 @@ def _by_row_blocks(
     """Output and lse in blocks of rows, in float32, where no kernel serves (soft cap, other devices)."""
     outs, lses = [], []
     for start, stop, low, high in _row_blocks(query, key, spec, past):
-        scores = _grouped_scores(query[:, :, start:stop], key[:, :, low:high], spec)
+        scores = scaled_scores(query[:, :, start:stop].float(), key[:, :, low:high].float(), spec)
         queries = torch.arange(past + start, past + stop, device=query.device)
         seen = visible_keys(spec, queries, torch.arange(low, high, device=query.device), padding)
         scores = scores.masked_fill(~seen, -math.inf)
         lse = scores.logsumexp(-1)
-        weights = (scores - lse.masked_fill(lse == -math.inf, 0.0)[..., None]).exp()
+        weights = log_weights(scores, lse.masked_fill(lse == -math.inf, 0.0)).exp()
         outs.append(_grouped_blend(weights, value[:, :, low:high]))
         lses.append(lse)
     return torch.cat(outs, dim=2).to(query.dtype), torch.cat(lses, dim=2)
@@ -376,19 +341,7 @@ def _row_blocks(query: Tensor, key: Tensor, spec: AttentionSpec, past: int) -> I
     rows = max(1, BLOCK_ELEMENTS // max(1, batch * heads * keys))
     for start in range(0, tokens, rows):
         stop = min(start + rows, tokens)
-        low = 0 if spec.window is None else max(0, past + start - spec.window + 1)
-        yield start, stop, low, (past + stop if spec.causal else keys)
-
-
-def _grouped_scores(query: Tensor, key: Tensor, spec: AttentionSpec) -> Tensor:
-    """scale · q·k and the soft cap in float32, [B, H, n, m], with K left at Hkv heads."""
-    batch, heads, rows, width = query.shape
-    kv_heads, keys = key.shape[1], key.shape[2]
-    grouped = query.float().reshape(batch, kv_heads, heads // kv_heads * rows, width)
-    scores = (grouped @ key.float().transpose(-1, -2)).mul_(spec.scale)
-    if spec.cap is not None:
-        scores = scores.div_(spec.cap).tanh_() * spec.cap  # not in place: the gradient of tanh is made from its result
-    return scores.view(batch, heads, rows, keys)
+        yield start, stop, *key_range(spec, (past + start, past + stop), keys)
 
 
 def _grouped_blend(weights: Tensor, value: Tensor) -> Tensor:
@@ -417,12 +370,7 @@ def explicit_attention(
 
     Shapes are those of :func:`fused_attention`; the matrices come back in the result.
     """
-    group = query.shape[1] // key.shape[1]
-    key = key.repeat_interleave(group, dim=1)  # [B, H, S, Dh]: consecutive query heads share
-    value = value.repeat_interleave(group, dim=1)
-    scores = (query.float() @ key.float().transpose(-1, -2)) * spec.scale  # [B, H, T, S]; q·k can overflow float16
-    if spec.cap is not None:
-        scores = spec.cap * torch.tanh(scores / spec.cap)
+    scores = scaled_scores(query.float(), key.float(), spec)  # [B, H, T, S]; q·k can overflow float16
     device = query.device
     queries = torch.arange(past, past + query.shape[2], device=device)
     seen = visible_keys(spec, queries, torch.arange(key.shape[2], device=device), padding)
@@ -431,7 +379,8 @@ def explicit_attention(
     if sinks is not None:
         lse = _with_sinks(lse, sinks)
     lse = lse.masked_fill(lse == -math.inf, math.inf)
-    weights = (scores - lse[..., None]).exp()
+    weights = log_weights(scores, lse).exp()
+    value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)  # [B, H, S, Dh]: heads of a group share
     out = weights.to(value.dtype) @ value
     return Attended(out, lse, scores, weights)
 

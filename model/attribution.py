@@ -20,6 +20,7 @@ from model.intervention import changed_block, turned
 from model.norms import Norm
 from model.progress import Progress, Steps
 from model.readings import DirectAttribution, HeadNeeds
+from model.scores import key_range
 from model.trace import Trace, replay
 
 
@@ -56,7 +57,7 @@ class _Rows:
     def __init__(self, model: Decoder, trace: Trace, row: int, batch: int) -> None:
         assert trace.ids is not None
         self.model, self.trace = model, trace
-        stop = row + 1 if all(spec.causal for spec in trace.specs) else trace.length
+        stop = max(key_range(layer.spec, (row, row + 1), trace.length)[1] for layer in trace)
         self.row = row
         with torch.no_grad(), turned(model, trace.experiments):
             self.start, self.call = model.begin(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model import lens
 from model.errors import TraceError
+from model.layer_trace import LayerTrace
 from model.readings import Floats, HeadDifference, NextTokenDifference, TokenChange, TokenText
 from model.trace import Trace
 
@@ -56,19 +57,19 @@ def align(a: Trace, b: Trace, *, by_row: bool = False) -> Alignment:
     return aligned(a.ids[0].tolist(), b.ids[0].tolist())
 
 
-def head_difference(a: Trace, b: Trace, layer: int, head: int, rows: Alignment) -> HeadDifference:
+def head_difference(a: LayerTrace, b: LayerTrace, head: int, rows: Alignment) -> HeadDifference:
     """Scores and weights of one head, B minus A, over aligned rows and columns."""
-    scores_a, weights_a = _spread(a, layer, head, rows, 0)
-    scores_b, weights_b = _spread(b, layer, head, rows, 1)
-    return HeadDifference(layer, head, scores_b - scores_a, weights_b - weights_a, rows)
+    scores_a, weights_a = _spread(a, head, rows, 0)
+    scores_b, weights_b = _spread(b, head, rows, 1)
+    return HeadDifference(a.spec.layer, head, scores_b - scores_a, weights_b - weights_a, rows)
 
 
-def _spread(trace: Trace, layer: int, head: int, rows: Alignment, side: int) -> tuple[Floats, Floats]:
+def _spread(layer: LayerTrace, head: int, rows: Alignment, side: int) -> tuple[Floats, Floats]:
     """Scores and weights [n, n] on the aligned grid, NaN where the run has no such cell or masks it."""
     own = [pair[side] for pair in rows]
     there = np.array([i for i, row in enumerate(own) if row is not None])
     index = np.array([row for row in own if row is not None])
-    scores, weights = lens.scores(trace, layer, head), lens.weights(trace, layer, head)
+    scores, weights = lens.scores(layer, head), lens.weights(layer, head)
     seen = np.isfinite(scores)
     out = []
     for values in (scores, weights):

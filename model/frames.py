@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from model.errors import TraceError
-from model.lens import Span, checked_span, checked_spec
+from model.layer_trace import LayerTrace
+from model.lens import checked_span
 from model.readings import Reduction
-from model.spec import AttentionSpec
-from model.trace import Trace
+from model.scores import Span, key_range
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Frame:
         Whether scores before the mask are wanted; where all is hidden, they are the only thing to compute.
     """
 
-    layer: int
     head: int
     rows: Span
     columns: Span
@@ -72,8 +71,7 @@ class Pixels:
 
 
 def frame_of(
-    trace: Trace,
-    layer: int,
+    layer: LayerTrace,
     head: int,
     rows: Span | None,
     columns: Span | None,
@@ -84,16 +82,16 @@ def frame_of(
     batch: int = 0,
 ) -> Frame:
     """Lay a rectangle on a pixel grid whose lines stay where they are when it moves."""
-    checked_spec(trace, layer, head)
+    layer.check_head(head)
     if reduction not in ("max", "mean", "sampled"):
         raise TraceError(f"A picture reduced by {reduction!r} was asked for; it can be max, mean or sampled.")
     if pixels < 1:
         raise TraceError(f"A picture of {pixels} pixels was asked for, but it needs at least one.")
-    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
+    rows, columns = checked_span(rows, layer.length, "Rows"), checked_span(columns, layer.length, "Columns")
     high, wide = _cell(rows, pixels), _cell(columns, pixels)
-    rows, columns = _aligned(rows, high, trace.length), _aligned(columns, wide, trace.length)
+    rows, columns = _aligned(rows, high, layer.length), _aligned(columns, wide, layer.length)
     how: Reduction = "exact" if high == wide == 1 else reduction
-    return Frame(layer, head, rows, columns, (high, wide), how, raw, batch)
+    return Frame(head, rows, columns, (high, wide), how, raw, batch)
 
 
 def _cell(span: Span, pixels: int) -> int:
@@ -112,15 +110,9 @@ def _pixels(span: Span, cell: int) -> int:
     return -(-(span[1] - span[0]) // cell)
 
 
-def reach(spec: AttentionSpec, rows: Span, length: int) -> Span:
-    """The range of keys that the queries of ``rows`` can see between them."""
-    low = 0 if spec.window is None else max(0, rows[0] - spec.window + 1)
-    return low, (rows[1] if spec.causal else length)
-
-
-def reaches(trace: Trace, frame: Frame) -> bool:
+def reaches(layer: LayerTrace, frame: Frame) -> bool:
     """Whether any cell of a frame is visible, padding aside."""
-    low, high = reach(trace.specs[frame.layer], frame.rows, trace.length)
+    low, high = key_range(layer.spec, frame.rows, layer.length)
     return frame.columns[0] < high and frame.columns[1] > low
 
 

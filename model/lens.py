@@ -1,16 +1,11 @@
-"""Reading a trace exactly: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
+"""Reading a run exactly: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
 
-Everything is computed from Q', K' and lse when somebody looks, for just what they look at:
-
-    score[q, k]  = scale · (Q'[q] · K'[k]), then the soft cap where the layer has one
-    weight[q, k] = 0 where masked, else exp(score[q, k] − lse[q])
-
-Results are read-only numpy. Nothing here changes a trace or runs a model.
+The numbers are those of :class:`model.layer_trace.LayerTrace`, computed when somebody looks, for just what they look
+at, and given as read-only numpy with what a person needs beside them. Nothing here changes a trace or runs a model.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.attention import visible_keys
 from model.errors import TraceError
+from model.layer_trace import LayerTrace, check_row
 from model.progress import Progress, Steps, Watch, finished
 from model.readings import (
     Bytes,
@@ -31,12 +26,10 @@ from model.readings import (
     RowReading,
 )
 from model.rope import plane_features, unrotate
+from model.scores import Span, soft_capped
 from model.shades import shades
 from model.spec import AttentionSpec, RotationSegment
 from model.trace import Trace
-
-Span = tuple[int, int]
-"""A half-open range of rows."""
 
 
 def frozen(tensor: Tensor) -> NDArray[Any]:
@@ -62,59 +55,19 @@ def checked_span(wanted: Span | None, length: int, what: str) -> Span:
     return start, stop
 
 
-def checked_spec(trace: Trace, layer: int, head: int) -> AttentionSpec:
-    """What the attention of a head did.
-
-    Raises
-    ------
-    TraceError
-        When there is no such head.
-    """
-    if not 0 <= layer < trace.config.layers or not 0 <= head < trace.config.heads:
-        raise TraceError(
-            f"L{layer}H{head} was asked for, but the model has {trace.config.layers} layers of {trace.config.heads} "
-            "heads."
-        )
-    return trace.specs[layer]
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Rectangles
 
 
-def _raw_scores(trace: Trace, layer: int, head: int, rows: Span, columns: Span, batch: int) -> Tensor:
-    """Scaled, soft-capped scores [n, m] float32, as they are before the mask."""
-    spec = trace.specs[layer]
-    q = trace.queries[layer].tensor[batch, head, rows[0] : rows[1]].float()
-    k = trace.keys[layer].tensor[batch, spec.kv_head_of(head), columns[0] : columns[1]].float()
-    scores = (q @ k.T) * spec.scale
-    return scores if spec.cap is None else spec.cap * torch.tanh(scores / spec.cap)
-
-
-def _visible(trace: Trace, layer: int, rows: Span, columns: Span, batch: int) -> Tensor:
-    """[n, m] bool under the run's own mask."""
-    device = trace.positions.device
-    padding = None if trace.padding is None else trace.padding[batch : batch + 1]
-    queries, keys = torch.arange(*rows, device=device), torch.arange(*columns, device=device)
-    return visible_keys(trace.specs[layer], queries, keys, padding)[0, 0]
-
-
-def _weights(trace: Trace, layer: int, head: int, rows: Span, batch: int, raw: Tensor, seen: Tensor) -> Tensor:
-    lse = trace.lse[layer].tensor[batch, head, rows[0] : rows[1]]
-    return (raw - lse[:, None]).exp().masked_fill(~seen, 0.0)
-
-
 def raw_scores(
-    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+    layer: LayerTrace, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
 ) -> Floats:
     """Scaled and soft-capped scores of a rectangle [n, m] as they are before the mask."""
-    checked_spec(trace, layer, head)
-    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
-    return frozen(_raw_scores(trace, layer, head, rows, columns, batch))
+    return frozen(layer.raw_scores(*_rectangle(layer, head, rows, columns), batch=batch))
 
 
 def scores(
-    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+    layer: LayerTrace, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
 ) -> Floats:
     """Scaled and soft-capped scores of a rectangle [n, m], −inf where masked.
 
@@ -128,64 +81,62 @@ def scores(
     TraceError
         For a head or a range that is not there.
     """
-    checked_spec(trace, layer, head)
-    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
-    raw = _raw_scores(trace, layer, head, rows, columns, batch)
-    return frozen(raw.masked_fill(~_visible(trace, layer, rows, columns, batch), -math.inf))
+    return frozen(layer.scores(*_rectangle(layer, head, rows, columns), batch=batch))
 
 
 def weights(
-    trace: Trace, layer: int, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
+    layer: LayerTrace, head: int, rows: Span | None = None, columns: Span | None = None, *, batch: int = 0
 ) -> Floats:
-    """Softmax weights of a rectangle [n, m], 0 where masked; no other column is needed, since lse is known."""
-    checked_spec(trace, layer, head)
-    rows, columns = checked_span(rows, trace.length, "Rows"), checked_span(columns, trace.length, "Columns")
-    raw = _raw_scores(trace, layer, head, rows, columns, batch)
-    seen = _visible(trace, layer, rows, columns, batch)
-    return frozen(_weights(trace, layer, head, rows, batch, raw, seen))
+    """Softmax weights of a rectangle [n, m], 0 where masked."""
+    return frozen(layer.weights(*_rectangle(layer, head, rows, columns), batch=batch))
+
+
+def _rectangle(layer: LayerTrace, head: int, rows: Span | None, columns: Span | None) -> tuple[int, Span, Span]:
+    layer.check_head(head)
+    return head, checked_span(rows, layer.length, "Rows"), checked_span(columns, layer.length, "Columns")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A row, a cell
 
 
-def read_row(trace: Trace, layer: int, head: int, query: int, *, batch: int = 0) -> RowReading:
+def read_row(layer: LayerTrace, head: int, query: int, *, batch: int = 0) -> RowReading:
     """One query row in float64: scores before the mask, weights, visibility, log-sum-exp and entropy.
 
     The log-sum-exp is the run's own; the entropy, in nats, counts the sink's share where the layer has a sink.
     """
-    spec = checked_spec(trace, layer, head)
-    trace.check_row(query)
-    q = trace.queries[layer].tensor[batch, head, query].double()
-    k = trace.keys[layer].tensor[batch, spec.kv_head_of(head)].double()  # [S, Dh]
-    score = (k @ q) * spec.scale
-    if spec.cap is not None:
-        score = spec.cap * torch.tanh(score / spec.cap)
-    seen = _visible(trace, layer, (query, query + 1), (0, trace.length), batch)[0]
-    lse = float(trace.lse[layer].tensor[batch, head, query])
-    weight = (score - lse).exp().masked_fill(~seen, 0.0)
-    sink = 0.0 if spec.sinks is None or math.isinf(lse) else math.exp(spec.sinks[head] - lse)
-    entropy = float(torch.special.entr(weight).sum()) + (-sink * math.log(sink) if sink > 0 else 0.0)
-    entropy = max(entropy, 0.0)  # a log-sum-exp rounded down makes the weight of a sharp row a little more than 1
-    return RowReading(layer, head, query, frozen(score), frozen(weight), frozen(seen), lse, entropy, sink)
+    layer.check_head(head)
+    check_row(query, layer.length)
+    rows = (query, query + 1)
+    score = layer.raw_scores(head, rows, batch=batch, dtype=torch.float64)
+    seen = layer.visible(rows, batch=batch)
+    weight = layer.log_weights(score, head, rows, batch=batch).exp_().masked_fill_(~seen, 0.0)
+    sink = layer.sink_weights(head, rows, batch=batch, dtype=torch.float64)
+    # a log-sum-exp rounded down makes the weight of a sharp row a little more than 1
+    entropy = max(float((torch.special.entr(weight).sum(-1) + torch.special.entr(sink))[0]), 0.0)
+    lse = float(layer.normaliser(head, rows, batch=batch)[0])
+    return RowReading(
+        layer.spec.layer, head, query, frozen(score[0]), frozen(weight[0]), frozen(seen[0]), lse, entropy, float(sink)
+    )
 
 
-def read_cell(trace: Trace, layer: int, head: int, query: int, key: int, *, batch: int = 0) -> CellReading:
-    """One cell in float64, from q'·k' to the weight."""
-    spec = checked_spec(trace, layer, head)
-    trace.check_row(query)
-    trace.check_row(key)
+def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int = 0) -> CellReading:
+    """One cell in float64, step by step from q'·k' to the weight."""
+    layer.check_head(head)
+    check_row(query, layer.length)
+    check_row(key, layer.length)
+    spec, row = layer.spec, (query, query + 1)
     kv_head = spec.kv_head_of(head)
-    q = trace.queries[layer].tensor[batch, head, query].double()
-    k = trace.keys[layer].tensor[batch, kv_head, key].double()
-    dot = float(q @ k)
+    q = layer.query_vectors(head, row, batch=batch, dtype=torch.float64)[0]
+    k = layer.key_vectors(head, (key, key + 1), batch=batch, dtype=torch.float64)[0]
+    dot = q @ k
     scaled = dot * spec.scale
-    score = scaled if spec.cap is None else spec.cap * math.tanh(scaled / spec.cap)
-    hidden = _hidden_because(trace, spec, query, key, batch)
-    lse = float(trace.lse[layer].tensor[batch, head, query])
+    score = soft_capped(scaled.clone(), spec.cap)
+    hidden = _hidden_because(layer, query, key, batch)
+    weight = layer.log_weights(score[None, None], head, row, batch=batch).exp_()
     group = spec.heads // spec.kv_heads
     return CellReading(
-        layer=layer,
+        layer=spec.layer,
         head=head,
         kv_head=kv_head,
         sharing=tuple(range(kv_head * group, (kv_head + 1) * group)),
@@ -193,54 +144,56 @@ def read_cell(trace: Trace, layer: int, head: int, query: int, key: int, *, batc
         key=key,
         q=frozen(q),
         k=frozen(k),
-        dot=dot,
+        dot=float(dot),
         scale=spec.scale,
-        scaled=scaled,
+        scaled=float(scaled),
         cap=spec.cap,
-        score=score,
+        score=float(score),
         hidden_because=hidden,
-        lse=lse,
-        weight=0.0 if hidden else math.exp(score - lse),
+        lse=float(layer.normaliser(head, row, batch=batch)[0]),
+        weight=0.0 if hidden else float(weight),
     )
 
 
-def _hidden_because(trace: Trace, spec: AttentionSpec, query: int, key: int, batch: int) -> str:
+def _hidden_because(layer: LayerTrace, query: int, key: int, batch: int) -> str:
+    """Why a key is hidden from a query, in words; empty where it is not."""
+    spec = layer.spec
+    if bool(layer.visible((query, query + 1), (key, key + 1), batch=batch)):
+        return ""
     if spec.causal and key > query:
         return f"key {key} comes after query {query}"
     if spec.window is not None and key <= query - spec.window:
         return f"key {key} is further back than the window of {spec.window}"
-    if trace.padding is not None and not bool(trace.padding[batch, key]):
-        return f"key {key} is padding"
-    return ""
+    return f"key {key} is padding"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Rotation planes
 
 
-def read_planes(trace: Trace, layer: int, head: int, query: int, key: int, *, batch: int = 0) -> PlaneReading | None:
+def read_planes(layer: LayerTrace, head: int, query: int, key: int, *, batch: int = 0) -> PlaneReading | None:
     """The rotation planes of one cell in float64, None where the layer does not rotate.
 
     The vectors before rotation are undone exactly from float32 data; from half precision they are approximate.
     """
-    spec = checked_spec(trace, layer, head)
-    trace.check_row(query)
-    trace.check_row(key)
+    layer.check_head(head)
+    check_row(query, layer.length)
+    check_row(key, layer.length)
+    spec = layer.spec
     at_query, at_key = spec.segment_of(query), spec.segment_of(key)
     if at_query is None or at_key is None:
         return None
-    kv_head = spec.kv_head_of(head)
-    q = trace.queries[layer].tensor[batch, head, query].double().cpu()
-    k = trace.keys[layer].tensor[batch, kv_head, key].double().cpu()
-    m, n = int(trace.positions[batch, query]), int(trace.positions[batch, key])
+    q = layer.query_vectors(head, (query, query + 1), batch=batch, dtype=torch.float64)[0].cpu()
+    k = layer.key_vectors(head, (key, key + 1), batch=batch, dtype=torch.float64)[0].cpu()
+    m, n = int(layer.positions[batch, query]), int(layer.positions[batch, key])
     features = torch.tensor(plane_features(spec.rotary_width, spec.pairing))  # [F, 2]
     q_after, k_after = q[features], k[features]  # [F, 2]
     shares = spec.scale * (q_after * k_after).sum(-1)
     scaled = spec.scale * float(q @ k)
     return PlaneReading(
-        layer=layer,
+        layer=spec.layer,
         head=head,
-        kv_head=kv_head,
+        kv_head=spec.kv_head_of(head),
         query=query,
         key=key,
         query_position=m,
@@ -257,7 +210,7 @@ def read_planes(trace: Trace, layer: int, head: int, query: int, key: int, *, ba
         rest=spec.scale * float(q[spec.rotary_width :] @ k[spec.rotary_width :]),
         scaled=scaled,
         scale=spec.scale,
-        approximate=trace.dtype != torch.float32,
+        approximate=layer.keys.tensor.dtype != torch.float32,
     )
 
 
@@ -289,8 +242,8 @@ def cache_steps(trace: Trace, positions: int = 512, *, batch: int = 0) -> Steps[
     """Do what :func:`read_cache` does, pausing when a slice of time is over."""
     c, watch = trace.config, Watch()
     stride = max(1, -(-trace.length // positions))
-    rows = [*trace.keys, *trace.values]
-    size = trace.keys[0].tensor.element_size()
+    rows = [*(layer.keys for layer in trace), *(layer.values for layer in trace)]
+    size = trace.dtype.itemsize
     per_head = 2 * trace.batch * c.layers * c.head_width * size  # bytes a token, for one kv head
     read: list[Floats] = []
     shaded: list[Bytes] = []

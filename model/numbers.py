@@ -6,12 +6,12 @@ It owns which numbers these are and how many may be asked for. It must not know 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from model.errors import TraceError
-from model.lens import read_row
+from model.layer_trace import LayerTrace
 from model.progress import Progress, Steps
 from model.readings import HeadNumbers
-from model.trace import Trace
 
 MOST_CELLS = 32 << 20
 """Cells that may be taken at once: two matrices of float64, half a gibibyte."""
@@ -19,35 +19,34 @@ AT_ONCE = 16
 """Rows between two pauses."""
 
 
-def numbers_steps(
-    trace: Trace, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]
-) -> Steps[HeadNumbers]:
-    """Read a rectangle row by row in float64; keys after a row's own are read as they are, masked ones too.
+def numbers_steps(layer: LayerTrace, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
+    """Read a rectangle in float64, some rows at a time; keys after a row's own are read as they are, masked ones too.
 
     Raises
     ------
     TraceError
-        When the rectangle is empty, does not lie in the run, or has too many cells.
+        When there is no such head, or the rectangle is empty, does not lie in the run, or has too many cells.
     """
-    _check(trace, queries, keys)
+    layer.check_head(head)
+    _check(layer.length, queries, keys)
     height, width = queries[1] - queries[0], keys[1] - keys[0]
     scores, weights = np.zeros((height, width)), np.zeros((height, width))
-    visible = np.zeros((height, width), np.bool_)
-    for place in range(height):
-        if place % AT_ONCE == 0:
-            yield Progress(place, height, "Reading numbers")
-        row = read_row(trace, layer, head, queries[0] + place)
-        part = slice(*keys)
-        scores[place], weights[place], visible[place] = row.scores[part], row.weights[part], row.visible[part]
-    return HeadNumbers(layer, head, queries, keys, scores, weights, visible)
+    visible = layer.visible(queries, keys).cpu().numpy()
+    for start in range(0, height, AT_ONCE):
+        yield Progress(start, height, "Reading numbers")
+        part = slice(start, start + AT_ONCE)
+        rows = queries[0] + start, min(queries[0] + start + AT_ONCE, queries[1])
+        raw = layer.raw_scores(head, rows, keys, dtype=torch.float64)
+        scores[part] = raw.cpu().numpy()
+        weights[part] = layer.log_weights(raw, head, rows).exp_().cpu().numpy()
+    weights[~visible] = 0.0
+    return HeadNumbers(layer.spec.layer, head, queries, keys, scores, weights, visible)
 
 
-def _check(trace: Trace, queries: tuple[int, int], keys: tuple[int, int]) -> None:
+def _check(length: int, queries: tuple[int, int], keys: tuple[int, int]) -> None:
     for name, (start, stop) in (("queries", queries), ("keys", keys)):
-        if not 0 <= start < stop <= trace.length:
-            raise TraceError(
-                f"The {name} {start} to {stop - 1} were asked for, but the rows are 0 to {trace.length - 1}."
-            )
+        if not 0 <= start < stop <= length:
+            raise TraceError(f"The {name} {start} to {stop - 1} were asked for, but the rows are 0 to {length - 1}.")
     cells = (queries[1] - queries[0]) * (keys[1] - keys[0])
     if cells > MOST_CELLS:
         raise TraceError(

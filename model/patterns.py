@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention import fused_attention, visible_keys
+from model.attention import fused_attention
+from model.layer_trace import LayerTrace
 from model.progress import Partial, Progress, Steps, finished
 from model.readings import AtlasPart, Doubles, Floats, HeadAtlas, Reduction
+from model.scores import key_range, paired_scores
 from model.tiles import read_head, whole_head_steps
 from model.trace import Trace
 
@@ -66,9 +68,10 @@ def head_scores(
     """
     found = {name: np.full((trace.config.layers, trace.config.heads), math.nan) for name in names}
     undefined = {name: why for name, why in _undefined(trace, batch).items() if name in names}
-    for layer in range(trace.config.layers):
-        for name, values in finished(_layer_scores(trace, layer, batch, names)).items():
-            found[name][layer] = values
+    wanted = [name for name in names if name not in undefined]
+    for number, layer in enumerate(trace):
+        for name, values in finished(_layer_scores(layer, wanted, batch)).items():
+            found[name][number] = values
     return found, undefined
 
 
@@ -89,64 +92,45 @@ def _undefined(trace: Trace, batch: int) -> dict[str, str]:
     return missing
 
 
-def _layer_scores(trace: Trace, layer: int, batch: int, names: Collection[str]) -> Steps[dict[str, Doubles]]:
-    """Name → [H] of those scores that are defined here, pausing often."""
-    length, device, undefined = trace.length, trace.positions.device, _undefined(trace, batch)
-    rows, period = torch.arange(1, length, device=device), length // 2
-    later = torch.arange(period, max(period, 2 * period - 1), device=device)
+def _layer_scores(layer: LayerTrace, names: Collection[str], batch: int) -> Steps[dict[str, Doubles]]:
+    """Name → [H] of scores that are defined here, pausing often."""
+    rows, period = torch.arange(1, layer.length, device=layer.positions.device), layer.length // 2
+    later = torch.arange(period, max(period, 2 * period - 1), device=rows.device)
     cells = {
         "previous": (rows, rows - 1),
         "sink": (rows, torch.zeros_like(rows)),
         "induction": (later, later - period + 1),
     }
-    found = {
-        name: _mean_weight(trace, layer, *pairs, batch)
-        for name, pairs in cells.items()
-        if name in names and name not in undefined
-    }
+    found = {name: mean_weight(layer, *pairs, batch=batch) for name, pairs in cells.items() if name in names}
     if "entropy" in names:
-        found["entropy"] = yield from _mean_entropy(trace, layer, batch)
+        found["entropy"] = yield from _mean_entropy(layer, batch)
     return {name: values.double().cpu().numpy() for name, values in found.items()}
 
 
-def _mean_weight(trace: Trace, layer: int, queries: Tensor, keys: Tensor, batch: int) -> Tensor:
+def mean_weight(layer: LayerTrace, queries: Tensor, keys: Tensor, *, batch: int = 0) -> Tensor:
     """Mean over pairs (q, k) of w[q, k] for every head, [H]; real query rows only."""
-    spec = trace.specs[layer]
-    q = trace.queries[layer].tensor[batch, :, queries].float()  # [H, n, Dh]
-    k = trace.keys[layer].tensor[batch, :, keys].float()[_kv_heads(trace, layer)]  # [H, n, Dh]
-    score = (q * k).sum(-1) * spec.scale
-    if spec.cap is not None:
-        score = spec.cap * torch.tanh(score / spec.cap)
-    weight = (score - trace.lse[layer].tensor[batch, :, queries]).exp()
-    if spec.window is not None:
-        weight = weight.masked_fill(keys <= queries - spec.window, 0.0)
-    if trace.padding is not None:
-        weight = weight.masked_fill(~trace.padding[batch, keys], 0.0)[:, trace.padding[batch, queries]]
-    return weight.mean(-1)
-
-
-def _kv_heads(trace: Trace, layer: int) -> list[int]:
-    """The kv head that each query head reads."""
-    return [trace.specs[layer].kv_head_of(head) for head in range(trace.config.heads)]
+    if layer.padding is not None:
+        real = layer.padding[batch, queries]
+        queries, keys = queries[real], keys[real]
+    return layer.paired_weights(queries, keys, batch=batch).mean(-1)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Entropy
 
 
-def _mean_entropy(trace: Trace, layer: int, batch: int) -> Steps[Tensor]:
+def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     """Mean entropy of every head's rows in nats, [H]: over all rows, or over some of a long run."""
-    lse = trace.lse[layer].tensor[batch]  # [H, S]
-    rows = torch.arange(trace.length, device=lse.device)
-    sampled = trace.length > EXACT_ENTROPY_UP_TO
+    rows = torch.arange(layer.length, device=layer.positions.device)
+    sampled = layer.length > EXACT_ENTROPY_UP_TO
     if sampled:
-        rows = torch.linspace(0, trace.length - 1, ENTROPY_ROWS, device=lse.device).round().long()
-    rows = rows[torch.isfinite(lse[0, rows])]
-    by_kernel = trace.specs[layer].cap is None and not sampled
+        rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
+    rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
+    by_kernel = layer.spec.cap is None and not sampled
     entropy = _linear_entropy if by_kernel else _cell_entropy  # under a soft cap, scores are not linear in K'
-    total = torch.zeros(trace.config.heads, dtype=torch.float64, device=lse.device)
-    for block in _blocks(rows, trace.length * trace.config.heads):
-        total += entropy(trace, layer, block, batch).clamp_min(0.0).double().sum(-1)
+    total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
+    for block in _blocks(rows, layer.length * layer.spec.heads):
+        total += entropy(layer, block, batch).clamp_min(0.0).double().sum(-1)
         yield Progress(0, 1, WHAT)
     return total / max(len(rows), 1)
 
@@ -156,56 +140,35 @@ def _blocks(rows: Tensor, cells_a_row: int) -> Iterator[Tensor]:
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _linear_entropy(trace: Trace, layer: int, rows: Tensor, batch: int) -> Tensor:
+def _linear_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
     """Entropy [H, n] of rows that follow one another, by one fused call.
 
     A row's entropy is lse − Σ w·s − w_sink·s_sink, and Σ w·s = scale · (q · out) where out is attention with V := K'.
     """
-    spec = trace.specs[layer]
-    first, end = int(rows[0]), int(rows[-1]) + 1
-    keys = end if spec.causal else trace.length
-    q = trace.queries[layer].tensor[batch : batch + 1, :, first:end].float()
-    k = trace.keys[layer].tensor[batch : batch + 1, :, :keys].float()
-    if spec.kv_map is not None:
-        k = k[:, spec.kv_map]
-    padding = None if trace.padding is None else trace.padding[batch : batch + 1, :keys]
-    result = fused_attention(q, k, k, spec, past=first, padding=padding, sinks=_sinks(trace, layer))
-    entropy = result.lse[0] - spec.scale * (q[0] * result.out[0]).sum(-1)
-    return _less_sink(trace, layer, entropy, result.lse[0])
-
-
-def _cell_entropy(trace: Trace, layer: int, rows: Tensor, batch: int) -> Tensor:
-    """Entropy [H, n] of any rows, cell by cell: Σ w·(lse − s), and the sink's share."""
-    spec = trace.specs[layer]
-    keys = int(rows[-1]) + 1 if spec.causal else trace.length
-    q = trace.queries[layer].tensor[batch, :, rows].float() * spec.scale  # [H, n, Dh]
-    k = trace.keys[layer].tensor[batch, :, :keys].float()  # [Hkv, S, Dh]
-    padding = None if trace.padding is None else trace.padding[batch : batch + 1]
-    seen = visible_keys(spec, rows, torch.arange(keys, device=rows.device), padding)[0, 0]
-    lse = trace.lse[layer].tensor[batch, :, rows]
-    found = []
-    for head, kv_head in enumerate(_kv_heads(trace, layer)):
-        scores = q[head] @ k[kv_head].T  # [n, S]
-        if spec.cap is not None:
-            scores = spec.cap * torch.tanh(scores / spec.cap)
-        below = (lse[head, :, None] - scores).masked_fill_(~seen, 0.0)
-        found.append((below * (-below).exp()).sum(-1))
-    share = torch.stack(found)
-    sinks = _sinks(trace, layer)
+    spec, first, end = layer.spec, int(rows[0]), int(rows[-1]) + 1
+    keys = key_range(spec, (0, end), layer.length)
+    q = layer.query_vectors(rows=(first, end), batch=batch)
+    k = layer.key_vectors(keys=keys, batch=batch)
+    padding = None if layer.padding is None else layer.padding[batch : batch + 1, slice(*keys)]
+    sinks = layer.sink_logits()
+    result = fused_attention(q[None], k[None], k[None], spec, past=first, padding=padding, sinks=sinks)
+    entropy = result.lse[0] - paired_scores(q, result.out[0], spec)
     if sinks is not None:
-        share = share + (sinks[:, None] - lse).exp() * lse
-    return _less_sink(trace, layer, share, lse)
+        entropy -= layer.sink_weights(rows=(first, end), batch=batch) * sinks[:, None]
+    return entropy
 
 
-def _less_sink(trace: Trace, layer: int, entropy: Tensor, lse: Tensor) -> Tensor:
-    """Take w_sink · s_sink from the entropy, where the layer has a sink."""
-    sinks = _sinks(trace, layer)
-    return entropy if sinks is None else entropy - (sinks[:, None] - lse).exp() * sinks[:, None]
-
-
-def _sinks(trace: Trace, layer: int) -> Tensor | None:
-    sinks = trace.specs[layer].sinks
-    return None if sinks is None else torch.tensor(sinks, device=trace.positions.device)
+def _cell_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
+    """Entropy [H, n] of any rows, cell by cell: −Σ w·ln w, the sink's share among them."""
+    keys = key_range(layer.spec, (int(rows[0]), int(rows[-1]) + 1), layer.length)
+    hidden = ~layer.visible(rows, keys, batch=batch)
+    found = []
+    for head in range(layer.spec.heads):
+        raw = layer.raw_scores(head, rows, keys, batch=batch)
+        logs = layer.log_weights(raw, head, rows, batch=batch).masked_fill_(hidden, 0.0)
+        found.append(-(logs * logs.exp()).sum(-1))
+    taken: Tensor = torch.special.entr(layer.sink_weights(rows=rows, batch=batch))
+    return torch.stack(found) + taken
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -234,23 +197,26 @@ def atlas_steps(
     thumbnails = np.full((c.layers, c.heads, side, side), np.nan, dtype=np.float32)
     found = {name: np.full((c.layers, c.heads), math.nan) for name in FORMULAS}
     reduction: Reduction = "exact"
-    order = [layer for layer in dict.fromkeys([*first, *range(c.layers)]) if 0 <= layer < c.layers]
-    for done, layer in enumerate(order):
+    undefined = _undefined(trace, batch)
+    defined = [name for name in FORMULAS if name not in undefined]
+    order = [number for number in dict.fromkeys([*first, *range(c.layers)]) if 0 <= number < c.layers]
+    for done, number in enumerate(order):
+        layer = trace[number]
         for head in range(c.heads):
             if every_cell:
-                picture = yield from whole_head_steps(trace, layer, head, pixels=pixels, raw=False, batch=batch)
+                picture = yield from whole_head_steps(layer, head, pixels=pixels, raw=False, batch=batch)
             else:
-                picture = read_head(trace, layer, head, pixels=pixels, reduction="sampled", raw=False, batch=batch)
+                picture = read_head(layer, head, pixels=pixels, reduction="sampled", raw=False, batch=batch)
             tile = picture.weights
-            thumbnails[layer, head] = np.where(tile.visible, tile.values, np.nan)
+            thumbnails[number, head] = np.where(tile.visible, tile.values, np.nan)
             reduction = tile.reduction
             yield Progress(done * c.heads + head + 1, c.layers * c.heads, WHAT)
-        scores = yield from _layer_scores(trace, layer, batch, FORMULAS)
+        scores = yield from _layer_scores(layer, defined, batch)
         for name, values in scores.items():
-            found[name][layer] = values
-        part = AtlasPart(layer, _locked(thumbnails[layer].copy()), reduction, scores)
+            found[name][number] = values
+        part = AtlasPart(number, _locked(thumbnails[number].copy()), reduction, scores)
         yield Partial((done + 1) * c.heads, c.layers * c.heads, WHAT, part)
-    return HeadAtlas(_locked(thumbnails), reduction, found, formulas_of(trace), _undefined(trace, batch))
+    return HeadAtlas(_locked(thumbnails), reduction, found, formulas_of(trace), undefined)
 
 
 def _locked(array: Floats) -> Floats:

@@ -22,6 +22,7 @@ from model.decoder import Decoder
 from model.errors import TraceError
 from model.generation import row_logits
 from model.intervention import changed_block, turned
+from model.layer_trace import LayerTrace
 from model.progress import Progress, Steps
 from model.readings import LayerGap, Proof
 from model.rotations import as_run
@@ -125,11 +126,11 @@ def _trace_gaps(model: Decoder, cached: Trace, full: Trace, limit: float) -> Ste
     gaps = []
     for layer in layers:
         query, lse, stream = names[layer]
-        kept = [_kept(trace, layer) for trace in (cached, full)]
+        kept = [_kept(trace[layer]) for trace in (cached, full)]
         parts = [_gap(a, b, what) for (what, a), (_, b) in zip(*kept, strict=True)]
         parts += [
-            _gap(step[query], full.queries[layer].tensor[:, :, last:], "the step's Q′ of row", last),
-            _gap(step[lse], full.lse[layer].tensor[:, :, last:], "the step's log-sum-exp of row", last),
+            _gap(step[query], full[layer].queries.tensor[:, :, last:], "the step's Q′ of row", last),
+            _gap(step[lse], full[layer].lse.tensor[:, :, last:], "the step's log-sum-exp of row", last),
             _gap(step[stream], row[stream], "the stream after row", last, axis=1),
         ]
         gaps.append(_worst(layer, parts, limit))
@@ -143,13 +144,13 @@ def _step_points(trace: Trace, layer: int) -> tuple[str, str, str]:
     return f"blocks.{layer}.attn.{query}", f"blocks.{layer}.attn.hook_lse", f"blocks.{layer}.hook_resid_post"
 
 
-def _kept(trace: Trace, layer: int) -> list[tuple[str, Tensor]]:
+def _kept(layer: LayerTrace) -> list[tuple[str, Tensor]]:
     """What a trace keeps of a layer, in the order in which a row depends on it; axis 2 is the row."""
     return [
-        ("the cached K of row", trace.keys[layer].tensor),
-        ("the cached V of row", trace.values[layer].tensor),
-        ("Q′ of row", trace.queries[layer].tensor),
-        ("the log-sum-exp of row", trace.lse[layer].tensor),
+        ("the cached K of row", layer.keys.tensor),
+        ("the cached V of row", layer.values.tensor),
+        ("Q′ of row", layer.queries.tensor),
+        ("the log-sum-exp of row", layer.lse.tensor),
     ]
 
 

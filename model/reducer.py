@@ -11,11 +11,10 @@ import math
 import torch
 from torch import Tensor
 
-from model.attention import visible_keys
-from model.frames import Frame, Pixels, reach, starts
-from model.lens import Span
+from model.frames import Frame, Pixels, starts
+from model.layer_trace import LayerTrace
 from model.progress import Progress, Steps, Watch
-from model.trace import Trace
+from model.scores import Span, key_range, log_weights, scaled_scores
 
 BLOCK_QUERIES = 256
 BLOCK_KEYS = 1024
@@ -31,13 +30,11 @@ class Reducer:
     queries of the frame; pooling those over queries comes last, once.
     """
 
-    def __init__(self, trace: Trace, frame: Frame) -> None:
-        spec, layer = trace.specs[frame.layer], frame.layer
-        self.trace, self.frame, self.spec = trace, frame, spec
-        q = trace.queries[layer].tensor[frame.batch, frame.head, slice(*frame.rows)]
-        k = trace.keys[layer].tensor[frame.batch, spec.kv_head_of(frame.head), slice(*frame.columns)]
-        self.q, self.k = q.float() * spec.scale, k.float()
-        self.lse = trace.lse[layer].tensor[frame.batch, frame.head, slice(*frame.rows)]
+    def __init__(self, layer: LayerTrace, frame: Frame) -> None:
+        self.layer, self.frame = layer, frame
+        self.q = layer.query_vectors(frame.head, frame.rows, batch=frame.batch)
+        self.k = layer.key_vectors(frame.head, frame.columns, batch=frame.batch)
+        self.lse = layer.normaliser(frame.head, frame.rows, batch=frame.batch)
         self.mean = frame.reduction == "mean"
         self.storage = self.q.new_empty(0)
         shape, fill = (frame.shape[1], len(self.q)), 0.0 if self.mean else -math.inf  # [w, n]
@@ -61,7 +58,7 @@ class Reducer:
         low, high = self.frame.columns
         wide = self.frame.cell[1]
         if self.raw is None:
-            first, end = reach(self.spec, rows, self.trace.length)
+            first, end = key_range(self.layer.spec, rows, self.layer.length)
             low, high = max(low, first // wide * wide), min(high, -(-end // wide) * wide)
         return _pieces((low, max(low, high)), wide, BLOCK_KEYS)
 
@@ -84,7 +81,7 @@ class Reducer:
         else:
             _pool_into(self.scores[place], scores, wide, self.mean)
         if self.weights is not None:
-            weights = scores.sub_(self.lse[n]).exp_()
+            weights = log_weights(scores.T, self.lse[n], out=scores.T).T.exp_()
             for keys, unseen in masks:
                 weights[keys].masked_fill_(unseen, 0.0)
             _pool_into(self.weights[place], weights, wide, self.mean)
@@ -94,18 +91,19 @@ class Reducer:
         keys, queries = k.shape[0], q.shape[0]
         if self.storage.numel() < keys * queries:
             self.storage = q.new_empty(keys * queries)
-        scores = torch.mm(k, q.T, out=self.storage[: keys * queries].view(keys, queries))
-        return scores if self.spec.cap is None else scores.div_(self.spec.cap).tanh_().mul_(self.spec.cap)
+        place = self.storage[: keys * queries].view(keys, queries)
+        return scaled_scores(q, k, self.layer.spec, out=place.T).T
 
     def _doubtful(self, rows: Span, columns: Span) -> list[Span]:
         """The keys that some query may not see: all where there is padding, else those outside what every query sees.
 
         What the first query sees last, and the last query sees first, all of them see.
         """
-        if self.trace.padding is not None:
+        spec = self.layer.spec
+        if self.layer.padding is not None:
             return [columns]
-        low = columns[0] if self.spec.window is None else rows[1] - self.spec.window
-        high = rows[0] + 1 if self.spec.causal else columns[1]
+        low = columns[0] if spec.window is None else rows[1] - spec.window
+        high = rows[0] + 1 if spec.causal else columns[1]
         if low >= high:
             return [columns]
         parts = [(columns[0], min(low, columns[1])), (max(high, columns[0]), columns[1])]
@@ -113,30 +111,28 @@ class Reducer:
 
     def _unseen(self, rows: Span, columns: Span) -> Tensor:
         """[m, n] bool: what the run's own mask hides."""
-        trace, batch = self.trace, self.frame.batch
-        queries, keys = (torch.arange(*span, device=self.q.device) for span in (rows, columns))
-        padding = None if trace.padding is None else trace.padding[batch : batch + 1]
-        return visible_keys(self.spec, queries, keys, padding)[0, 0].logical_not_().T
+        return self.layer.visible(rows, columns, batch=self.frame.batch).logical_not_().T
 
     def _finished(self) -> Pixels:
         """Pool over queries, turn sums into means, and give what is masked the value 0."""
         frame, high = self.frame, self.frame.cell[0]
-        visible = _visible_pixels(self.trace, frame)
+        visible = _visible_pixels(self.layer, frame)
         scores = _pooled_rows(self.scores, high, self.mean)
         raw = None if self.raw is None else _pooled_rows(self.raw, high, self.mean)
         if self.weights is None:
-            weights = _pooled_rows(self.scores.sub_(self.lse), high, self.mean).exp_()
+            below = log_weights(self.scores.T, self.lse, out=self.scores.T).T
+            weights = _pooled_rows(below, high, self.mean).exp_()
         else:
-            counts = _visible_counts(self.trace, frame).clamp_min(1)
+            counts = _visible_counts(self.layer, frame).clamp_min(1)
             weights = _pooled_rows(self.weights, high, self.mean).div_(counts)
             scores = scores.div(counts)
             raw = None if raw is None else raw.div_(_cell_counts(frame, self.q.device))
         return Pixels(scores.masked_fill(~visible, 0.0), weights, visible, raw)
 
 
-def reduced(trace: Trace, frame: Frame) -> Steps[Pixels]:
+def reduced(layer: LayerTrace, frame: Frame) -> Steps[Pixels]:
     """A frame in pixels, pausing when a slice of time is over."""
-    return Reducer(trace, frame).steps()
+    return Reducer(layer, frame).steps()
 
 
 def _pieces(span: Span, cell: int, about: int) -> list[Span]:
@@ -175,30 +171,22 @@ def _grouped(x: Tensor, size: int, fill: float) -> Tensor:
     return x.reshape(-1, size, x.shape[1])
 
 
-def _visible_pixels(trace: Trace, frame: Frame) -> Tensor:
+def _visible_pixels(layer: LayerTrace, frame: Frame) -> Tensor:
     """[h, w] bool: whether any cell under a pixel is visible.
 
     The ranges of keys that neighbouring queries see overlap, so that a pixel's rows together see one range.
     """
-    first, end = starts(frame.rows, frame.cell[0], trace.positions.device)
-    return _real_keys(trace, frame, first, end - 1) > 0
+    first, end = starts(frame.rows, frame.cell[0], layer.positions.device)
+    return _visible_keys(layer, frame, first, end - 1) > 0
 
 
-def _visible_counts(trace: Trace, frame: Frame) -> Tensor:
+def _visible_counts(layer: LayerTrace, frame: Frame) -> Tensor:
     """[h, w] how many cells under a pixel are visible."""
-    queries = torch.arange(*frame.rows, device=trace.positions.device)
-    return _grouped(_real_keys(trace, frame, queries, queries), frame.cell[0], 0).sum(1)
+    queries = torch.arange(*frame.rows, device=layer.positions.device)
+    return _grouped(_visible_keys(layer, frame, queries, queries), frame.cell[0], 0).sum(1)
 
 
-def _real_keys(trace: Trace, frame: Frame, first: Tensor, last: Tensor) -> Tensor:
-    """[n, w] how many real keys of each pixel's columns lie in the range that queries ``first`` … ``last`` see."""
-    spec, device = trace.specs[frame.layer], first.device
-    left, right = starts(frame.columns, frame.cell[1], device)
-    low = torch.zeros_like(first) if spec.window is None else (first - spec.window + 1).clamp_min(0)
-    high = last + 1 if spec.causal else torch.full_like(last, trace.length)
-    start = torch.maximum(low[:, None], left)
-    stop = torch.maximum(torch.minimum(high[:, None], right), start)
-    if trace.padding is None:
-        return stop - start
-    before = torch.nn.functional.pad(trace.padding[frame.batch].long().cumsum(0), (1, 0))  # real rows before each
-    return before[stop] - before[start]
+def _visible_keys(layer: LayerTrace, frame: Frame, first: Tensor, last: Tensor) -> Tensor:
+    """[n, w] how many keys of each pixel's columns the queries ``first`` … ``last`` see."""
+    columns = starts(frame.columns, frame.cell[1], first.device)
+    return layer.count_visible((first[:, None], last[:, None]), columns, batch=frame.batch)

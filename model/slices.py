@@ -20,6 +20,7 @@ from model.budget import LEAST_ROWS, PIECE_ROWS, SLICE_SCORES, rows_in_slice
 from model.config import Branch, ModelConfig
 from model.decoder import Block
 from model.progress import Pace, Pauses
+from model.scores import key_range
 from model.spec import AttentionSpec
 
 LEAST_KEYS = 1024
@@ -185,7 +186,7 @@ class _Asked:
 
     def rows(self, start: int, stop: int) -> Attended:
         """What some of the rows see."""
-        end = self.past + stop if self.rule.causal else self.key.shape[2]
+        _, end = key_range(self.rule, (self.past + start, self.past + stop), self.key.shape[2])
         return BRANCHES[self.branch](
             self.query[:, :, start:stop],
             self.key[:, :, :end],

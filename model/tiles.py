@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from model.frames import Frame, Pixels, frame_of, reaches, starts
-from model.lens import Span, frozen
+from model.layer_trace import LayerTrace
+from model.lens import frozen
 from model.progress import Partial, Progress, Steps, finished
 from model.readings import HeadPatch, HeadPicture, Reduction, Tile
 from model.reducer import WHAT, reduced
-from model.trace import Trace
+from model.scores import Span
 
 AT_ONCE = 1 << 21
 """Cells that are reduced without a pause: about 10 ms on one core, so that another head is seen within a few frames."""
@@ -87,8 +88,7 @@ class TileCache:
 
 
 def read_head(
-    trace: Trace,
-    layer: int,
+    layer: LayerTrace,
     head: int,
     rows: Span | None = None,
     columns: Span | None = None,
@@ -119,20 +119,19 @@ def read_head(
     TraceError
         For a head or a range that is not there, or a reduction that is not one of these.
     """
-    frame = frame_of(trace, layer, head, rows, columns, pixels, reduction=reduction, raw=raw, batch=batch)
+    frame = frame_of(layer, head, rows, columns, pixels, reduction=reduction, raw=raw, batch=batch)
     if frame.reduction == "sampled":
-        return _sampled(trace, frame)
+        return _sampled(layer, frame)
     if frame.cells <= AT_ONCE:
-        return _picture(trace, frame, finished(reduced(trace, frame)))
-    squares = [] if cache is None else [(one, cache.get(_key(trace, one))) for one in _squares(trace, frame)]
+        return _picture(layer, frame, finished(reduced(layer, frame)))
+    squares = [] if cache is None else [(one, cache.get(_key(layer, one))) for one in _squares(layer, frame)]
     if squares and all(found is not None for _, found in squares):
-        return _picture(trace, frame, _joined(frame, [(one, found) for one, found in squares if found is not None]))
-    return _sampled(trace, frame)
+        return _picture(layer, frame, _joined(frame, [(one, found) for one, found in squares if found is not None]))
+    return _sampled(layer, frame)
 
 
 def refine_steps(
-    trace: Trace,
-    layer: int,
+    layer: LayerTrace,
     head: int,
     rows: Span | None = None,
     columns: Span | None = None,
@@ -149,16 +148,16 @@ def refine_steps(
     top to bottom, those with a visible cell first; pauses often; returns the whole picture.
     """
     kept = TileCache() if cache is None else cache
-    frame = frame_of(trace, layer, head, rows, columns, pixels, reduction=reduction, raw=raw, batch=batch)
+    frame = frame_of(layer, head, rows, columns, pixels, reduction=reduction, raw=raw, batch=batch)
     if frame.reduction == "sampled":
-        return _sampled(trace, frame)
-    squares = sorted(_squares(trace, frame), key=lambda one: not reaches(trace, one))
+        return _sampled(layer, frame)
+    squares = sorted(_squares(layer, frame), key=lambda one: not reaches(layer, one))
     done: list[tuple[Frame, Pixels]] = []
     for number, square in enumerate(squares):
-        key = _key(trace, square)
+        key = _key(layer, square)
         found = kept.get(key)
         if found is None:
-            pauses = reduced(trace, square)
+            pauses = reduced(layer, square)
             while found is None:
                 try:
                     next(pauses)
@@ -169,28 +168,28 @@ def refine_steps(
             kept.keep(key, found)
         done.append((square, found))
         yield Partial(number + 1, len(squares), WHAT, _patch(frame, square, found))
-    return _picture(trace, frame, _joined(frame, done))
+    return _picture(layer, frame, _joined(frame, done))
 
 
 def whole_head_steps(
-    trace: Trace, layer: int, head: int, pixels: int = 512, *, reduction: Reduction = "max", raw: bool, batch: int = 0
+    layer: LayerTrace, head: int, pixels: int = 512, *, reduction: Reduction = "max", raw: bool, batch: int = 0
 ) -> Steps[HeadPicture]:
     """Reduce all of a head in full, pausing often, without parts on the way and without keeping anything."""
-    frame = frame_of(trace, layer, head, None, None, pixels, reduction=reduction, raw=raw, batch=batch)
-    return _picture(trace, frame, (yield from reduced(trace, frame)))
+    frame = frame_of(layer, head, None, None, pixels, reduction=reduction, raw=raw, batch=batch)
+    return _picture(layer, frame, (yield from reduced(layer, frame)))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Squares
 
 
-def _squares(trace: Trace, frame: Frame) -> list[Frame]:
+def _squares(layer: LayerTrace, frame: Frame) -> list[Frame]:
     """The squares of the pixel grid that a frame touches, whole ones, so that they serve the next frame too."""
     side = max(1, min(SQUARE_SIDE, math.isqrt(SQUARE_CELLS // (frame.cell[0] * frame.cell[1]))))
     return [
         replace(frame, rows=rows, columns=columns)
-        for rows in _grid(frame.rows, side * frame.cell[0], trace.length)
-        for columns in _grid(frame.columns, side * frame.cell[1], trace.length)
+        for rows in _grid(frame.rows, side * frame.cell[0], layer.length)
+        for columns in _grid(frame.columns, side * frame.cell[1], layer.length)
     ]
 
 
@@ -199,9 +198,9 @@ def _grid(span: Span, step: int, length: int) -> list[Span]:
     return [(start, min(start + step, length)) for start in range(span[0] // step * step, span[1], step)]
 
 
-def _key(trace: Trace, square: Frame) -> tuple[object, ...]:
+def _key(layer: LayerTrace, square: Frame) -> tuple[object, ...]:
     """What a square's numbers depend on: rows of one store never change, so a decode step leaves them valid."""
-    return trace.queries[square.layer].store, square
+    return layer.queries.store, square
 
 
 def _overlap(frame: Frame, square: Frame) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
@@ -243,12 +242,11 @@ def _empty(frame: Frame, device: torch.device) -> Pixels:
     return Pixels(zeros(), zeros(), zeros(torch.bool), zeros() if frame.raw else None)
 
 
-def _picture(trace: Trace, frame: Frame, found: Pixels) -> HeadPicture:
-    kv_head = trace.specs[frame.layer].kv_head_of(frame.head)
+def _picture(layer: LayerTrace, frame: Frame, found: Pixels) -> HeadPicture:
     seen = frozen(found.visible)
     weights = Tile(
         kind="weights",
-        layer=frame.layer,
+        layer=layer.spec.layer,
         head=frame.head,
         rows=frame.rows,
         columns=frame.columns,
@@ -259,63 +257,30 @@ def _picture(trace: Trace, frame: Frame, found: Pixels) -> HeadPicture:
     )
     raw = None if found.raw is None else frozen(found.raw)
     scores = replace(weights, kind="scores", values=frozen(found.scores), raw=raw)
-    return HeadPicture(frame.layer, frame.head, kv_head, scores, weights)
+    return HeadPicture(layer.spec.layer, frame.head, layer.spec.kv_head_of(frame.head), scores, weights)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The coarse picture
 
 
-def _sampled(trace: Trace, frame: Frame) -> HeadPicture:
+def _sampled(layer: LayerTrace, frame: Frame) -> HeadPicture:
     """One exact cell for each pixel: its first, or the one on the diagonal where that crosses the pixel.
 
     The first column of cells is always among them, and so is every pixel of the diagonal.
     """
-    device = trace.positions.device
+    head, batch, device = frame.head, frame.batch, layer.positions.device
     (rows, _), (columns, _) = starts(frame.rows, frame.cell[0], device), starts(frame.columns, frame.cell[1], device)
-    raw = _cells(trace, frame, rows, columns)  # [h, w]
-    seen = _seen_cells(trace, frame, rows[:, None], columns)
-    lse = trace.lse[frame.layer].tensor[frame.batch, frame.head]
-    weights = (raw - lse[rows, None]).exp()
+    raw, seen = layer.raw_scores(head, rows, columns, batch=batch), layer.visible(rows, columns, batch=batch)  # [h, w]
+    weights = layer.log_weights(raw, head, rows, batch=batch).exp_()
     for diagonal in (rows, columns):
         on = diagonal[(diagonal >= frame.rows[0]) & (diagonal < frame.rows[1])]
         on = on[(on >= frame.columns[0]) & (on < frame.columns[1])]
-        on = on[_seen_cells(trace, frame, on, on)]
+        on = on[layer.sees(on, on, batch=batch)]
         place = (on - frame.rows[0]) // frame.cell[0], (on - frame.columns[0]) // frame.cell[1]
-        raw[place] = _diagonal(trace, frame, on)
-        weights[place] = (raw[place] - lse[on]).exp()
+        raw[place] = layer.paired_scores(on, on, head, batch=batch)
+        weights[place] = layer.log_weights(raw[place][:, None], head, on, batch=batch)[:, 0].exp_()
         seen[place] = True
-    found = Pixels(raw.masked_fill(~seen, 0.0), weights.masked_fill(~seen, 0.0), seen, raw if frame.raw else None)
+    found = Pixels(raw.masked_fill(~seen, 0.0), weights.masked_fill_(~seen, 0.0), seen, raw if frame.raw else None)
     how: Reduction = "exact" if frame.cell == (1, 1) else "sampled"
-    return _picture(trace, replace(frame, reduction=how), found)
-
-
-def _vectors(trace: Trace, frame: Frame, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    spec = trace.specs[frame.layer]
-    q = trace.queries[frame.layer].tensor[frame.batch, frame.head, rows].float() * spec.scale
-    return q, trace.keys[frame.layer].tensor[frame.batch, spec.kv_head_of(frame.head), columns].float()
-
-
-def _capped(scores: Tensor, cap: float | None) -> Tensor:
-    return scores if cap is None else cap * torch.tanh(scores / cap)
-
-
-def _cells(trace: Trace, frame: Frame, rows: Tensor, columns: Tensor) -> Tensor:
-    """Scores [n, m] of every row with every column, as before the mask."""
-    q, k = _vectors(trace, frame, rows, columns)
-    return _capped(q @ k.T, trace.specs[frame.layer].cap)
-
-
-def _diagonal(trace: Trace, frame: Frame, rows: Tensor) -> Tensor:
-    """Scores [n] of each row with itself."""
-    q, k = _vectors(trace, frame, rows, rows)
-    return _capped((q * k).sum(-1), trace.specs[frame.layer].cap)
-
-
-def _seen_cells(trace: Trace, frame: Frame, queries: Tensor, keys: Tensor) -> Tensor:
-    """Whether each query sees each key; shapes broadcast."""
-    spec = trace.specs[frame.layer]
-    seen = keys <= queries if spec.causal else torch.ones_like(keys <= queries)
-    if spec.window is not None:
-        seen = seen & (keys > queries - spec.window)
-    return seen if trace.padding is None else seen & trace.padding[frame.batch, keys]
+    return _picture(layer, replace(frame, reduction=how), found)

@@ -1,14 +1,16 @@
 """A run that can be looked at: Q', K', V and the log-sum-exp of every layer, and the ways to make and extend one.
 
-Attention is kept as a function, not as a matrix: nothing here is T × T. ``model.lens`` reads a trace; this file makes
-traces and knows how to replay one row of them. Letters as in ``model.config``; S rows in all.
+Attention is kept as a function, not as a matrix: nothing here is T × T. A trace is a sequence of layers, each a
+:class:`model.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of them.
+Letters as in ``model.config``; S rows in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Protocol, TypedDict, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -21,30 +23,29 @@ from model.decoder import Decoder
 from model.errors import PromptError, TraceError
 from model.experiments import Experiment, check_experiments
 from model.intervention import changed_block, changed_rule, turned
+from model.layer_trace import LayerTrace, check_row
 from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Pace, Pauses, Progress, Steps, Watch, finished, saying
 from model.quick_step import QuickStep
+from model.scores import Span, key_range
 from model.slices import Slices
 from model.spec import AttentionSpec, RotationSegment
 
 LOGIT_ROWS = 16
 """Rows whose logits are computed first; then as many as fit in a slice of time."""
 
+Made_co = TypeVar("Made_co", covariant=True)
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """One run, immutable. A decode step makes a new trace that shares the storage of the old one.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunHeader:
+    """What a run is, its layers aside.
 
     Attributes
     ----------
     run_id
         Which run this is; a decode step keeps it.
-    specs
-        What each layer's attention did.
-    queries, keys, values, lse
-        For each layer: Q' [B, H, S, Dh], K' and V [B, Hkv, S, Dh] and the log-sum-exp [B, H, S], in the model's
-        dtype (lse float32) and on its device.
     ids
         [B, S] token ids, None where vectors were given.
     positions, padding
@@ -55,17 +56,10 @@ class Trace:
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
     experiments
         What was changed in the model while it ran.
-    earlier
-        The run one step before, kept only where an experiment lets a new token change earlier rows.
     """
 
     run_id: int
     config: ModelConfig
-    specs: tuple[AttentionSpec, ...]
-    queries: tuple[Rows, ...]
-    keys: tuple[Rows, ...]
-    values: tuple[Rows, ...]
-    lse: tuple[Rows, ...]
     ids: Tensor | None
     positions: Tensor
     padding: Tensor | None
@@ -74,56 +68,16 @@ class Trace:
     first_logit_row: int
     branch: Branch = "fused"
     experiments: tuple[Experiment, ...] = ()
-    earlier: Trace | None = None
 
     @property
     def length(self) -> int:
         """S, the rows of the run."""
-        return self.keys[0].length
+        return self.positions.shape[1]
 
     @property
     def batch(self) -> int:
         """B."""
-        return self.keys[0].tensor.shape[0]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of Q', K' and V."""
-        return self.keys[0].tensor.dtype
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the rows in view: Q', K', V, lse and logits."""
-        rows = [*self.queries, *self.keys, *self.values, *self.lse, *([self.logits] if self.logits else [])]
-        return sum(row.used_bytes for row in rows)
-
-    def at(self, length: int) -> Trace:
-        """The same run as it was when it had ``length`` rows; nothing is copied.
-
-        Raises
-        ------
-        TraceError
-            When the run has fewer rows, or the prompt more.
-        """
-        if not self.prefill <= length <= self.length:
-            raise TraceError(f"Row {length} was asked for, but this run has rows from {self.prefill} to {self.length}.")
-        if length == self.length:
-            return self
-        if self.earlier is not None:
-            return self.earlier.at(length)
-        kept = max(0, length - self.first_logit_row)
-        return replace(
-            self,
-            queries=tuple(rows.first(length) for rows in self.queries),
-            keys=tuple(rows.first(length) for rows in self.keys),
-            values=tuple(rows.first(length) for rows in self.values),
-            lse=tuple(rows.first(length) for rows in self.lse),
-            specs=tuple(_clipped(spec, length) for spec in self.specs),
-            ids=None if self.ids is None else self.ids[:, :length],
-            positions=self.positions[:, :length],
-            padding=None if self.padding is None else self.padding[:, :length],
-            logits=self.logits.first(kept) if self.logits is not None and kept else None,
-        )
+        return self.positions.shape[0]
 
     def logits_of(self, row: int) -> Tensor | None:
         """[B, V] of one row, None where they were not kept."""
@@ -144,19 +98,120 @@ class Trace:
         TraceError
             With the number of rows there are.
         """
-        if not 0 <= row < self.length:
-            raise TraceError(
-                f"Row {row} was asked for, but this run has {self.length} rows, from 0 to {self.length - 1}."
-            )
+        check_row(row, self.length)
 
 
-def _clipped(spec: AttentionSpec, length: int) -> AttentionSpec:
-    inside = [segment for segment in spec.segments if segment.start < length]
-    return replace(spec, segments=tuple(replace(s, stop=min(s.stop, length)) for s in inside))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trace(RunHeader):
+    """One run, immutable: a sequence of its layers. A decode step makes a new trace that shares the old one's storage.
+
+    Attributes
+    ----------
+    layers
+        What attention used in each layer, all with the positions and the padding of the run.
+    earlier
+        The run one step before, kept only where an experiment lets a new token change earlier rows.
+    """
+
+    layers: tuple[LayerTrace, ...]
+    earlier: Trace | None = None
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[LayerTrace]:
+        return iter(self.layers)
+
+    def __getitem__(self, layer: int) -> LayerTrace:
+        """One layer.
+
+        Raises
+        ------
+        TraceError
+            When the run has no such layer.
+        """
+        if not 0 <= layer < len(self.layers):
+            raise TraceError(f"Layer {layer} was asked for, but this run's layers are 0 to {len(self.layers) - 1}.")
+        return self.layers[layer]
+
+    @property
+    def specs(self) -> tuple[AttentionSpec, ...]:
+        """What each layer's attention did."""
+        return tuple(layer.spec for layer in self.layers)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of Q', K' and V."""
+        return self.layers[0].keys.tensor.dtype
+
+    @property
+    def rows(self) -> list[Rows]:
+        """Everything that grows: Q', K', V and lse of every layer, and the logits."""
+        return [*(rows for layer in self.layers for rows in layer.rows), *([self.logits] if self.logits else [])]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the rows in view."""
+        return sum(rows.used_bytes for rows in self.rows)
+
+    def at(self, length: int) -> Trace:
+        """The same run as it was when it had ``length`` rows; nothing is copied.
+
+        Raises
+        ------
+        TraceError
+            When the run has fewer rows, or the prompt more.
+        """
+        if not self.prefill <= length <= self.length:
+            raise TraceError(f"Row {length} was asked for, but this run has rows from {self.prefill} to {self.length}.")
+        if length == self.length:
+            return self
+        if self.earlier is not None:
+            return self.earlier.at(length)
+        kept = max(0, length - self.first_logit_row)
+        return replace(
+            self,
+            layers=tuple(layer.at(length) for layer in self.layers),
+            ids=None if self.ids is None else self.ids[:, :length],
+            positions=self.positions[:, :length],
+            padding=None if self.padding is None else self.padding[:, :length],
+            logits=self.logits.first(kept) if self.logits is not None and kept else None,
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Making a trace
+
+
+class Recorder(Protocol[Made_co]):
+    """Hears of the layers of a run one after another, and makes of them what it likes.
+
+    A layer is heard once, when all its rows are there: of a prompt in one go right after it ran, of a prompt in chunks
+    after its part of the last chunk; until then the capture holds it. Afterwards only the recorder does: a layer that
+    it lets go is freed before the next one runs.
+    """
+
+    def add(self, layer: LayerTrace) -> None:
+        """Take the next layer; they come in order."""
+
+    def finish(self, run: RunHeader) -> Made_co:
+        """Give what was made of a run when all of its layers have come."""
+
+
+class KeepAll:
+    """Keeps every layer, which makes a trace."""
+
+    def __init__(self) -> None:
+        self.layers: list[LayerTrace] = []
+
+    def add(self, layer: LayerTrace) -> None:
+        """Keep a layer."""
+        self.layers.append(layer)
+
+    def finish(self, run: RunHeader) -> Trace:
+        """Give the run with its layers."""
+        header = {field.name: getattr(run, field.name) for field in fields(run)}
+        return Trace(**header, layers=tuple(self.layers))
 
 
 def capture(
@@ -192,7 +247,7 @@ def capture(
     --------
     >>> checkpoint = open_checkpoint("path/to/folder")
     >>> trace = capture(checkpoint.model, checkpoint.tokenizer.encode("to be or not to be"))
-    >>> lens.weights(trace, layer=1, head=3).shape
+    >>> lens.weights(trace[1], head=3).shape
     """
     steps = capture_steps(
         model,
@@ -207,9 +262,30 @@ def capture(
     return finished(steps)
 
 
+class CaptureOptions(TypedDict, total=False):
+    """What :func:`capture` and :func:`record_steps` take beside the prompt."""
+
+    run_id: int
+    logits: Logits | None
+    positions: Tensor | None
+    padding: Tensor | None
+    branch: Branch
+    experiments: Sequence[Experiment]
+    chunk: int
+    what: str
+
+
 def capture_steps(
+    model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Tensor, **options: Unpack[CaptureOptions]
+) -> Steps[Trace]:
+    """Do what :func:`capture` does, with the pauses and the further options of :func:`record_steps`."""
+    return record_steps(model, ids, KeepAll(), **options)
+
+
+def record_steps(
     model: Decoder,
     ids: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    recorder: Recorder[Made_co],
     *,
     run_id: int = 0,
     logits: Logits | None = None,
@@ -219,11 +295,16 @@ def capture_steps(
     experiments: Sequence[Experiment] = (),
     chunk: int = 0,
     what: str = "Running the prompt",
-) -> Steps[Trace]:
-    """Do what :func:`capture` does, pausing after every layer or more often.
+) -> Steps[Made_co]:
+    """Run a prompt as :func:`capture` does, give each layer to ``recorder``, and return what that makes of the run.
 
-    ``chunk`` > 0 runs the prompt in chunks of so many rows against the cache, and each layer of a chunk in slices of
-    time. ``what`` is what its progress says.
+    Parameters
+    ----------
+    chunk
+        Pauses come after every layer; > 0 runs the prompt in chunks of so many rows against the cache, and each layer
+        of a chunk in slices of time.
+    what
+        What its progress says.
     """
     check_experiments(experiments, model.config)
     inputs = _as_inputs(model, ids)
@@ -237,6 +318,7 @@ def capture_steps(
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, experiments)
     reach = int(positions.max()) + 1 if tokens else 0
+    segments: list[tuple[RotationSegment, ...]] = []
     layers, slices = model.config.layers, Slices(model.config) if chunk else None
     for start in range(0, tokens, chunk or tokens):
         stop = min(start + (chunk or tokens), tokens)
@@ -249,35 +331,33 @@ def capture_steps(
                 branch=branch,
                 reach=reach,
             )
+        if stop == tokens:
+            segments = _segments(model, experiments, (0, tokens), reach)
         for layer in range(layers):
             point = Progress(start + (stop - start) * layer // layers, tokens, what)
             if slices is None:
                 x = maker.run_layer(layer, x, call)
             else:
                 x = yield from saying(point, maker.run_layer_in(slices, layer, x, call))
+            if stop == tokens:
+                spec = changed_rule(model.block(layer).attn.spec(segments[layer]), experiments)
+                recorder.add(store.taken(spec, positions, padding))
             yield replace(point, done=start + (stop - start) * (layer + 1) // layers)
         store.settle()
         yield from maker.keep_logits(x, logits, last_piece=stop == tokens, more=tokens - stop + tokens // ROOM)
-    keys, values = store.filled()
-    return Trace(
-        run_id=run_id,
-        config=model.config,
-        specs=tuple(
-            changed_rule(model.block(layer).attn.spec(segments), experiments)
-            for layer, segments in enumerate(_segments(model, experiments, (0, tokens), reach))
-        ),
-        queries=tuple(store.queries),
-        keys=tuple(keys),
-        values=tuple(values),
-        lse=tuple(store.lse),
-        ids=None if inputs.is_floating_point() else inputs,
-        positions=positions,
-        padding=padding,
-        prefill=tokens,
-        logits=maker.logits,
-        first_logit_row=0 if logits == "all" else tokens - 1,
-        branch=branch,
-        experiments=tuple(experiments),
+    return recorder.finish(
+        RunHeader(
+            run_id=run_id,
+            config=model.config,
+            ids=None if inputs.is_floating_point() else inputs,
+            positions=positions,
+            padding=padding,
+            prefill=tokens,
+            logits=maker.logits,
+            first_logit_row=0 if logits == "all" else tokens - 1,
+            branch=branch,
+            experiments=tuple(experiments),
+        )
     )
 
 
@@ -314,23 +394,22 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
             watch.restart()
     store.settle()
     yield from maker.keep_logits(x, "last" if trace.logits is None else "all", last_piece=True)
-    keys, values = store.filled()
-    assert maker.logits is not None
-    grow_ahead((*store.queries, *keys, *values, *store.lse, maker.logits))
     segments = _segments(model, trace.experiments, (row, row + 1), call.length)
-    return replace(
+    positions = torch.cat((trace.positions, positions), 1)
+    longer = replace(
         trace,
-        specs=tuple(_extended(spec, new) for spec, new in zip(trace.specs, segments, strict=True)),
-        queries=tuple(store.queries),
-        keys=tuple(keys),
-        values=tuple(values),
-        lse=tuple(store.lse),
+        layers=tuple(
+            store.taken(_extended(spec, new), positions, padding)
+            for spec, new in zip(trace.specs, segments, strict=True)
+        ),
         ids=torch.cat((trace.ids, tokens), 1),
-        positions=torch.cat((trace.positions, positions), 1),
+        positions=positions,
         padding=padding,
         logits=maker.logits,
         first_logit_row=row if trace.logits is None else trace.first_logit_row,
     )
+    grow_ahead(longer.rows)
+    return longer
 
 
 def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, padding: Tensor | None) -> Steps[Trace]:
@@ -368,20 +447,20 @@ def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> Attentio
 
 
 class _Store(KvCache):
-    """The KV cache of a trace: what attention used beside K and V is kept too."""
+    """The KV cache of a run in the making: what attention used beside K and V is kept too, until a layer is taken."""
 
     def __init__(self, layers: int, room: int = 0) -> None:
         super().__init__(layers, room)
-        self.queries: list[Rows] = []
-        self.lse: list[Rows] = []
+        self.queries: list[Rows | None] = [None] * layers
+        self.lse: list[Rows | None] = [None] * layers
         self._noted: list[tuple[int, Tensor, Tensor]] = []
 
     @classmethod
     def going_on(cls, trace: Trace) -> _Store:
         """Appending to a trace's rows never changes those it has."""
-        store = cls(trace.config.layers)
-        store.keys, store.values = list(trace.keys), list(trace.values)
-        store.queries, store.lse = list(trace.queries), list(trace.lse)
+        store = cls(len(trace))
+        for layer, kept in enumerate(trace):
+            store.queries[layer], store.keys[layer], store.values[layer], store.lse[layer] = kept.rows
         return store
 
     def step_apart(self) -> Steps[None]:
@@ -392,22 +471,32 @@ class _Store(KvCache):
                     kept[layer] = yield from rows.apart_steps()
 
     def note(self, layer: int, query: Tensor, lse: Tensor) -> None:
-        """Keep Q' and lse of some rows of a layer; layers come in order."""
-        if layer == len(self.queries):
-            self.queries.append(Rows.of(query, self.room))
-            self.lse.append(Rows.of(lse, self.room))
-        elif query.shape[2] == 1:
+        """Keep Q' and lse of some rows of a layer; what is one row more waits for :meth:`settle`."""
+        if query.shape[2] == 1 and self.queries[layer] is not None:
             self._noted.append((layer, query, lse))
         else:
-            self.queries[layer] = self.queries[layer].appended(query)
-            self.lse[layer] = self.lse[layer].appended(lse)
+            self._keep(layer, query, lse)
 
     def settle(self) -> None:
         """Keep what was noted of one row: all layers in one go, which is quicker than each between two matrices."""
         for layer, query, lse in self._noted:
-            self.queries[layer] = self.queries[layer].appended(query)
-            self.lse[layer] = self.lse[layer].appended(lse)
+            self._keep(layer, query, lse)
         self._noted.clear()
+
+    def _keep(self, layer: int, query: Tensor, lse: Tensor) -> None:
+        for kept, new in ((self.queries, query), (self.lse, lse)):
+            rows = kept[layer]
+            kept[layer] = Rows.of(new, self.room) if rows is None else rows.appended(new)
+
+    def taken(self, spec: AttentionSpec, positions: Tensor, padding: Tensor | None) -> LayerTrace:
+        """Hand over a layer that has all its rows; the store forgets it."""
+        self.settle()
+        found = []
+        for kept in (self.queries, self.keys, self.values, self.lse):
+            rows, kept[spec.layer] = kept[spec.layer], None
+            assert rows is not None
+            found.append(rows)
+        return LayerTrace(spec, positions, padding, *found)
 
 
 class _Maker:
@@ -476,24 +565,33 @@ def _as_inputs(model: Decoder, ids: Sequence[int] | Sequence[Sequence[int]] | Te
 # Replay
 
 
-class _Replayed(KvCache):
-    """Gives a replayed row the trace's own K' and V up to it, and keeps nothing."""
+class LentCache(KvCache):
+    """Lends a trace's own K' and V to rows that are run again, and keeps nothing.
 
-    def __init__(self, trace: Trace, row: int) -> None:
-        super().__init__(trace.config.layers)
-        seen = [row + 1 if spec.causal else trace.length for spec in trace.specs]
-        self._keys = [rows.first(stop).tensor for rows, stop in zip(trace.keys, seen, strict=True)]
-        self._values = [rows.first(stop).tensor for rows, stop in zip(trace.values, seen, strict=True)]
-        self._past = row
+    Parameters
+    ----------
+    rows
+        The first row that is run again and the end.
+    """
+
+    def __init__(self, trace: Trace, rows: Span) -> None:
+        super().__init__(len(trace))
+        self._past = rows[0]
+        for layer, kept in enumerate(trace):
+            _, stop = key_range(kept.spec, rows, trace.length)
+            self.keys[layer], self.values[layer] = kept.keys.first(stop), kept.values.first(stop)
 
     @property
     def length(self) -> int:
-        """P, the rows before the replayed one."""
+        """P, the rows before those that are run again."""
         return self._past
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Return K' and V [B, Hkv, row + 1, Dh] as the trace holds them."""
-        return self._keys[layer], self._values[layer]
+        """Return K' and V [B, Hkv, S, Dh] as the trace holds them."""
+        keys, values = self.keys[layer], self.values[layer]
+        assert keys is not None
+        assert values is not None
+        return keys.tensor, values.tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,7 +630,7 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
         with turned(model, trace.experiments):
             x, call = model.begin(
                 trace.ids[:, row : row + 1],
-                cache=_Replayed(trace, row),
+                cache=LentCache(trace, (row, row + 1)),
                 positions=trace.positions[:, row : row + 1],
                 padding=trace.padding,
                 branch=trace.branch,

@@ -16,12 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.attention import explicit_attention, last_points
+from model.attention import last_points
 from model.cache import Rows
 from model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from model.config import Branch, ModelConfig
 from model.decoder import Decoder
 from model.errors import ConfigError, TraceError
+from model.layer_trace import LayerTrace
 from model.spec import AttentionSpec
 from model.trace import Trace, replay
 from model.whole_file import whole_file
@@ -115,13 +116,9 @@ def load_trace(path: str | Path) -> TraceFile:
 
 def _kept(trace: Trace) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for layer in range(trace.config.layers):
-        prefix = f"blocks.{layer}.attn."
-        query_point, key_point = last_points(trace.config, layer)
-        tensors[prefix + query_point] = trace.queries[layer].tensor
-        tensors[prefix + key_point] = trace.keys[layer].tensor
-        tensors[f"{prefix}hook_v"] = trace.values[layer].tensor
-        tensors[f"{prefix}lse"] = trace.lse[layer].tensor
+    for layer in trace:
+        names = _names(trace.config, layer.spec.layer)
+        tensors |= {name: rows.tensor for name, rows in zip(names, layer.rows, strict=True)}
     if trace.ids is not None:
         tensors["tokens"] = trace.ids
     tensors["positions"] = trace.positions
@@ -130,6 +127,11 @@ def _kept(trace: Trace) -> dict[str, Tensor]:
     if trace.logits is not None:
         tensors["logits"] = trace.logits.tensor[:, 0]
     return tensors
+
+
+def _names(config: ModelConfig, layer: int) -> list[str]:
+    """What Q', K', V and lse of a layer are called."""
+    return [f"blocks.{layer}.attn.{name}" for name in (*last_points(config, layer), "hook_v", "lse")]
 
 
 def _check_budget(trace: Trace, limit: int) -> None:
@@ -145,13 +147,10 @@ def _check_budget(trace: Trace, limit: int) -> None:
 def _matrices(trace: Trace) -> dict[str, Tensor]:
     """Scores and weights of every layer, [B, H, S, S] float32."""
     tensors: dict[str, Tensor] = {}
-    for layer, spec in enumerate(trace.specs):
-        q, k, v = (rows[layer].tensor.float() for rows in (trace.queries, trace.keys, trace.values))
-        sinks = None if spec.sinks is None else torch.tensor(spec.sinks, device=q.device)
-        result = explicit_attention(q, k, v, spec, padding=trace.padding, sinks=sinks)
-        if result.scores is not None and result.weights is not None:
-            tensors[f"blocks.{layer}.attn.hook_attn_scores"] = result.scores
-            tensors[f"blocks.{layer}.attn.hook_pattern"] = result.weights
+    for layer in trace:
+        prefix, prompts = f"blocks.{layer.spec.layer}.attn.", range(trace.batch)
+        tensors[f"{prefix}hook_attn_scores"] = torch.stack([layer.scores(batch=one) for one in prompts])
+        tensors[f"{prefix}hook_pattern"] = torch.stack([layer.weights(batch=one) for one in prompts])
     return tensors
 
 
@@ -192,22 +191,17 @@ def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
     said = from_plain(TraceHeader, {name: read_json(header[name]) for name in ("config", "specs", "strings", "run")})
     config, run = said.config, said.run
 
-    def rows(layer: int, name: str) -> Rows:
-        return Rows.of(tensors[f"blocks.{layer}.attn.{name}"])
-
-    layers = range(config.layers)
-    logits = tensors.get("logits")
+    positions, padding, logits = tensors["positions"], tensors.get("padding"), tensors.get("logits")
     trace = Trace(
         run_id=run.run_id,
         config=config,
-        specs=said.specs,
-        queries=tuple(rows(layer, last_points(config, layer)[0]) for layer in layers),
-        keys=tuple(rows(layer, last_points(config, layer)[1]) for layer in layers),
-        values=tuple(rows(layer, "hook_v") for layer in layers),
-        lse=tuple(rows(layer, "lse") for layer in layers),
+        layers=tuple(
+            LayerTrace(spec, positions, padding, *(Rows.of(tensors[name]) for name in _names(config, spec.layer)))
+            for spec in said.specs
+        ),
         ids=tensors.get("tokens"),
-        positions=tensors["positions"],
-        padding=tensors.get("padding"),
+        positions=positions,
+        padding=padding,
         prefill=run.prefill,
         logits=None if logits is None else Rows.of(logits[:, None]),
         first_logit_row=run.first_logit_row,

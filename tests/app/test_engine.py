@@ -211,7 +211,7 @@ def test_cached_and_full_logits_agree(held: Held) -> None:
 def test_a_broken_cache_is_found_out(held: Held) -> None:
     longer = finished(engine.step(held, 1, Sampling()))
     broken = finished(engine.step(held, 1, Sampling()))
-    broken.trace.keys[0].tensor[:, :, 0] += 1.0
+    broken.trace[0].keys.tensor[:, :, 0] += 1.0
     assert not ask(finished(engine.step(broken, 1, Sampling())), AskProof()).holds
     assert longer.run.length == 13
 

@@ -104,7 +104,7 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
         assert other.pinned.run is not None
         assert (other.pinned.run.prompt, other.pinned.run.length) == ("ab<c>", 5)
         for layer, head, query in ((0, 1, 4), (1, 2, 8)):
-            a, b = (read_row(k.held.trace, layer, head, query) for k in (before, after))
+            a, b = (read_row(k.held.trace[layer], head, query) for k in (before, after))
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-6)
         other.timeline.step()  # the tenth row was kept: looking at it decodes nothing
         assert other.run is not None

@@ -58,7 +58,7 @@ def take(qtbot: QtBot) -> Take:
 
 def engine_row(session: Session, query: int) -> RowReading:
     assert session.held is not None
-    return read_row(session.held.trace, 1, 2, query)
+    return read_row(session.held.trace[1], 2, query)
 
 
 def about(session: Session) -> Provenance:

@@ -27,20 +27,20 @@ def test_prompts_are_aligned_by_token_and_gaps_are_kept() -> None:
 def test_an_experiment_is_compared_cell_by_cell() -> None:
     model, ids = make("plain"), random_ids(7)
     a, b = capture(model, ids), capture(model, ids, experiments=[NoScale()])
-    found = head_difference(a, b, 1, 2, align(a, b))
+    found = head_difference(a[1], b[1], 2, align(a, b))
     seen = np.tril(np.ones((7, 7), dtype=bool))
     assert np.array_equal(~np.isnan(found.weights), seen)
-    assert found.weights[seen] == pytest.approx((lens.weights(b, 1, 2) - lens.weights(a, 1, 2))[seen])
-    assert found.scores[seen] == pytest.approx(lens.scores(b, 1, 2)[seen] - lens.scores(a, 1, 2)[seen])
+    assert found.weights[seen] == pytest.approx((lens.weights(b[1], 2) - lens.weights(a[1], 2))[seen])
+    assert found.scores[seen] == pytest.approx(lens.scores(b[1], 2)[seen] - lens.scores(a[1], 2)[seen])
 
 
 def test_another_prompt_leaves_gaps() -> None:
     model = make("plain")
     a, b = capture(model, [1, 2, 3]), capture(model, [1, 9, 2, 3])
-    found = head_difference(a, b, 0, 0, align(a, b))
+    found = head_difference(a[0], b[0], 0, align(a, b))
     assert np.isnan(found.weights[1]).all()
     assert np.isnan(found.weights[:, 1]).all()
-    expected = lens.weights(b, 0, 0)[3, 2] - lens.weights(a, 0, 0)[2, 1]
+    expected = lens.weights(b[0], 0)[3, 2] - lens.weights(a[0], 0)[2, 1]
     assert found.weights[3, 2] == pytest.approx(expected)
 
 

@@ -54,8 +54,8 @@ ALL: list[Experiment] = [
 def explicit_weights(model: Decoder, trace: Trace, layer: int) -> torch.Tensor:
     """Softmax of the run's own Q' and K' [H, S, S], written out."""
     spec = trace.specs[layer]
-    q = trace.queries[layer].tensor[0]
-    k = trace.keys[layer].tensor[0][[spec.kv_head_of(head) for head in range(spec.heads)]]
+    q = trace[layer].queries.tensor[0]
+    k = trace[layer].keys.tensor[0][[spec.kv_head_of(head) for head in range(spec.heads)]]
     scores = q @ k.transpose(-1, -2) * spec.scale
     if spec.causal:
         scores = scores.masked_fill(~torch.ones(scores.shape[-2:]).tril().bool(), -math.inf)
@@ -72,7 +72,7 @@ def test_the_run_decodes_and_replays_under_its_experiment(experiment: Experiment
     assert trace.prefill == 7
     for layer in range(3):
         assert torch.allclose(explicit_weights(model, trace, layer), explicit_weights(model, whole, layer), atol=1e-5)
-        found = np.stack([lens.weights(trace, layer, head) for head in range(4)])
+        found = np.stack([lens.weights(trace[layer], head) for head in range(4)])
         assert found == pytest.approx(explicit_weights(model, trace, layer).numpy(), abs=1e-5)
     assert trace.logits is not None
     assert whole.logits is not None
@@ -110,8 +110,8 @@ def test_without_rope_nothing_turns() -> None:
     names = [f"blocks.{layer}.attn.hook_q_normed" for layer in range(3)]
     with torch.no_grad(), recording(model, names) as record:
         model(IDS)
-    assert torch.allclose(trace.queries[0].tensor, record[names[0]], atol=1e-6)
-    planes = lens.read_planes(trace, 0, 1, 8, 2)
+    assert torch.allclose(trace[0].queries.tensor, record[names[0]], atol=1e-6)
+    planes = lens.read_planes(trace[0], 1, 8, 2)
     assert planes is not None
     assert not planes.query_frequencies.any()
     assert planes.q_before == pytest.approx(planes.q_after, abs=1e-6)
@@ -132,10 +132,10 @@ def test_without_a_causal_mask_an_earlier_step_is_the_run_it_was() -> None:
     first = capture(model, IDS[:, :7], experiments=[NoCausalMask()])
     later = append(model, append(model, first, 3), 4)
     assert later.length == 9
-    assert lens.weights(later, 0, 0)[0, 8] > 0
+    assert lens.weights(later[0], 0)[0, 8] > 0
     assert later.at(7) is first
     assert later.at(8).length == 8
-    assert lens.weights(later.at(8), 2, 1)[0] != pytest.approx(lens.weights(later, 2, 1)[0, :8], abs=1e-4)
+    assert lens.weights(later.at(8)[2], 1)[0] != pytest.approx(lens.weights(later[2], 1)[0, :8], abs=1e-4)
 
 
 def test_ablated_heads_add_nothing() -> None:
@@ -164,8 +164,8 @@ def test_mean_ablation_puts_the_mean_in_place() -> None:
 @pytest.mark.parametrize("name", ["plain", "partial_adjacent"])
 def test_a_removed_plane_is_missing_from_the_score(name: str) -> None:
     model = make(name)
-    clean = lens.read_planes(capture(model, IDS), 0, 2, 7, 3)
-    changed = lens.read_planes(capture(model, IDS, experiments=[AblatePlane(0, 2, 1)]), 0, 2, 7, 3)
+    clean = lens.read_planes(capture(model, IDS)[0], 2, 7, 3)
+    changed = lens.read_planes(capture(model, IDS, experiments=[AblatePlane(0, 2, 1)])[0], 2, 7, 3)
     assert clean is not None
     assert changed is not None
     assert changed.scaled == pytest.approx(clean.scaled - clean.shares[1], abs=1e-5)
@@ -175,9 +175,9 @@ def test_a_query_head_reads_the_kv_head_it_is_told() -> None:
     model = make("plain")
     trace = capture(model, IDS, experiments=[ReadKvHead(0, 0, 1)])
     assert [trace.specs[0].kv_head_of(head) for head in range(4)] == [1, 0, 1, 1]
-    cell = lens.read_cell(trace, 0, 0, 5, 2)
+    cell = lens.read_cell(trace[0], 0, 5, 2)
     assert cell.kv_head == 1
-    assert cell.dot == pytest.approx(float(trace.queries[0].tensor[0, 0, 5] @ trace.keys[0].tensor[0, 1, 2]), abs=1e-5)
+    assert cell.dot == pytest.approx(float(trace[0].queries.tensor[0, 0, 5] @ trace[0].keys.tensor[0, 1, 2]), abs=1e-5)
 
 
 def test_attention_without_positions_permutes_with_its_input() -> None:
@@ -223,7 +223,7 @@ def test_what_the_model_does_not_have_is_refused(experiment: Experiment, message
 
 def test_the_sharpest_rows_have_weights_that_add_up_and_no_entropy_below_nothing() -> None:
     trace = capture(make("plain"), IDS, experiments=[ScaleScores(1000.0)])
-    rows = [lens.read_row(trace, layer, head, 8) for layer in range(3) for head in range(4)]
+    rows = [lens.read_row(trace[layer], head, 8) for layer in range(3) for head in range(4)]
     assert [row.weights.sum() for row in rows] == pytest.approx([1.0] * 12, abs=1e-2)
     assert any(row.weights.sum() > 1.0 for row in rows), "or the next line proves nothing"
     assert min(row.entropy for row in rows) >= 0.0
@@ -237,12 +237,12 @@ def test_scores_times_nothing_or_less_are_numbers_on_every_way_of_running(name: 
     pieces = finished(capture_steps(model, IDS, experiments=experiments, chunk=4))
     longer = append(model, capture(model, IDS[:, :-1], experiments=experiments), int(IDS[0, -1]))
     for fused in (capture(model, IDS, experiments=experiments), pieces, longer):
-        for layer, (found, expected) in enumerate(zip(fused.lse, explicit.lse, strict=True)):
-            assert torch.isfinite(expected.tensor).all()
-            close = torch.allclose(found.tensor, expected.tensor, rtol=1e-4, atol=1e-4)
+        for layer, (found, expected) in enumerate(zip(fused, explicit, strict=True)):
+            assert torch.isfinite(expected.lse.tensor).all()
+            close = torch.allclose(found.lse.tensor, expected.lse.tensor, rtol=1e-4, atol=1e-4)
             assert close or (name == "dynamic" and fused is longer), f"layer {layer}"
     if factor == 0.0 and name == "plain":
-        assert lens.weights(pieces, 1, 2)[6] == pytest.approx([1 / 7] * 7 + [0.0] * (IDS.shape[1] - 7))
+        assert lens.weights(pieces[1], 2)[6] == pytest.approx([1 / 7] * 7 + [0.0] * (IDS.shape[1] - 7))
 
 
 def test_no_rotation_cannot_be_changed() -> None:
@@ -255,4 +255,4 @@ def test_chunks_under_an_experiment() -> None:
         model = make(name)
         whole = capture(model, IDS, experiments=[ScaleScores(2.0)])
         pieces = finished(capture_steps(model, IDS, experiments=[ScaleScores(2.0)], chunk=4))
-        assert torch.allclose(whole.lse[2].tensor, pieces.lse[2].tensor, atol=1e-5)
+        assert torch.allclose(whole[2].lse.tensor, pieces[2].lse.tensor, atol=1e-5)

@@ -35,24 +35,24 @@ def test_scores_and_weights_equal_the_explicit_branch(name: str) -> None:
             for batch in range(2):
                 expected = scores[layer, batch, head]
                 bar = max(1e-5, 1e-7 * np.abs(expected[np.isfinite(expected)]).max())
-                found = lens.scores(trace, layer, head, batch=batch)
+                found = lens.scores(trace[layer], head, batch=batch)
                 assert np.array_equal(np.isneginf(found), np.isneginf(expected))
                 seen = np.isfinite(expected)
                 assert np.abs(found[seen] - expected[seen]).max() <= bar
-                found = lens.weights(trace, layer, head, batch=batch)
+                found = lens.weights(trace[layer], head, batch=batch)
                 assert np.abs(found - weights[layer, batch, head]).max() <= 1e-5
 
 
 def test_any_rectangle_is_cut_from_the_whole() -> None:
     trace = capture(make("window"), random_ids(TOKENS))
-    whole = lens.weights(trace, 1, 2)
-    assert lens.weights(trace, 1, 2, (3, 9), (2, 11)) == pytest.approx(whole[3:9, 2:11])
-    assert lens.scores(trace, 1, 2, (13, 14), (0, 1)).shape == (1, 1)
+    whole = lens.weights(trace[1], 2)
+    assert lens.weights(trace[1], 2, (3, 9), (2, 11)) == pytest.approx(whole[3:9, 2:11])
+    assert lens.scores(trace[1], 2, (13, 14), (0, 1)).shape == (1, 1)
 
 
 def test_results_are_read_only_float32() -> None:
     trace = capture(make("plain"), random_ids(4))
-    for array in (lens.scores(trace, 0, 0), lens.weights(trace, 0, 0)):
+    for array in (lens.scores(trace[0], 0), lens.weights(trace[0], 0)):
         assert array.dtype == np.float32
         assert not array.flags.writeable
 
@@ -63,7 +63,7 @@ def test_a_row_in_float64(name: str) -> None:
     trace = capture(make(name), ids)
     weights = explicit(name, ids, "pattern")[1, 0, 3].double().numpy()
     for query in (0, 6, TOKENS - 1):
-        row = lens.read_row(trace, 1, 3, query)
+        row = lens.read_row(trace[1], 3, query)
         assert row.weights.dtype == np.float64
         assert row.weights == pytest.approx(weights[query], abs=1e-6)
         assert row.weights.sum() + row.sink_weight == pytest.approx(1.0, abs=1e-6)
@@ -75,7 +75,7 @@ def test_a_row_in_float64(name: str) -> None:
 def test_a_cell_in_float64(name: str) -> None:
     trace = capture(make(name), random_ids(TOKENS))
     for query, key in ((0, 0), (9, 2), (9, 8), (2, 9)):
-        cell, row = lens.read_cell(trace, 2, 1, query, key), lens.read_row(trace, 2, 1, query)
+        cell, row = lens.read_cell(trace[2], 1, query, key), lens.read_row(trace[2], 1, query)
         assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), abs=1e-12)
         assert cell.scaled == pytest.approx(cell.dot * cell.scale, abs=1e-12)
         assert cell.score == pytest.approx(row.scores[key], abs=1e-12)
@@ -85,17 +85,17 @@ def test_a_cell_in_float64(name: str) -> None:
 
 def test_a_hidden_cell_says_why() -> None:
     trace = capture(make("window"), random_ids(TOKENS))
-    assert lens.read_cell(trace, 0, 0, 2, 5).hidden_because == "key 5 comes after query 2"
-    assert lens.read_cell(trace, 0, 0, 9, 5).hidden_because == "key 5 is further back than the window of 4"
-    assert lens.read_cell(trace, 0, 0, 9, 6).hidden_because == ""
+    assert lens.read_cell(trace[0], 0, 2, 5).hidden_because == "key 5 comes after query 2"
+    assert lens.read_cell(trace[0], 0, 9, 5).hidden_because == "key 5 is further back than the window of 4"
+    assert lens.read_cell(trace[0], 0, 9, 6).hidden_because == ""
     padding = torch.tensor([[False, True, True]])
     padded = capture(make("plain"), random_ids(3), padding=padding)
-    assert lens.read_cell(padded, 0, 0, 2, 0).hidden_because == "key 0 is padding"
+    assert lens.read_cell(padded[0], 0, 2, 0).hidden_because == "key 0 is padding"
 
 
 def test_a_cell_names_the_kv_head_and_who_shares_it() -> None:
     trace = capture(make("plain"), random_ids(5))  # H 4, Hkv 2
-    cells = [lens.read_cell(trace, 0, head, 4, 1) for head in range(4)]
+    cells = [lens.read_cell(trace[0], head, 4, 1) for head in range(4)]
     assert [cell.kv_head for cell in cells] == [0, 0, 1, 1]
     assert [cell.sharing for cell in cells] == [(0, 1), (0, 1), (2, 3), (2, 3)]
 
@@ -107,9 +107,9 @@ def test_planes_add_up_to_the_score_and_start_from_the_projected_vectors(name: s
     model = make(name)
     trace = append(model, append(model, capture(model, random_ids(TOKENS)), 3), 4)
     query, key = TOKENS + 1, TOKENS
-    planes = lens.read_planes(trace, 1, 2, query, key)
+    planes = lens.read_planes(trace[1], 2, query, key)
     assert planes is not None
-    assert planes.shares.sum() + planes.rest == pytest.approx(lens.read_cell(trace, 1, 2, query, key).scaled, abs=1e-12)
+    assert planes.shares.sum() + planes.rest == pytest.approx(lens.read_cell(trace[1], 2, query, key).scaled, abs=1e-12)
     normed = "hook_q_normed" if model.config.qk_norm != "none" else "hook_q"
     before = replay(model, trace, query).points[f"blocks.1.attn.{normed}"][0, 2, 0].double().numpy()
     assert planes.q_before == pytest.approx(before[planes.features], abs=1e-6)
@@ -122,13 +122,13 @@ def test_planes_add_up_to_the_score_and_start_from_the_projected_vectors(name: s
 
 def test_a_layer_without_rope_has_no_planes() -> None:
     trace = capture(make("some_layers_without_rope"), random_ids(4))
-    assert lens.read_planes(trace, 1, 0, 3, 1) is None
-    assert lens.read_planes(trace, 0, 0, 3, 1) is not None
+    assert lens.read_planes(trace[1], 0, 3, 1) is None
+    assert lens.read_planes(trace[0], 0, 3, 1) is not None
 
 
 def test_scores_before_the_mask_are_those_after_it_where_a_key_is_visible() -> None:
     trace = capture(make("plain"), random_ids(6))
-    raw, masked = lens.raw_scores(trace, 0, 0), lens.scores(trace, 0, 0)
+    raw, masked = lens.raw_scores(trace[0], 0), lens.scores(trace[0], 0)
     seen = np.isfinite(masked)
     assert np.array_equal(seen, np.tril(np.ones((6, 6), dtype=bool)))
     assert raw[seen] == pytest.approx(masked[seen])
@@ -141,7 +141,7 @@ def test_the_cache_and_its_bytes() -> None:
     trace = append(model, capture(model, random_ids(6)), 1)
     cache = lens.read_cache(trace)
     assert cache.keys.shape == (3, 2, 7, 8)
-    assert np.array_equal(cache.keys[1, 0], trace.keys[1].tensor[0, 0].numpy())
+    assert np.array_equal(cache.keys[1, 0], trace[1].keys.tensor[0, 0].numpy())
     assert cache.bytes_per_token == 2 * 3 * 2 * 8 * 4
     assert cache.bytes_measured == cache.bytes_formula == 7 * cache.bytes_per_token
     assert (cache.bytes_full_heads, cache.bytes_one_head) == (2 * cache.bytes_formula, cache.bytes_formula // 2)
@@ -163,9 +163,11 @@ def tiny() -> Trace:
 
 
 def test_what_is_not_there_is_refused(tiny: Trace) -> None:
-    with pytest.raises(TraceError, match="L3H0 was asked for, but the model has 3 layers of 4 heads"):
-        lens.weights(tiny, 3, 0)
+    with pytest.raises(TraceError, match="Layer 3 was asked for, but this run's layers are 0 to 2"):
+        lens.weights(tiny[3], 0)
+    with pytest.raises(TraceError, match="L2H4 was asked for, but the layer has 4 heads, from 0 to 3"):
+        lens.weights(tiny[2], 4)
     with pytest.raises(TraceError, match="Row 4 was asked for, but this run has 4 rows"):
-        lens.read_row(tiny, 0, 0, 4)
+        lens.read_row(tiny[0], 0, 4)
     with pytest.raises(TraceError, match="Columns 2 to 9"):
-        lens.scores(tiny, 0, 0, None, (2, 9))
+        lens.scores(tiny[0], 0, None, (2, 9))

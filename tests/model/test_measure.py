@@ -30,11 +30,14 @@ from model.experiments import (
 )
 from model.intervention import changed_block
 from model.ledger import ShapeLedger, build_ledger, checked
-from model.measure import block_of, measure, measure_steps, measure_weights, observe, relative, sampled
+from model.measurement import measure, measure_call, measure_steps, sampled
+from model.observation import watch_call
 from model.probes import hook_points, intervening
+from model.reference import relative
 from model.rope import rotate
 from model.spec import AttentionSpec
 from model.trace import append, capture
+from model.weight_shapes import block_of, measure_weights
 from tests.model.small_models import make, random_ids
 
 IDS = [3, 1, 4, 1, 5, 9]
@@ -146,7 +149,9 @@ def test_a_change_that_the_run_does_not_tell_of_fails_its_row(changed: str, row:
 
 def test_a_scale_that_the_run_does_not_tell_of_fails_the_softmax() -> None:
     model = Decoder(SOUND["plain"], seed=1)
-    trace = replace(capture(model, IDS, experiments=(NoScale(),)), experiments=(), specs=capture(model, IDS).specs)
+    unscaled, specs = capture(model, IDS, experiments=(NoScale(),)), capture(model, IDS).specs
+    layers = tuple(replace(layer, spec=spec) for layer, spec in zip(unscaled, specs, strict=True))
+    trace = replace(unscaled, experiments=(), layers=layers)
     assert "softmax" in failed(checked(ledger_of(model, 6, 0), measure(model, trace, 1, rows=6)))
 
 
@@ -168,7 +173,7 @@ def test_half_precision_passes_within_its_tolerance() -> None:
 
 def test_shapes_are_met_where_the_ledger_predicts_them() -> None:
     model = Decoder(config(qk_norm="head"))
-    points = observe(model, 0, torch.tensor([IDS]), branch="explicit").points
+    points = watch_call(model, 0, torch.tensor([IDS]), branch="explicit").points
     assert points["split_q"].shape == (1, 6, 6, 4)
     assert points["cache_k"].shape == (1, 2, 6, 4)
     assert points["softmax"].shape == (1, 6, 6, 6)
@@ -179,7 +184,7 @@ def test_shapes_are_met_where_the_ledger_predicts_them() -> None:
 
 def test_experts_are_counted_together() -> None:
     model = Decoder(config(moe=MoeConfig(experts=4, per_token=2, width=8)))
-    points = observe(model, 0, torch.tensor([IDS])).points
+    points = watch_call(model, 0, torch.tensor([IDS])).points
     assert points["gate"].shape == points["activation"].shape == (12, 8)
     assert points["down"].shape == (12, 24)
 
@@ -187,7 +192,7 @@ def test_experts_are_counted_together() -> None:
 def test_shapes_on_the_meta_device() -> None:
     with torch.device("meta"):
         model = Decoder(config(heads=32, kv_heads=8, head_width=128, width=4096))
-        measured = observe(model, 1, torch.zeros(1, 10, dtype=torch.long))
+        measured = measure_call(watch_call(model, 1, torch.zeros(1, 10, dtype=torch.long)))
     assert measured.points["split_q"].shape == (1, 32, 10, 128)
     assert measured.points["o"].shape == (1, 10, 4096)
     assert measured.weight_sum_error is None
@@ -215,10 +220,10 @@ def test_nothing_is_left_attached() -> None:
 def test_measuring_leaves_the_trace_as_it_was() -> None:
     model = Decoder(config())
     trace = capture(model, IDS)
-    before = trace.keys[1].tensor.clone()
+    before = trace[1].keys.tensor.clone()
     measure(model, trace, 1, rows=6)
     assert trace.length == 6
-    assert torch.equal(trace.keys[1].tensor, before)
+    assert torch.equal(trace[1].keys.tensor, before)
 
 
 # Broken models ----------------------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ def test_a_cache_that_rotates_values_is_found(monkeypatch: pytest.MonkeyPatch) -
 def test_a_cache_that_keeps_keys_before_rope_is_found() -> None:
     model = Decoder(config())
     trace = capture(model, IDS)
-    unturned = observe(model, 1, torch.tensor([IDS]))
+    unturned = measure_call(watch_call(model, 1, torch.tensor([IDS])))
     assert unturned.key_error == 0.0
     with intervening(model, {"blocks.1.attn.hook_rot_k": lambda k: k.roll(1, dims=-1)}):
         measured = measure(model, trace, 1, rows=6)
@@ -308,7 +313,7 @@ def test_a_forgotten_scale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trace_whose_log_sum_exp_is_off_is_found() -> None:
     model = Decoder(config())
     trace = capture(model, IDS)
-    off = replace(trace, lse=tuple(Rows.of(rows.tensor + 0.1) for rows in trace.lse))
+    off = replace(trace, layers=tuple(replace(layer, lse=Rows.of(layer.lse.tensor + 0.1)) for layer in trace))
     assert failed(checked(ledger_of(model, 6, 0), measure(model, off, 1, rows=6))) == {"softmax"}
 
 

@@ -24,11 +24,11 @@ def test_scores_follow_their_formulas(name: str) -> None:
     rows, later = np.arange(1, 18), np.arange(9, 17)  # N = 9: q = N … 2N − 2
     for layer in range(3):
         for head in range(4):
-            w = lens.weights(trace, layer, head).astype(np.float64)
+            w = lens.weights(trace[layer], head).astype(np.float64)
             assert found["previous"][layer, head] == pytest.approx(w[rows, rows - 1].mean(), abs=1e-6)
             assert found["sink"][layer, head] == pytest.approx(w[rows, 0].mean(), abs=1e-6)
             assert found["induction"][layer, head] == pytest.approx(w[later, later - 9 + 1].mean(), abs=1e-6)
-            entropy = np.mean([lens.read_row(trace, layer, head, query).entropy for query in range(18)])
+            entropy = np.mean([lens.read_row(trace[layer], head, query).entropy for query in range(18)])
             assert found["entropy"][layer, head] == pytest.approx(entropy, abs=1e-5)
 
 
@@ -85,9 +85,9 @@ def test_thumbnails_are_the_weights_with_masked_cells_missing() -> None:
     atlas = finished(patterns.atlas_steps(trace, pixels=16))
     assert atlas.reduction == "exact"
     assert atlas.thumbnails.shape == (3, 4, 12, 12)
-    weights = lens.weights(trace, 2, 3)
+    weights = lens.weights(trace[2], 3)
     seen = ~np.isnan(atlas.thumbnails[2, 3])
-    assert np.array_equal(seen, np.isfinite(lens.scores(trace, 2, 3)))
+    assert np.array_equal(seen, np.isfinite(lens.scores(trace[2], 3)))
     assert atlas.thumbnails[2, 3][seen] == pytest.approx(weights[seen])
     smaller = finished(patterns.atlas_steps(trace, pixels=5))
     assert (smaller.reduction, smaller.thumbnails.shape) == ("max", (3, 4, 4, 4))
@@ -104,7 +104,7 @@ def test_the_entropy_of_a_long_run_is_that_of_some_of_its_rows(name: str, monkey
     assert set(found) == {"entropy"}
     for layer in range(3):
         for head in range(4):
-            rows = [lens.read_row(trace, layer, head, query).entropy for query in (0, 10, 20, 30)]
+            rows = [lens.read_row(trace[layer], head, query).entropy for query in (0, 10, 20, 30)]
             assert found["entropy"][layer, head] == pytest.approx(np.mean(rows), abs=1e-5)
     assert patterns.formulas_of(trace)["entropy"].startswith("entropy, sampled: mean over 4 of 31 rows")
     monkeypatch.setattr(patterns, "EXACT_ENTROPY_UP_TO", 31)
@@ -124,11 +124,11 @@ def test_blocks_of_rows_do_not_change_the_entropy(monkeypatch: pytest.MonkeyPatc
 def test_a_head_made_to_read_another_kv_head_is_scored_by_that_one() -> None:
     trace = capture(make("plain"), random_ids(12), experiments=[ReadKvHead(1, 0, 1)])
     found, _ = patterns.head_scores(trace)
-    weights = lens.weights(trace, 1, 0).astype(np.float64)
+    weights = lens.weights(trace[1], 0).astype(np.float64)
     rows = np.arange(1, 12)
     assert found["previous"][1, 0] == pytest.approx(weights[rows, rows - 1].mean(), abs=1e-6)
     assert found["entropy"][1, 0] == pytest.approx(
-        np.mean([lens.read_row(trace, 1, 0, query).entropy for query in range(12)]), abs=1e-5
+        np.mean([lens.read_row(trace[1], 0, query).entropy for query in range(12)]), abs=1e-5
     )
 
 
@@ -159,7 +159,7 @@ def test_thumbnails_of_a_long_run_are_sampled_unless_asked_otherwise(monkeypatch
     exact = finished(patterns.atlas_steps(trace, pixels=10, exact=True))
     assert (sampled.reduction, exact.reduction) == ("sampled", "max")
     assert sampled.thumbnails.shape == exact.thumbnails.shape == (3, 4, 10, 10)
-    weights = lens.weights(trace, 2, 1)
+    weights = lens.weights(trace[2], 1)
     assert sampled.thumbnails[2, 1][np.tril_indices(10)] == pytest.approx(weights[::3, ::3][np.tril_indices(10)])
     assert np.nanmax(exact.thumbnails - sampled.thumbnails) > 0
     assert np.nanmin(exact.thumbnails - sampled.thumbnails) >= -1e-6

@@ -75,7 +75,7 @@ def test_layers_are_compared_only_when_asked_for_or_when_it_breaks() -> None:
 def test_a_corrupted_row_is_found_in_its_layer(layer: int, part: str, decoded: bool) -> None:
     model = make("plain")
     trace = run(model) if decoded else capture(model, random_ids(TOKENS))
-    getattr(trace, part)[layer].tensor[:, :, 5] += 1.0
+    getattr(trace[layer], part).tensor[:, :, 5] += 1.0
     if decoded:
         trace = append(model, trace, 7)
     proof = proved(model, trace, by_layer=False)
@@ -117,7 +117,7 @@ def test_a_rule_that_outgrew_its_length_is_explained() -> None:
 def test_infinite_and_missing_numbers() -> None:
     model = make("plain")
     trace = run(model)
-    trace.keys[1].tensor[0, 0, 3, 0] = torch.nan
+    trace[1].keys.tensor[0, 0, 3, 0] = torch.nan
     proof = proved(model, append(model, trace, 1))
     assert proof.alarms
     assert proof.begins is not None

@@ -72,13 +72,8 @@ def test_a_quick_step_gives_what_the_modules_give(name: str, taken: list[int], m
     assert slow.logits is not None
     assert torch.allclose(quick.logits.tensor, slow.logits.tensor, atol=1e-5)
     for layer in range(3):
-        for one, other in (
-            (quick.queries, slow.queries),
-            (quick.keys, slow.keys),
-            (quick.values, slow.values),
-            (quick.lse, slow.lse),
-        ):
-            assert torch.allclose(one[layer].tensor, other[layer].tensor, atol=1e-5)
+        for one, other in zip(quick[layer].rows, slow[layer].rows, strict=True):
+            assert torch.allclose(one.tensor, other.tensor, atol=1e-5)
     assert quick.specs == slow.specs
 
 
@@ -101,7 +96,7 @@ def test_a_watched_model_goes_through_its_modules(taken: list[int]) -> None:
     assert taken == []
     plain = append(model, trace, 4)
     assert taken == [0, 1, 2]
-    assert not torch.allclose(changed.values[2].tensor, plain.values[2].tensor)
+    assert not torch.allclose(changed[2].values.tensor, plain[2].values.tensor)
 
 
 def test_experiments_batches_padding_and_half_precision_go_through_the_modules(taken: list[int]) -> None:
@@ -162,10 +157,10 @@ def test_a_change_of_the_weights_is_seen() -> None:
     with torch.no_grad():
         model.block(0).attn.key.weight.mul_(2.0)  # in place: still side by side
     doubled = append(model, trace, 1)
-    assert torch.allclose(doubled.keys[0].tensor[:, :, -1], 2 * before.keys[0].tensor[:, :, -1], atol=1e-5)
+    assert torch.allclose(doubled[0].keys.tensor[:, :, -1], 2 * before[0].keys.tensor[:, :, -1], atol=1e-5)
     model.block(0).attn.key.weight = torch.nn.Parameter(model.block(0).attn.key.weight.detach() / 2)  # moved away
     halved = append(model, trace, 1)
-    assert torch.allclose(halved.keys[0].tensor, before.keys[0].tensor, atol=1e-5)
+    assert torch.allclose(halved[0].keys.tensor, before[0].keys.tensor, atol=1e-5)
     assert model.block(0).attn.project.one_product() is None
 
 
@@ -193,4 +188,4 @@ def test_a_model_without_memory_is_left_alone() -> None:
 def test_reading_a_packed_run_is_reading_any_run() -> None:
     trace = continued(packed(BASE))
     whole = capture(packed(BASE), trace.ids if trace.ids is not None else [])
-    assert lens.weights(trace, 1, 2) == pytest.approx(lens.weights(whole, 1, 2), abs=1e-5)
+    assert lens.weights(trace[1], 2) == pytest.approx(lens.weights(whole[1], 2), abs=1e-5)

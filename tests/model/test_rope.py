@@ -322,7 +322,7 @@ def test_a_model_re_expressed_in_the_other_pairing_scores_the_same_and_misread_i
             linear.weight.data = rows[:, order].reshape(linear.weight.shape).clone()
     traces = [capture(model, random_ids(12)) for model in (own, other, misread)]
     for layer, head in ((0, 0), (2, 3)):
-        scores = [lens.scores(trace, layer, head) for trace in traces]
+        scores = [lens.scores(trace[layer], head) for trace in traces]
         seen = np.isfinite(scores[0])
         assert np.allclose(scores[0][seen], scores[1][seen], atol=1e-4)
         assert np.abs(scores[0][seen] - scores[2][seen]).max() > 0.1

@@ -13,6 +13,7 @@ from model import frames, lens, reducer, tiles
 from model.cache import Rows
 from model.decoder import Decoder
 from model.errors import TraceError
+from model.layer_trace import LayerTrace
 from model.progress import Partial, finished
 from model.readings import Bools, Floats, HeadPatch, HeadPicture, Reduction
 from model.tiles import TileCache, read_head, refine_steps
@@ -71,10 +72,10 @@ def test_a_refined_picture_pools_the_visible_cells_of_each_pixel(
 ) -> None:
     trace = padded_trace(name, 43)
     rows, columns = (3, 43), (1, 38)
-    picture = finished(refine_steps(trace, 1, 2, rows, columns, 14, reduction=reduction, batch=batch))
-    scores, weights = (read(trace, 1, 2, batch=batch) for read in (lens.scores, lens.weights))
+    picture = finished(refine_steps(trace[1], 2, rows, columns, 14, reduction=reduction, batch=batch))
+    scores, weights = (read(trace[1], 2, batch=batch) for read in (lens.scores, lens.weights))
     visible: Bools = np.isfinite(scores)
-    raw = lens.raw_scores(trace, 1, 2, batch=batch)
+    raw = lens.raw_scores(trace[1], 2, batch=batch)
     everything: Bools = np.ones_like(visible)
     assert picture.weights.reduction == reduction
     assert max(picture.weights.values.shape) <= 14
@@ -88,9 +89,9 @@ def test_a_refined_picture_pools_the_visible_cells_of_each_pixel(
 @pytest.mark.parametrize("name", CONFIGS)
 def test_at_once_and_square_by_square_are_the_same_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = padded_trace(name, 61)
-    whole = read_head(trace, 2, 3, (2, 60), (4, 61), 13, batch=1)
+    whole = read_head(trace[2], 3, (2, 60), (4, 61), 13, batch=1)
     monkeypatch.setattr(tiles, "SQUARE_SIDE", 3)
-    pieces = finished(refine_steps(trace, 2, 3, (2, 60), (4, 61), 13, batch=1))
+    pieces = finished(refine_steps(trace[2], 3, (2, 60), (4, 61), 13, batch=1))
     for one, other in ((whole.weights, pieces.weights), (whole.scores, pieces.scores)):
         assert one.values == pytest.approx(other.values, abs=1e-6)
         assert np.array_equal(one.visible, other.visible)
@@ -100,12 +101,12 @@ def test_at_once_and_square_by_square_are_the_same_picture(name: str, monkeypatc
 @pytest.mark.parametrize("name", CONFIGS)
 def test_zoomed_in_the_cells_are_exact(name: str) -> None:
     trace = capture(make(name), random_ids(40))
-    picture = read_head(trace, 0, 3, (11, 29), (5, 40), 64)
+    picture = read_head(trace[0], 3, (11, 29), (5, 40), 64)
     assert picture.weights.reduction == "exact"
     assert picture.weights.cell == (1, 1)
     assert (picture.weights.rows, picture.weights.columns) == ((11, 29), (5, 40))
-    assert picture.weights.values == pytest.approx(lens.weights(trace, 0, 3, (11, 29), (5, 40)), abs=1e-6)
-    scores = lens.scores(trace, 0, 3, (11, 29), (5, 40))
+    assert picture.weights.values == pytest.approx(lens.weights(trace[0], 3, (11, 29), (5, 40)), abs=1e-6)
+    scores = lens.scores(trace[0], 3, (11, 29), (5, 40))
     seen = np.isfinite(scores)
     assert np.array_equal(picture.scores.visible, seen)
     assert picture.scores.values[seen] == pytest.approx(scores[seen], abs=1e-5)
@@ -118,10 +119,10 @@ def test_a_coarse_picture_holds_cells_the_diagonal_and_the_first_column(
     name: str, batch: int, small_blocks: None
 ) -> None:
     trace = padded_trace(name, 47)
-    picture = read_head(trace, 1, 1, (3, 47), None, 9, batch=batch)  # pixels of 5 × 6 cells: the grids do not meet
+    picture = read_head(trace[1], 1, (3, 47), None, 9, batch=batch)  # pixels of 5 × 6 cells: the grids do not meet
     assert picture.weights.reduction == "sampled"
     (r0, _), (c0, _), (high, wide) = picture.weights.rows, picture.weights.columns, picture.weights.cell
-    weights, scores = lens.weights(trace, 1, 1, batch=batch), lens.scores(trace, 1, 1, batch=batch)
+    weights, scores = lens.weights(trace[1], 1, batch=batch), lens.scores(trace[1], 1, batch=batch)
     for (i, j), value in np.ndenumerate(picture.weights.values):
         block = slice(r0 + i * high, r0 + (i + 1) * high), slice(c0 + j * wide, c0 + (j + 1) * wide)
         assert np.abs(weights[block] - value).min() < 1e-6
@@ -137,8 +138,8 @@ def test_a_coarse_picture_holds_cells_the_diagonal_and_the_first_column(
 def test_patches_laid_over_the_coarse_picture_make_the_refined_one(small_blocks: None) -> None:
     trace = capture(make("window"), random_ids(50))
     where = ((4, 50), (0, 41), 12)
-    coarse = read_head(trace, 0, 2, *where)
-    whole, patches = refined(refine_steps(trace, 0, 2, *where), coarse)
+    coarse = read_head(trace[0], 2, *where)
+    whole, patches = refined(refine_steps(trace[0], 2, *where), coarse)
     values = {name: np.full(coarse.weights.values.shape, np.nan, np.float32) for name in ("weights", "scores", "raw")}
     for patch in patches:
         for name, canvas in values.items():
@@ -164,7 +165,7 @@ def test_without_scores_before_the_mask_hidden_squares_cost_nothing(
 
     monkeypatch.setattr(reducer.Reducer, "_block", counted)
     trace = capture(make("plain"), random_ids(120))
-    picture = finished(refine_steps(trace, 0, 0, pixels=40, raw=False))
+    picture = finished(refine_steps(trace[0], 0, pixels=40, raw=False))
     assert picture.scores.raw is None
     half = 120 * 121 // 2
     assert half <= cells <= half + 120 * (reducer.BLOCK_QUERIES + reducer.BLOCK_KEYS)
@@ -176,24 +177,24 @@ def test_without_scores_before_the_mask_hidden_squares_cost_nothing(
 
 def test_a_pan_computes_only_the_squares_that_come_into_view(small_blocks: None) -> None:
     trace, cache = capture(make("plain"), random_ids(128)), TileCache()
-    first = finished(refine_steps(trace, 0, 1, (0, 64), (0, 64), 16, cache=cache))  # cells of 4, squares of 4 pixels
+    first = finished(refine_steps(trace[0], 1, (0, 64), (0, 64), 16, cache=cache))  # cells of 4, squares of 4 pixels
     assert first.weights.cell == (4, 4)
     assert cache.computed == 16
-    finished(refine_steps(trace, 0, 1, (0, 64), (0, 64), 16, cache=cache))
+    finished(refine_steps(trace[0], 1, (0, 64), (0, 64), 16, cache=cache))
     assert cache.computed == 16
-    panned = finished(refine_steps(trace, 0, 1, (0, 64), (8, 72), 16, cache=cache))  # two pixels to the right
+    panned = finished(refine_steps(trace[0], 1, (0, 64), (8, 72), 16, cache=cache))  # two pixels to the right
     assert cache.computed == 16 + 4
-    finished(refine_steps(trace, 0, 1, (0, 64), (16, 80), 16, cache=cache))  # the same five columns of squares
+    finished(refine_steps(trace[0], 1, (0, 64), (16, 80), 16, cache=cache))  # the same five columns of squares
     assert cache.computed == 16 + 4
-    fresh = finished(refine_steps(trace, 0, 1, (0, 64), (8, 72), 16))
+    fresh = finished(refine_steps(trace[0], 1, (0, 64), (8, 72), 16))
     assert np.array_equal(panned.weights.values, fresh.weights.values)
 
 
 def test_what_was_refined_is_given_at_once_afterwards(small_blocks: None) -> None:
     trace, cache = capture(make("plain"), random_ids(64)), TileCache()
-    assert read_head(trace, 0, 1, pixels=16, cache=cache).weights.reduction == "sampled"
-    whole = finished(refine_steps(trace, 0, 1, pixels=16, cache=cache))
-    again = read_head(trace, 0, 1, pixels=16, cache=cache)
+    assert read_head(trace[0], 1, pixels=16, cache=cache).weights.reduction == "sampled"
+    whole = finished(refine_steps(trace[0], 1, pixels=16, cache=cache))
+    again = read_head(trace[0], 1, pixels=16, cache=cache)
     assert again.weights.reduction == "max"
     assert np.array_equal(again.weights.values, whole.weights.values)
 
@@ -201,31 +202,31 @@ def test_what_was_refined_is_given_at_once_afterwards(small_blocks: None) -> Non
 def test_a_step_leaves_the_squares_of_older_rows_and_a_branch_does_not_take_its_sibling(small_blocks: None) -> None:
     model = make("plain")
     start, cache = capture(model, random_ids(64)), TileCache()
-    finished(refine_steps(start, 0, 1, pixels=17, cache=cache))  # cells of 4, squares of 16 cells
+    finished(refine_steps(start[0], 1, pixels=17, cache=cache))  # cells of 4, squares of 16 cells
     one = append(model, start, 3)
     before = cache.computed
-    finished(refine_steps(one, 0, 1, pixels=17, cache=cache))
+    finished(refine_steps(one[0], 1, pixels=17, cache=cache))
     assert cache.computed == before + 5 + 4  # the new bottom row of squares and the new right column
     other = append(model, start, 9)
-    found = finished(refine_steps(other, 0, 1, pixels=17, cache=cache))
+    found = finished(refine_steps(other[0], 1, pixels=17, cache=cache))
     assert found.weights.values[-1] == pytest.approx(
-        finished(refine_steps(other, 0, 1, pixels=17)).weights.values[-1], abs=0
+        finished(refine_steps(other[0], 1, pixels=17)).weights.values[-1], abs=0
     )
 
 
 def test_the_cache_keeps_within_its_bytes_and_drops_the_least_recently_used(small_blocks: None) -> None:
     trace, cache = capture(make("plain"), random_ids(64)), TileCache()
-    finished(refine_steps(trace, 0, 0, pixels=16, cache=cache))
+    finished(refine_steps(trace[0], 0, pixels=16, cache=cache))
     one_head, squares = cache.bytes, len(cache)
     assert one_head == 16 * 16 * (3 * 4 + 1)
     cache.resize(2 * one_head)
     for head in (1, 0, 2):  # head 0 is used again before head 2 comes
-        finished(refine_steps(trace, 0, head, pixels=16, cache=cache))
+        finished(refine_steps(trace[0], head, pixels=16, cache=cache))
     assert cache.bytes <= 2 * one_head
     computed = cache.computed
-    finished(refine_steps(trace, 0, 0, pixels=16, cache=cache))
+    finished(refine_steps(trace[0], 0, pixels=16, cache=cache))
     assert cache.computed == computed
-    finished(refine_steps(trace, 0, 1, pixels=16, cache=cache))
+    finished(refine_steps(trace[0], 1, pixels=16, cache=cache))
     assert cache.computed == computed + squares
     cache.resize(0)
     assert (len(cache), cache.bytes) == (0, 0)
@@ -240,34 +241,31 @@ def long_trace(tokens: int) -> Trace:
     generator = torch.Generator().manual_seed(0)
     short = capture(Decoder(BASE.changed(layers=1, max_position=tokens)), random_ids(4))
 
-    def rows(like: Rows) -> tuple[Rows, ...]:
-        shape = (*like.tensor.shape[:2], tokens, *like.tensor.shape[3:])
-        return (Rows.of(torch.randn(shape, generator=generator)),)
+    def rows(like: Rows) -> Rows:
+        return Rows.of(torch.randn((*like.tensor.shape[:2], tokens, *like.tensor.shape[3:]), generator=generator))
 
+    positions = torch.arange(tokens)[None]
     return replace(
         short,
-        queries=rows(short.queries[0]),
-        keys=rows(short.keys[0]),
-        values=rows(short.values[0]),
-        lse=rows(short.lse[0]),
-        positions=torch.arange(tokens)[None],
+        layers=(LayerTrace(short[0].spec, positions, None, *map(rows, short[0].rows)),),
+        positions=positions,
         prefill=tokens,
     )
 
 
 @pytest.mark.parametrize(("tokens", "first"), [(512, "max"), (1024, "max"), (2048, "sampled"), (8192, "sampled")])
 def test_a_head_whose_cells_take_long_is_shown_sampled_first(tokens: int, first: Reduction) -> None:
-    assert read_head(long_trace(tokens), 0, 1, pixels=256).weights.reduction == first
+    assert read_head(long_trace(tokens)[0], 1, pixels=256).weights.reduction == first
 
 
 def test_a_long_run_is_refined_in_pauses_and_without_anything_tokens_by_tokens() -> None:
     trace = long_trace(8192)
     largest = 0
-    for point in refine_steps(trace, 0, 1, pixels=128, raw=False):
+    for point in refine_steps(trace[0], 1, pixels=128, raw=False):
         if isinstance(point, Partial) and isinstance(point.reading, HeadPatch):
             largest = max(largest, point.reading.weights.size)
     assert largest <= tiles.SQUARE_SIDE**2
-    assert read_head(trace, 0, 1, pixels=128).weights.values.shape == (128, 128)
+    assert read_head(trace[0], 1, pixels=128).weights.values.shape == (128, 128)
 
 
 @pytest.mark.parametrize("span", [(0, 32768), (5, 32767), (1000, 20001), (7, 520), (0, 1), (31, 33)])
@@ -282,11 +280,13 @@ def test_a_span_widened_to_whole_pixels_fits(span: tuple[int, int], pixels: int)
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     trace = capture(make("plain"), random_ids(4))
-    with pytest.raises(TraceError, match="L3H0 was asked for, but the model has 3 layers of 4 heads"):
-        read_head(trace, 3, 0)
+    with pytest.raises(TraceError, match="Layer 3 was asked for, but this run's layers are 0 to 2"):
+        read_head(trace[3], 0)
+    with pytest.raises(TraceError, match="L2H4 was asked for, but the layer has 4 heads, from 0 to 3"):
+        read_head(trace[2], 4)
     with pytest.raises(TraceError, match="Rows 2 to 9 were asked for, but this run has 4 rows"):
-        read_head(trace, 0, 0, (2, 9))
+        read_head(trace[0], 0, (2, 9))
     with pytest.raises(TraceError, match="reduced by 'median'"):
-        read_head(trace, 0, 0, reduction="median")  # type: ignore[arg-type]
+        read_head(trace[0], 0, reduction="median")  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="picture of 0 pixels"):
-        read_head(trace, 0, 0, pixels=0)
+        read_head(trace[0], 0, pixels=0)

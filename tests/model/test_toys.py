@@ -123,7 +123,7 @@ def test_a_toy_opens_like_a_checkpoint() -> None:
     assert checkpoint.parameters == sum(p.numel() for p in checkpoint.model.parameters())
     trace = append(checkpoint.model, capture(checkpoint.model, ids), 0)
     assert trace.length == 4
-    assert lens.weights(trace, 0, 0).sum(-1) == pytest.approx(1, abs=1e-6)
+    assert lens.weights(trace[0], 0).sum(-1) == pytest.approx(1, abs=1e-6)
     with pytest.raises(TokenizerError, match="no word 'c'; it has a, b"):
         checkpoint.tokenizer.encode("a c")
 

@@ -38,7 +38,7 @@ def test_decode_steps_stitch_onto_the_prefill(name: str) -> None:
     assert trace.prefill == 9
     for layer in range(3):
         for head in range(4):
-            assert lens.weights(trace, layer, head) == pytest.approx(lens.weights(whole, layer, head), abs=1e-5)
+            assert lens.weights(trace[layer], head) == pytest.approx(lens.weights(whole[layer], head), abs=1e-5)
     assert trace.logits is not None
     assert whole.logits is not None
     assert torch.allclose(trace.logits.tensor, whole.logits.tensor, atol=1e-4)
@@ -66,7 +66,7 @@ def test_a_step_leaves_the_older_trace_alone_and_shares_its_storage() -> None:
     second = append(model, first, 7)
     third = append(model, second, 8)
     assert (first.length, second.length, third.length) == (128, 129, 130)
-    shared = [trace.keys[1].tensor.untyped_storage().data_ptr() for trace in (first, second, third)]
+    shared = [trace[1].keys.tensor.untyped_storage().data_ptr() for trace in (first, second, third)]
     assert len(set(shared)) == 1
 
 
@@ -74,16 +74,16 @@ def test_going_on_from_an_earlier_step_forks() -> None:
     model = make("plain")
     start = capture(model, random_ids(6))
     one = append(model, append(model, start, 7), 8)
-    kept = one.keys[0].tensor.clone()
+    kept = one[0].keys.tensor.clone()
     other = append(model, one.at(7), 9)
-    assert torch.equal(one.keys[0].tensor, kept)
-    assert other.keys[0].tensor.untyped_storage().data_ptr() != one.keys[0].tensor.untyped_storage().data_ptr()
+    assert torch.equal(one[0].keys.tensor, kept)
+    assert other[0].keys.tensor.untyped_storage().data_ptr() != one[0].keys.tensor.untyped_storage().data_ptr()
     assert one.ids is not None
     assert other.ids is not None
     assert one.ids[0, -1] == 8
     assert other.ids[0, -1] == 9
     expected = capture(model, other.ids)
-    assert lens.weights(other, 2, 3) == pytest.approx(lens.weights(expected, 2, 3), abs=1e-5)
+    assert lens.weights(other[2], 3) == pytest.approx(lens.weights(expected[2], 3), abs=1e-5)
 
 
 def test_an_earlier_step_is_a_slice() -> None:
@@ -91,7 +91,7 @@ def test_an_earlier_step_is_a_slice() -> None:
     trace = append(model, append(model, capture(model, random_ids(6)), 1), 2)
     earlier = trace.at(7)
     assert earlier.length == 7
-    assert lens.weights(earlier, 1, 1) == pytest.approx(lens.weights(trace, 1, 1)[:7, :7])
+    assert lens.weights(earlier[1], 1) == pytest.approx(lens.weights(trace[1], 1)[:7, :7])
     assert earlier.logits is not None
     assert earlier.logits.length == 7
     assert earlier.specs[0].segments[-1].stop == 7
@@ -109,7 +109,7 @@ def test_replay_gives_back_the_row_it_replays(name: str, row: int) -> None:
     result = replay(model, trace, row)
     assert torch.allclose(result.logits, expected, atol=1e-5)
     for layer in range(3):
-        kept = trace.lse[layer].tensor[:, :, row]
+        kept = trace[layer].lse.tensor[:, :, row]
         assert torch.allclose(result.points[f"blocks.{layer}.attn.hook_lse"][..., 0], kept, atol=1e-5)
 
 
@@ -132,9 +132,9 @@ def test_a_batch_with_left_padding_reads_like_the_prompt_alone() -> None:
     positions = (torch.arange(10)[None] - 3).clamp_min(0)
     trace = append(model, capture(model, padded, padding=padding, positions=positions), 5)
     expected = append(model, capture(model, alone), 5)
-    assert lens.weights(trace, 2, 1)[3:, 3:] == pytest.approx(lens.weights(expected, 2, 1), abs=1e-5)
-    assert not lens.weights(trace, 2, 1)[:, :3].any()
-    assert torch.isposinf(trace.lse[0].tensor[0, :, :3]).all()
+    assert lens.weights(trace[2], 1)[3:, 3:] == pytest.approx(lens.weights(expected[2], 1), abs=1e-5)
+    assert not lens.weights(trace[2], 1)[:, :3].any()
+    assert torch.isposinf(trace[0].lse.tensor[0, :, :3]).all()
 
 
 @pytest.mark.parametrize("chunk", [5, 11, 22])  # the last one has 3 rows, or 1
@@ -142,8 +142,8 @@ def test_chunks_against_the_cache_equal_one_piece(chunk: int) -> None:
     for name in CONFIGS:
         model, ids = make(name), random_ids(23)
         whole, pieces = capture(model, ids), finished(capture_steps(model, ids, chunk=chunk))
-        assert torch.allclose(whole.queries[2].tensor, pieces.queries[2].tensor, atol=1e-5), name
-        assert torch.allclose(whole.lse[2].tensor, pieces.lse[2].tensor, atol=1e-5), name
+        assert torch.allclose(whole[2].queries.tensor, pieces[2].queries.tensor, atol=1e-5), name
+        assert torch.allclose(whole[2].lse.tensor, pieces[2].lse.tensor, atol=1e-5), name
         assert whole.logits is not None
         assert pieces.logits is not None
         assert torch.allclose(whole.logits.tensor, pieces.logits.tensor, atol=1e-5), name
@@ -192,7 +192,7 @@ def test_another_forward_between_two_layers_does_not_leak_into_the_trace() -> No
         except StopIteration as stop:
             result = stop.value
     for layer in range(3):
-        assert torch.equal(result.queries[layer].tensor, expected.queries[layer].tensor)
+        assert torch.equal(result[layer].queries.tensor, expected[layer].queries.tensor)
 
 
 def test_vectors_are_captured_but_cannot_be_continued() -> None:

@@ -103,7 +103,7 @@ def test_back_as_it_was(name: str, tmp_path: Path) -> None:
     assert back.trace.config == trace.config
     assert (back.trace.run_id, back.trace.prefill, back.trace.length) == (3, 7, 8)
     for layer in range(3):
-        assert np.array_equal(lens.weights(back.trace, layer, 1), lens.weights(trace, layer, 1))
+        assert np.array_equal(lens.weights(back.trace[layer], 1), lens.weights(trace[layer], 1))
     assert back.trace.logits is not None
     assert trace.logits is not None
     assert torch.equal(back.trace.logits.tensor, trace.logits.tensor)

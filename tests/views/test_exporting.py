@@ -255,7 +255,7 @@ def test_the_numbers_of_a_range_are_the_engines(
               for k in range(keys[0], keys[1] or rows)]  # fmt: skip
     assert [(int(cell["query"]), int(cell["key"])) for cell in cells] == wanted
     for cell in cells:
-        row = read_row(held.trace, 1, 6, int(cell["query"]))
+        row = read_row(held.trace[1], 6, int(cell["query"]))
         assert float(cell["weight"]) == row.weights[int(cell["key"])]
 
 

@@ -60,7 +60,7 @@ def engine_colours(window: MainWindow) -> dict[tuple[int, int], tuple[int, int, 
     assert held is not None
     colours = {}
     for query in range(held.run.length):
-        row = read_row(held.trace, now.layer, now.head, query)
+        row = read_row(held.trace[now.layer], now.head, query)
         for key in np.flatnonzero(row.visible):
             index = Levels(0.0, 1.0).indices(np.array(row.weights[key]))
             red, green, blue, _ = (int(part) for part in theme.current().sequential[index])

@@ -32,15 +32,15 @@ class Twin:
 
     def q(self, layer: int, head: int) -> Array:
         """Q' [S, Dh]."""
-        return self._of(self.trace.queries[layer], head)
+        return self._of(self.trace[layer].queries, head)
 
     def k(self, layer: int, head: int) -> Array:
         """K' [S, Dh] that a query head reads."""
-        return self._of(self.trace.keys[layer], self.specs[layer].kv_head_of(head))
+        return self._of(self.trace[layer].keys, self.specs[layer].kv_head_of(head))
 
     def v(self, layer: int, head: int) -> Array:
         """V [S, Dh] that a query head reads."""
-        return self._of(self.trace.values[layer], self.specs[layer].kv_head_of(head))
+        return self._of(self.trace[layer].values, self.specs[layer].kv_head_of(head))
 
     def dots(self, layer: int, head: int) -> Array:
         """q'·k' [S, S]."""

@@ -23,13 +23,13 @@ from model.readings import CellReading, RowReading
 def scores(runs: Runs, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
     """Scaled scores before the mask."""
     trace = runs.trace(model, prompt)
-    rows = (lens.read_row(trace, layer, head, row).scores for row in range(trace.length))
+    rows = (lens.read_row(trace[layer], head, row).scores for row in range(trace.length))
     return tuple(tuple(row.tolist()) for row in rows)
 
 
 def weights(runs: Runs, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
     """Weights after softmax."""
-    return matrix_of(torch.tensor(lens.weights(runs.trace(model, prompt), layer, head)))
+    return matrix_of(torch.tensor(lens.weights(runs.trace(model, prompt)[layer], head)))
 
 
 def score(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> float:
@@ -49,7 +49,7 @@ def product(runs: Runs, model: ModelName, layer: int, head: int, query: int, key
 
 def _cell(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str) -> CellReading:
     trace = runs.trace(model, prompt)
-    return lens.read_cell(trace, layer, head, place_of(query, trace.length), place_of(key, trace.length))
+    return lens.read_cell(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
 
 
 def entropy(runs: Runs, model: ModelName, layer: int, head: int, query: int, prompt: str = "") -> float:
@@ -64,13 +64,13 @@ def strongest_key(runs: Runs, model: ModelName, layer: int, head: int, query: in
 
 def _row(runs: Runs, model: ModelName, layer: int, head: int, query: int, prompt: str) -> RowReading:
     trace = runs.trace(model, prompt)
-    return lens.read_row(trace, layer, head, place_of(query, trace.length))
+    return lens.read_row(trace[layer], head, place_of(query, trace.length))
 
 
 def plane_shares(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> Vector:
     """What each rotation plane adds to a scaled score."""
     trace = runs.trace(model, prompt)
-    reading = lens.read_planes(trace, layer, head, place_of(query, trace.length), place_of(key, trace.length))
+    reading = lens.read_planes(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
     if reading is None:
         raise LessonError(f"Layer {layer} of {model.name!r} does not rotate, so it has no planes.")
     return tuple(reading.shares.tolist())
@@ -131,4 +131,4 @@ def _batch_rows(runs: Runs, model: ModelName, rows: Sequence[int]) -> Iterator[R
     for batch in range(trace.batch):
         for head in range(trace.config.heads):
             for row in rows:
-                yield lens.read_row(trace, 0, head, place_of(row, trace.length), batch=batch)
+                yield lens.read_row(trace[0], head, place_of(row, trace.length), batch=batch)

@@ -55,7 +55,7 @@ def value_gap(runs: Runs, model: ModelName, prompt: str = "") -> float:
     """The largest difference between V as projected and V as the cache keeps it."""
     trace = runs.trace(model, prompt)
     return max(
-        float((runs.point(model, "v", layer, prompt) - trace.values[layer].tensor[0].float().cpu()).abs().max())
+        float((runs.point(model, "v", layer, prompt) - trace[layer].values.tensor[0].float().cpu()).abs().max())
         for layer in range(trace.config.layers)
     )
 
@@ -85,6 +85,6 @@ def _random(decoder: Decoder, tokens: int, padding: int, seed: int) -> tuple[Ten
 
 def _continued(decoder: Decoder, trace: Trace, ids: Tensor, real: Tensor | None, branch: str) -> Tensor:
     """Logits of several tokens at once on a trace's rows."""
-    cache = KvCache.holding(list(trace.keys), list(trace.values))
+    cache = KvCache.holding([layer.keys for layer in trace], [layer.values for layer in trace])
     logits: Tensor = decoder(ids, cache=cache, padding=real, branch=_branch(branch))
     return logits

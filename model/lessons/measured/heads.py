@@ -84,7 +84,7 @@ def _looks(runs: Runs, model: ModelName, word: str, text: str) -> list[tuple[flo
     found = []
     for layer in range(trace.config.layers):
         for number in range(trace.config.heads):
-            weights = lens.read_row(trace, layer, number, row).weights[1 : row - 1]
+            weights = lens.read_row(trace[layer], number, row).weights[1 : row - 1]
             key = int(weights.argmax())
             found.append((float(weights[key]), Head(layer, number), key + 1))
     return sorted(found, key=lambda one: -one[0])

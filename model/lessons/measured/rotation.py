@@ -106,7 +106,7 @@ def _score_gap(first: Trace, second: Trace) -> float:
     worst = 0.0
     for layer in range(first.config.layers):
         for head in range(first.config.heads):
-            a, b = (torch.tensor(lens.scores(trace, layer, head)) for trace in (first, second))
+            a, b = (torch.tensor(lens.scores(trace[layer], head)) for trace in (first, second))
             seen = torch.isfinite(a)
             worst = max(worst, float((a[seen] - b[seen]).abs().max()))
     return worst

@@ -74,8 +74,7 @@ def prefill_memory(path: str | None, tokens: int) -> Numbers:
 
 def reserved_bytes(trace: Trace) -> int:
     """Bytes of the buffers that hold Q', K', V, lse and logits, with the room left in them for decode steps."""
-    logits = [] if trace.logits is None else [trace.logits]
-    return sum(rows.reserved_bytes for rows in (*trace.queries, *trace.keys, *trace.values, *trace.lse, *logits))
+    return sum(rows.reserved_bytes for rows in trace.rows)
 
 
 def needed_bytes(config: ModelConfig, tokens: int) -> int:
@@ -95,7 +94,7 @@ def long_prefill(path: str | None, tokens: int) -> Numbers:
         slices: list[float] = []
         trace = finished(_timed(capture_steps(model, ids, logits="last", chunk=rows), slices))
     seconds = time.perf_counter() - began
-    opened = seconds_of(lambda: read_head(trace, trace.config.layers - 1, 0, pixels=PIXELS))
+    opened = seconds_of(lambda: read_head(trace[trace.config.layers - 1], 0, pixels=PIXELS))
     step = statistics.median(seconds_of(lambda: append(model, trace, 1)) for _ in range(3))
     predicted = run_budget(model.config, tokens, "float32", logits="last", rows=rows).total
     return {
@@ -113,15 +112,15 @@ def pictures(path: str | None, tokens: int, times: int) -> Numbers:
     """A coarse picture, a full refinement, and a bare blocked product, exponential and maximum over the same half."""
     trace = one_layer_trace(SMOLLM2 if path is None else subject(path, 0).config, tokens)
     coarse = statistics.median(
-        seconds_of(lambda: read_head(trace, 0, 0, pixels=PIXELS, reduction="sampled")) for _ in range(5)
+        seconds_of(lambda: read_head(trace[0], 0, pixels=PIXELS, reduction="sampled")) for _ in range(5)
     )
     slices: list[float] = []
 
     def drawn(raw: bool) -> None:
         if tokens**2 <= AT_ONCE:
-            slices[:] = [seconds_of(lambda: read_head(trace, 0, 0, pixels=PIXELS, raw=raw))]
+            slices[:] = [seconds_of(lambda: read_head(trace[0], 0, pixels=PIXELS, raw=raw))]
         else:
-            slices[:] = slice_seconds(refine_steps(trace, 0, 0, pixels=PIXELS, raw=raw))
+            slices[:] = slice_seconds(refine_steps(trace[0], 0, pixels=PIXELS, raw=raw))
 
     fastest = min((256, 512, 1024), key=lambda columns: seconds_of(lambda: bare(trace, columns)))
     all_scores, full, held_to = alternating(
@@ -132,8 +131,8 @@ def pictures(path: str | None, tokens: int, times: int) -> Numbers:
 
 def bare(trace: Trace, columns: int, rows: int = 256) -> Tensor:
     """Blocked matmul + exp + max over the causal half of one head, as plainly and quickly as it can be written."""
-    q = trace.queries[0].tensor[0, 0] * trace.specs[0].scale
-    k = trace.keys[0].tensor[0, 0].T.contiguous()
+    q = trace[0].queries.tensor[0, 0] * trace.specs[0].scale
+    k = trace[0].keys.tensor[0, 0].T.contiguous()
     tokens, cell = len(q), max(1, len(q) // PIXELS)
     out = torch.zeros(-(-tokens // cell), -(-tokens // cell))
     storage = torch.empty(rows * columns)
@@ -155,7 +154,7 @@ def heads(path: str | None, tokens: int) -> Numbers:
     model = subject(path, tokens)
     trace = capture(model, prompt(model.config, tokens), logits="last")
     layers = range(trace.config.layers)
-    switch = statistics.median(seconds_of(partial(read_head, trace, layer, 0, pixels=PIXELS)) for layer in layers)
+    switch = statistics.median(seconds_of(partial(read_head, trace[layer], 0, pixels=PIXELS)) for layer in layers)
     slices: list[float] = []
     began = time.perf_counter()
     finished(_timed(atlas_steps(trace), slices))
@@ -188,7 +187,7 @@ def many_runs(path: str | None, runs: int) -> Numbers:
     after = []
     for tokens in lengths:
         trace = capture(model, prompt(model.config, tokens), logits="last")
-        read_head(trace, 0, 0)
+        read_head(trace[0], 0)
         append(model, trace, 1)
         del trace
         give_back()

@@ -16,6 +16,7 @@ from model.checkpoints import open_checkpoint
 from model.config import ModelConfig
 from model.decoder import Decoder
 from model.known_configs import KNOWN
+from model.layer_trace import LayerTrace
 from model.trace import Trace, capture
 
 SMOLLM2 = KNOWN["smollm2_135m"]
@@ -59,13 +60,11 @@ def one_layer_trace(config: ModelConfig, tokens: int) -> Trace:
     # of random vectors the scores are normal, so that a row's lse is close to ln(row) + ½
     counts = torch.arange(1, tokens + 1).float()
     lse = (counts.log() + 0.5).expand(1, config.heads, tokens).contiguous()
+    positions = torch.arange(tokens)[None]
     return replace(
         short,
-        queries=(queries,),
-        keys=(keys,),
-        values=(keys,),
-        lse=(Rows.of(lse),),
-        positions=torch.arange(tokens)[None],
+        layers=(LayerTrace(short[0].spec, positions, None, queries, keys, keys, Rows.of(lse)),),
+        positions=positions,
         ids=None,
         prefill=tokens,
         logits=None,

@@ -75,7 +75,7 @@ def test_cache(window: MainWindow) -> None:
         session.timeline.run_to(length)
         snapshot.wait_until_drawn(window)
     twin = Twin(session)
-    for side, rows in zip(SIDES, (twin.trace.keys, twin.trace.values), strict=True):
+    for side, kept in zip(SIDES, (twin.trace[LAYER].keys, twin.trace[LAYER].values), strict=True):
         kv_head, position = config.kv_heads - 1, prefill + 1
         centre = slabs.slot_box(side, LAYER, kv_head, position).center()
         point = QPointF(int(centre.x()), int(centre.y()))
@@ -85,7 +85,7 @@ def test_cache(window: MainWindow) -> None:
         assert found[0] == side
         if slabs.slab(side, LAYER).height() >= 8 * config.kv_heads:  # else a pixel stands for several rows
             assert found[1] == kv_head
-        value = float(rows[LAYER].tensor[0, found[1], position, found[2]])
+        value = float(kept.tensor[0, found[1], position, found[2]])
         assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.told(LAYER, position, found)
     click(window, slabs, slabs.column_box("V", 1, 4).center().toPoint())
     assert (session.selection.now.layer, session.selection.now.key) == (1, 4)
@@ -160,7 +160,7 @@ def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
 
     held = session.held
     assert held is not None
-    held.trace.keys[LAYER].tensor[:, :, 13] += 40.0
+    held.trace[LAYER].keys.tensor[:, :, 13] += 40.0
     press(window, window, Qt.Key.Key_Right)
     assert session.proofs.check is not None
     assert session.proofs.check.alarms
