@@ -37,6 +37,8 @@ class Setting:
     needs: str = ""
 
 
+ALWAYS = {"QT_QPA_PLATFORM": "offscreen", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+"""What ``make test`` sets too; a plugin that imports torch does so before the tests' own conftest could."""
 SEED = str(secrets.randbelow(1 << 16))
 """Drawn anew for every run, and told."""
 SETTINGS = {
@@ -67,7 +69,7 @@ def possible(needs: str) -> bool:
 
 def run(name: str, setting: Setting, paths: tuple[str, ...]) -> bool:
     """Run the tests in one setting; whether they passed."""
-    variables = {"QT_QPA_PLATFORM": "offscreen", "OMP_NUM_THREADS": "1"} | dict(setting.variables)
+    variables = ALWAYS | dict(setting.variables)
     said = [f"{key}={value}" for key, value in setting.variables] + list(setting.options)
     print(f"\n{name}: {' '.join(said)}", flush=True)
     began = time.monotonic()

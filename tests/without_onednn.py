@@ -7,4 +7,4 @@ import torch
 
 def pytest_configure() -> None:
     """Switch it off before anything is computed."""
-    torch.backends.mkldnn.set_flags(False)
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]

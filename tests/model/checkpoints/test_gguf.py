@@ -174,8 +174,8 @@ def test_a_split_file_opens_by_its_first_part(tmp_path: Path) -> None:
         _write_part(model, path, {name: tensors[name] for name in part}, number - 1)
     split = open_checkpoint(tmp_path / "model-00001-of-00002.gguf")
     ids = prompt()
-    logits = [read(checkpoint, ids, None, "fused")[0] for checkpoint in (split, whole)]
-    assert_close(*logits, terms_of(width=case.fields["intermediate_size"], layers=4))
+    found, expected = (read(checkpoint, ids, None, "fused")[0] for checkpoint in (split, whole))
+    assert_close(found, expected, terms_of(width=case.fields["intermediate_size"], layers=4))
     (tmp_path / "model-00002-of-00002.gguf").unlink()
     with pytest.raises(CheckpointError, match=r"model-00002-of-00002\.gguf is not beside it"):
         open_checkpoint(tmp_path / "model-00001-of-00002.gguf")

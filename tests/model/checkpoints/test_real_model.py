@@ -48,7 +48,8 @@ def run(checkpoint: Checkpoint, ids: list[int]) -> Found:
 
 
 def normed(x: Floats, gain: Floats) -> Floats:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON)) * gain
+    found: Floats = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON)) * gain
+    return found
 
 
 def turned(x: Floats) -> Floats:

@@ -149,8 +149,8 @@ def test_the_other_pages_of_rope(window: MainWindow) -> None:
     turns = [other[0] * np.exp(1j * r.query_position * theta), other[1] * np.exp(1j * r.key_position * theta)]
     wrong = r.scale * r.factor**2 * float((turns[0] * turns[1].conj()).real.sum()) + r.rest
     assert_told(panel.sum_label.text(), "{}, off by {}", wrong, wrong - scaled)
-    rule = "half-split" if panel.pairing.adjacent else "adjacent"
-    assert_told(panel.sum_label.text(), f"reordered for {rule}: {{}}", scaled)
+    other_rule = "half-split" if panel.pairing.adjacent else "adjacent"
+    assert_told(panel.sum_label.text(), f"reordered for {other_rule}: {{}}", scaled)
     click(window, panel.pairing, panel.pairing.cell_of(0, int(r.features[0, 0])).center().toPoint())
     assert window.session.selection.now.plane == 0
     panel.page_box.setCurrentText("planes")
