@@ -8,7 +8,7 @@ MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 # two workers of one thread each: most tests are too small to share
 PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: run test test-all lint bench screenshot clean
+.PHONY: run test test-all test-portable lint bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -18,6 +18,10 @@ test: $(STAMP) $(MODEL) lint
 
 test-all: $(STAMP) $(MODEL) lint
 	$(PYTEST)
+
+# as other machines would: vector instructions, threads, products, hashes, order; one after the other
+test-portable: $(STAMP) $(MODEL)
+	$(BIN)/python -m tests.portable
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from model.challenges.names import CHALLENGES
@@ -77,16 +75,6 @@ def test_what_a_course_asks_is_reached(topic: str) -> None:
 def test_every_challenge_is_offered_by_a_lesson() -> None:
     offered = {name for lesson in SHELF.lessons for name in lesson.challenges}
     assert offered == set(CHALLENGES)
-
-
-@pytest.mark.shared
-def test_no_exercise_of_the_reference_list_is_left_out() -> None:
-    """As many topics as there are rows in the list that lies beside the checkout."""
-    path = Path(__file__).resolve().parents[3] / "shared" / "EXERCISES.md"
-    if not path.exists():
-        pytest.skip("no reference list beside this checkout")
-    rows = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    assert len(REACHED) == len([row for row in rows if not row.startswith("| question")])
 
 
 def test_the_train_command_takes_sizes() -> None:

@@ -29,7 +29,6 @@ from model.progress import finished
 from model.tokenizer import Tokenizer
 from tests.model.checkpoints.fetch import FILE
 
-MINIMIND = Path(__file__).resolve().parents[3] / "shared" / "data" / "tokenizers" / "minimind-3"
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 CHATML = (
     "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}"
@@ -70,7 +69,27 @@ ODDITIES = """
 {{ {"z": "<é>", "a": [1, none, true]} | tojson }}
 {%- set ns = namespace(n=0) %}{% for c in "abc" %}{% set ns.n = ns.n + loop.index %}{% endfor %}{{ ns.n }}
 """
-WRITTEN = {"ChatML": CHATML, "Llama 3": LLAMA3, "Mistral": MISTRAL, "oddities": ODDITIES}
+THINKING = """
+{%- if tools %}
+    {{- '<|im_start|>system\\n' }}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{{- '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(asked=messages|length - 1) %}
+{%- for turn in messages[::-1] %}
+    {%- if turn.role == 'user' and turn.content is string and not turn.content.startswith('<tool>') %}
+        {%- set ns.asked = (messages|length - 1) - loop.index0 %}{% break %}
+    {%- endif %}
+{%- endfor %}
+{%- for turn in messages if turn.role != 'system' %}
+    {%- set content = turn.content.split('</think>')[-1].lstrip('\\n') if turn.role == 'assistant' else turn.content %}
+    {{- '<|im_start|>' + turn.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}{% if enable_thinking is not defined %}{{- '<think>\\n\\n</think>\\n' }}{% endif %}
+{%- endif %}
+"""
+WRITTEN = {"ChatML": CHATML, "Llama 3": LLAMA3, "Mistral": MISTRAL, "thinking": THINKING, "oddities": ODDITIES}
 PROMPTS = ("What turns?", "  <b>spaces</b> & 'quotes'\n", "你好 👍 שלום")
 
 
@@ -125,19 +144,15 @@ def test_the_text_and_its_ids_are_those_of_transformers(name: str, system: str, 
         assert [token.text for token in ours.describe(ids)].count("<s>") == text.count("<s>") <= 1
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MINIMIND.is_dir(), reason="no reference data beside the checkout")
-def test_minimind_is_spoken_to_as_it_was_taught() -> None:
-    theirs = transformers.AutoTokenizer.from_pretrained(str(MINIMIND))
-    ours = tokenizer_beside(MINIMIND)
+def test_the_marks_of_a_turn_are_special_tokens(tmp_path: Path) -> None:
+    config = {**TOKENS, "chat_template": THINKING, "tokenizer_class": "PreTrainedTokenizerFast"}
+    ours = tokenizer_beside(folder_of(tmp_path, config))
     assert ours is not None
-    for prompt in PROMPTS:
-        messages = list(conversation(prompt, "Be brief."))
-        text = finished(rendered_steps(ours.chats[0], messages))
-        expected = theirs.apply_chat_template(messages, tokenize=True, add_generation_prompt=True)["input_ids"]
-        assert ours.encode(text, add_special=False, names_special=True) == expected
-        marked = [token.text for token in ours.describe(expected) if token.kind == "special"]
-        assert marked[:3] == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+    text = finished(rendered_steps(ours.chats[0], conversation("hi", "Be brief.")))
+    ids = ours.encode(text, add_special=False, names_special=True)
+    marked = [token.text for token in ours.describe(ids) if token.kind == "special"]
+    assert marked == ["<|im_start|>", "<|im_end|>"] * 2 + ["<|im_start|>"]
+    assert ours.decode(ids) == text
 
 
 @pytest.mark.skipif(not FILE.is_file(), reason="the model is not fetched: python -m tests.model.checkpoints.fetch")

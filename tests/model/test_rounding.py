@@ -41,9 +41,12 @@ def test_cached_logits_differ_by_less_than_the_bound(family: str, layers: int, d
     cached, full = rows(checkpoint)
     apart = (cached.double() - full.double()).abs().amax(-1)
     allowed = torch.tensor([[logit_tolerance(row, dtype, layers) for row in batch] for batch in full])
-    share = float((apart / allowed).max())
-    assert share <= 0.75
-    assert share >= 0.05  # a bound far above what happens would say nothing
+    assert float((apart / allowed).max()) <= 0.75
+    # a bound far above what happens would say nothing; what happens is seen against float32 with the same weights:
+    # some processors add up one row as they add up many, so that a cached row is rounded like that of a full pass
+    exact, _ = read(replace(checkpoint, model=checkpoint.model.float()), prompt(), None, "fused")
+    rounded = (full.double() - exact[:, PREFILL - 1 :].double()).abs().amax(-1)
+    assert float((rounded / allowed).max()) >= 0.05
 
 
 @pytest.mark.parametrize("dtype", UNIT)

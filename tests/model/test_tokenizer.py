@@ -26,7 +26,6 @@ from model.tokenizer import (
     visible,
 )
 
-MINIMIND = Path(__file__).resolve().parents[3] / "shared" / "data" / "tokenizers" / "minimind-3" / "tokenizer.json"
 TEXT = "The cat sat on the mat, and the cat was fat.\n" * 3
 
 Read = tuple[str, str, int, str]
@@ -346,13 +345,27 @@ def test_sentencepiece_spellings_read_the_same(sentencepiece: Tokenizer) -> None
     assert read(sentencepiece, [longer]) == [("<0x20>b", "text", -1, "")]
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MINIMIND.exists(), reason="shared/data/tokenizers is absent")
-def test_minimind_tokenizer() -> None:
-    tokenizer = Tokenizer.from_file(MINIMIND)
-    assert (tokenizer.vocabulary, tokenizer.bos_id, tokenizer.eos_id) == (6400, 1, 2)
+def test_a_byte_level_file_with_chinese_pieces_reads_as_characters(tmp_path: Path) -> None:
+    """A tokenizer.json of MiniMind's kind: its special tokens come first, and Chinese characters are pieces."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=specials,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(["你好，世界 你们好，这个世界 "] * 9, trainer)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    beside = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(beside))
+    tokenizer = Tokenizer.from_file(tmp_path / "tokenizer.json")
+    assert (tokenizer.vocabulary, tokenizer.bos_id, tokenizer.eos_id) == (backend.get_vocab_size(), 1, 2)
     text = "你好，世界 👍\n<|im_end|>"
     ids = tokenizer.encode(text)
+    assert ids == backend.encode(text).ids
     assert tokenizer.decode(ids) == text
     found = tokenizer.describe(ids)
     assert [token.character for token in found if token.character] == ["👍"]

@@ -13,6 +13,7 @@ from model.probes import capture as recording
 from model.probes import hook_points
 from model.progress import Progress, finished
 from model.trace import append, capture, capture_steps, replay
+from tests.closeness import assert_close, terms_of
 from tests.model.memory_meter import MemoryMeter
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
@@ -24,7 +25,8 @@ def test_the_kept_logits_are_those_of_a_plain_forward(name: str) -> None:
     with torch.no_grad():
         expected = model(ids)
     assert trace.logits is not None
-    assert torch.equal(trace.logits.tensor[:, 0], expected)
+    # the keys of a run lie in rows with room to grow, those of a plain forward do not
+    assert_close(trace.logits.tensor[:, 0], expected, terms_of(width=BASE.mlp_width, layers=3))
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "dynamic"])

@@ -19,6 +19,7 @@ from model.probes import capture as recording
 from model.spec import AttentionSpec, RotationSegment
 from model.trace import append, capture
 from model.trace_file import AXES, load_trace, save_trace
+from tests.closeness import assert_close, assert_identical
 from tests.model.small_models import CONFIGS, make, random_ids
 
 BY_0_1_0 = {
@@ -103,10 +104,15 @@ def test_back_as_it_was(name: str, tmp_path: Path) -> None:
     assert back.trace.config == trace.config
     assert (back.trace.run_id, back.trace.prefill, back.trace.length) == (3, 7, 8)
     for layer in range(3):
-        assert np.array_equal(lens.weights(back.trace[layer], 1), lens.weights(trace[layer], 1))
+        for kind in ("queries", "keys", "values", "lse"):
+            assert_identical(getattr(back.trace[layer], kind).tensor, getattr(trace[layer], kind).tensor)
+        # a score adds Dh products, and is off by as much as what is added; the rows read back lie closer together
+        kept = trace[layer]
+        size = float(kept.queries.tensor.norm(dim=-1).max() * kept.keys.tensor.norm(dim=-1).max())
+        assert_close(lens.weights(back.trace[layer], 1), lens.weights(kept, 1), trace.config.head_width, max(1.0, size))
     assert back.trace.logits is not None
     assert trace.logits is not None
-    assert torch.equal(back.trace.logits.tensor, trace.logits.tensor)
+    assert_identical(back.trace.logits.tensor, trace.logits.tensor)
 
 
 def test_names_and_axes_are_those_of_the_hooks(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QApplication
 from model.prompt import Prompt
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened, run_of
+from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import snapshot, wording
+from views import snapshot
 from views.compare import ComparePanel
 from views.main_window import MainWindow
 
@@ -62,7 +63,7 @@ def test_a_pinned_run_of_another_checkpoint_is_compared_row_by_row(window: MainW
         assert np.allclose(difference.weights[seen], expected[1][seen], atol=1e-5)
         assert panel.scores.value(7, 3) == pytest.approx(difference.scores[7, 3], abs=1e-6)
     p, q = a.probabilities(7), b.probabilities(7)
-    assert f"KL(A‖B) {wording.number(float((p * np.log(p / q)).sum()))}" in panel.sentence.text()
+    assert_told(panel.sentence.text(), "KL(A‖B) {}", float((p * np.log(p / q)).sum()))
     assert f"{int(p.argmax())}" in panel.sentence.text()
     assert f"{int(q.argmax())}" in panel.sentence.text()
 

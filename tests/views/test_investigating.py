@@ -17,6 +17,7 @@ from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens,
 from model.prompt import Prompt
 from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Sampling
 from tests.views.driving import answer, click, front, opened, run_of
+from tests.views.told import assert_told
 from views import snapshot
 from views.cache import CachePanel
 from views.compare import ComparePanel
@@ -145,7 +146,7 @@ def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window:
         assert window.session.experiments.now == (NoScale(),)
     assert after.scale == 1.0
     assert row_of(window).entropy < entropy
-    assert f"(unchanged model {entropy:.3f})" in panel.effect.text()
+    assert_told(panel.effect.text(), "(unchanged model {})", entropy)
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
     assert not window.session.experiments.now
@@ -374,9 +375,9 @@ def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
     angle = (r.query_position * r.query_frequencies, r.key_position * r.key_frequencies)
     turned = [(v[0::2] + 1j * v[1::2]) * np.exp(1j * a) for v, a in ((q, angle[0]), (k, angle[1]))]
     wrong = r.scale * float((turned[0] * turned[1].conj()).real.sum())
-    text = panel.sum_label.text().replace("−", "-")
-    assert f"Read as adjacent: {wrong:.3f}" in text
-    assert f"reordered for adjacent: {r.scaled:.3f}, the same" in text
+    text = panel.sum_label.text()
+    assert_told(text, "Read as adjacent: {}", wrong)
+    assert_told(text, "reordered for adjacent: {}, the same", r.scaled)
     panel.page_box.setCurrentText("planes")
 
 

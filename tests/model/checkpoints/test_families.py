@@ -19,7 +19,6 @@ from model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, SIZES, Case
 
-CONFIGS = Path(__file__).resolve().parents[4] / "shared" / "data" / "configs"
 LLAMA = Case("llama", "plain", SIZES)
 
 
@@ -35,28 +34,70 @@ def change(folder: Path, **fields: Any) -> Path:
     return folder
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the configs beside the checkout are not here")
-@pytest.mark.parametrize(
-    ("name", "parameters", "kv_per_token"),
-    [
-        ("aiconf__Qwen--Qwen3-0.6B", 596_049_920, 28 * 2 * 8 * 128 * 2),
-        ("aiconf__meta-llama--Meta-Llama-3.1-8B", 8_030_261_248, 131_072),
-        ("ome__llama3_1", 70_553_706_496, 327_680),
-        ("ome__llama3_2_1b", 1_235_814_400, 32_768),
-        ("ome__mistral", 7_241_732_096, 131_072),
-        ("ome__mistral_7b_instruct", 7_241_732_096, 131_072),
-        ("ome__mixtral", 46_702_792_704, 131_072),
-        ("ome__qwen2.5_0.5b", 494_032_768, 12_288),
-        ("ome__gemma_2_2b", 2_614_341_888, 106_496),
-        ("ome__gemma3_text", 999_885_952, 26_624),
-        ("ome__smollm_1.7b", 1_711_376_384, 196_608),
-        ("minimind2-small", 29_106_688, 4_096),
-        ("minimind2-transformers5", 104_030_976, 12_288),
-    ],
-)
-def test_real_configs_count_as_published(name: str, parameters: int, kv_per_token: int) -> None:
-    outline = outline_checkpoint(CONFIGS / f"{name}.json")
+def sizes(width: int, mlp: int, layers: int, heads: str, vocabulary: int, **more: Any) -> dict[str, Any]:
+    """Fields by their usual names; ``heads`` is H/Hkv, with the width of a head where it is not D/H."""
+    query, key_value, *head_width = (int(number) for number in heads.split("/"))
+    named = {"head_dim": head_width[0]} if head_width else {}
+    return named | more | {
+        "hidden_size": width, "intermediate_size": mlp, "num_hidden_layers": layers, "num_attention_heads": query,
+        "num_key_value_heads": key_value, "vocab_size": vocabulary, "max_position_embeddings": 8192,
+    }  # fmt: skip
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192}  # fmt: skip
+GEMMA = {"query_pre_attn_scalar": 256, "hidden_activation": "gelu_pytorch_tanh"}
+TIED = {"tie_word_embeddings": True}
+PUBLISHED: dict[str, tuple[str, dict[str, Any], int, int]] = {
+    "Qwen3 0.6B": ("qwen3", sizes(1024, 3072, 28, "16/8/128", 151_936, **TIED), 596_049_920, 114_688),
+    "Llama 3.1 8B": ("llama", sizes(4096, 14_336, 32, "32/8", 128_256, rope_scaling=LLAMA3), 8_030_261_248, 131_072),
+    "Llama 3.1 70B": ("llama", sizes(8192, 28_672, 80, "64/8", 128_256, rope_scaling=LLAMA3), 70_553_706_496, 327_680),
+    "Llama 3.2 1B": (
+        "llama", sizes(2048, 8192, 16, "32/8/64", 128_256, rope_scaling=LLAMA3, **TIED), 1_235_814_400, 32_768
+    ),
+    "Mistral 7B": ("mistral", sizes(4096, 14_336, 32, "32/8", 32_000, sliding_window=4096), 7_241_732_096, 131_072),
+    "Mistral 7B 0.2": ("mistral", sizes(4096, 14_336, 32, "32/8", 32_000, sliding_window=None), 7_241_732_096, 131_072),
+    "Mixtral 8x7B": (
+        "mixtral",
+        sizes(4096, 14_336, 32, "32/8", 32_000, num_local_experts=8, num_experts_per_tok=2, sliding_window=None),
+        46_702_792_704,
+        131_072,
+    ),
+    "Qwen2.5 0.5B": (
+        "qwen2", sizes(896, 4864, 24, "14/2", 151_936, use_sliding_window=False, **TIED), 494_032_768, 12_288
+    ),
+    "Gemma 2 2B": (
+        "gemma2",
+        sizes(2304, 9216, 26, "8/4/256", 256_000, attn_logit_softcapping=50.0, final_logit_softcapping=30.0, **GEMMA),
+        2_614_341_888,
+        106_496,
+    ),
+    "Gemma 3 1B": ("gemma3_text", sizes(1152, 6912, 26, "4/1/256", 262_144, **GEMMA), 999_885_952, 26_624),
+    "SmolLM 1.7B": ("llama", sizes(2048, 8192, 24, "32/32", 49_152, **TIED), 1_711_376_384, 196_608),
+    "MiniMind2 small": ("llama", sizes(512, 1408, 8, "8/2", 6400), 29_106_688, 4_096),
+    "MiniMind2": ("llama", sizes(768, 2048, 16, "8/2", 6400, **TIED), 104_030_976, 12_288),
+}  # fmt: skip
+"""What was published: family, sizes, number of parameters, bytes of K and V for a token in bfloat16."""
+
+AROUND = {
+    "_name_or_path": "/somewhere/step-500000", "architectures": ["AnyForCausalLM"], "attention_dropout": 0.0,
+    "bos_token_id": 1, "eos_token_id": [2, 3], "initializer_range": 0.02, "rms_norm_eps": 1e-06, "rope_theta": 1e6,
+    "torch_dtype": "bfloat16", "transformers_version": "4.43.0.dev0", "use_cache": True,
+}  # fmt: skip
+"""What files of transformers 4 hold besides, most of it of no use here."""
+
+
+@pytest.mark.parametrize("writer", ["transformers 4", "transformers 5"])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_sizes_count_as_published(name: str, writer: str, tmp_path: Path) -> None:
+    family, fields, parameters, kv_per_token = PUBLISHED[name]
+    if writer == "transformers 4":
+        (tmp_path / "config.json").write_text(json.dumps(AROUND | fields | {"model_type": family}))
+    else:
+        import transformers
+
+        transformers.AutoConfig.for_model(family, **fields).save_pretrained(tmp_path)
+    outline = outline_checkpoint(tmp_path / "config.json")
     assert not outline.holds_weights
     assert outline.parameters == parameters
     assert outline.kv_bytes_in["bfloat16"] == 1000 * kv_per_token

@@ -13,6 +13,7 @@ import model.checkpoints.opening as opening
 from model.checkpoints import folder_format, open_checkpoint, open_steps, outline_checkpoint
 from model.checkpoints.safetensors_format import SafetensorsFiles
 from model.errors import CheckpointError, DeviceError
+from tests.closeness import assert_close, assert_identical, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, prompt
 from tests.model.checkpoints.reference import SIZES, Case
@@ -21,6 +22,7 @@ from tests.model.checkpoints.rewriting import as_torch, shard
 FUSED = ("phi3", "gpt_oss", "gpt_neox", "codegen", "granitemoe", "qwen3_moe", "gpt2", "apertus")
 """Families whose stored tensors hold several parameters, in every order."""
 QWEN3 = Case("qwen3", "plain", SIZES | {"tie_word_embeddings": True})
+TERMS = terms_of(width=SIZES["num_attention_heads"] * SIZES["head_dim"], layers=SIZES["num_hidden_layers"])
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def logits(path: Path) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["sharded safetensors", "torch", "sharded torch", "bare safetensors", "bare torch"])
 def test_every_container_opens_to_the_same_numbers(folder: Path, kind: str) -> None:
-    expected = logits(folder)
+    expected, weights = logits(folder), open_checkpoint(folder).model.state_dict()
     path = folder
     if kind == "sharded safetensors":
         shard(folder, "safetensors")
@@ -49,7 +51,9 @@ def test_every_container_opens_to_the_same_numbers(folder: Path, kind: str) -> N
     else:
         as_torch(folder, "step-100.pt")
         path = folder / "step-100.pt"
-    torch.testing.assert_close(logits(path), expected, rtol=0, atol=0)
+    assert_close(logits(path), expected, TERMS)
+    for name, found in open_checkpoint(path).model.state_dict().items():
+        assert_identical(found, weights[name])
 
 
 def test_transformers_own_shards_open(tmp_path: Path) -> None:
@@ -148,7 +152,7 @@ def test_weights_are_private_to_the_model(folder: Path) -> None:
     before = checkpoint.model(prompt()).clone()
     path = folder / "model.safetensors"
     path.write_bytes(bytes(path.stat().st_size))
-    torch.testing.assert_close(checkpoint.model(prompt()), before, rtol=0, atol=0)
+    assert_close(checkpoint.model(prompt()), before, TERMS)
 
 
 def test_devices_and_dtypes_that_are_not_there_are_a_sentence(folder: Path) -> None:

@@ -15,6 +15,7 @@ from model.experiments import AblateHeads
 from model.prompt import Prompt
 from tests.views.driving import click, front, run_of
 from tests.views.every_model.models import FEW_HEADS, HEAD, LAYER, QUERY, Subject
+from tests.views.told import assert_told
 from tests.views.twin import Twin
 from views import snapshot, wording
 from views.compare import ComparePanel
@@ -41,7 +42,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     last = run_of(window).length - 1
     p, q = a.probabilities(last), b.probabilities(last)
     forward, backward = float((p * np.log(p / q)).sum()), float((q * np.log(q / p)).sum())
-    assert f"KL(A‖B) {wording.number(forward)}, KL(B‖A) {wording.number(backward)} nats" in panel.sentence.text()
+    assert_told(panel.sentence.text(), "KL(A‖B) {}, KL(B‖A) {} nats", forward, backward)
     assert panel.next_token is not None
     for change in panel.next_token.changes:
         assert change.before == pytest.approx(p[change.token.id], abs=1e-5)

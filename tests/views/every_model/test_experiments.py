@@ -15,8 +15,9 @@ from app.questions import AskLedger
 from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, arithmetic_of
+from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import snapshot, wording
+from views import snapshot
 from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
 
@@ -39,7 +40,7 @@ def test_experiments(window: MainWindow) -> None:
         assert [entry.key for entry in prefill.failed] == []
         twin = Twin(window.session)
         row = window.session.selection.now.query
-        assert f"entropy {wording.number(twin.entropy(LAYER, HEAD, row))} nats" in panel.effect.text()
+        assert_told(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
         return window.session.experiments.now, twin
 
     def without() -> None:
@@ -50,7 +51,7 @@ def test_experiments(window: MainWindow) -> None:
     scale = before.specs[0].scale
     _, twin = toggled("no_scale")
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
-    assert wording.number(before.entropy(LAYER, HEAD, QUERY)) in panel.effect.text()
+    assert_told(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
     click(window, panel.undo_button)
     assert window.session.experiments.now == ()
     panel.factor.setValue(3.0)

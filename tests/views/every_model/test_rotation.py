@@ -15,6 +15,7 @@ from app.questions import AskPlanes
 from model.readings import PlaneReading
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY
+from tests.views.told import assert_told
 from tests.views.twin import Twin
 from views import snapshot, wording
 from views.main_window import MainWindow
@@ -147,10 +148,9 @@ def test_the_other_pages_of_rope(window: MainWindow) -> None:
     other = halves if panel.pairing.adjacent else neighbours
     turns = [other[0] * np.exp(1j * r.query_position * theta), other[1] * np.exp(1j * r.key_position * theta)]
     wrong = r.scale * r.factor**2 * float((turns[0] * turns[1].conj()).real.sum()) + r.rest
-    assert f"{wording.number(wrong)}, off by {wording.number(wrong - scaled)}" in panel.sum_label.text()
-    assert f"reordered for {'half-split' if panel.pairing.adjacent else 'adjacent'}: {wording.number(scaled)}" in (
-        panel.sum_label.text()
-    )
+    assert_told(panel.sum_label.text(), "{}, off by {}", wrong, wrong - scaled)
+    other_rule = "half-split" if panel.pairing.adjacent else "adjacent"
+    assert_told(panel.sum_label.text(), f"reordered for {other_rule}: {{}}", scaled)
     click(window, panel.pairing, panel.pairing.cell_of(0, int(r.features[0, 0])).center().toPoint())
     assert window.session.selection.now.plane == 0
     panel.page_box.setCurrentText("planes")
