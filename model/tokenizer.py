@@ -335,7 +335,7 @@ def _character_size(data: bytes, at: int) -> int:
 
 
 @contextmanager
-def _library(sentence: str) -> Iterator[None]:
+def library_errors(sentence: str) -> Iterator[None]:
     """Turn what the tokenizers library raises into a sentence.
 
     It raises nothing narrower than Exception, and where its own code gives up (a Rust panic) not even that.
@@ -378,7 +378,7 @@ class JsonCodec:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise TokenizerError(f"{path.name} cannot be read as a tokenizer.", str(error)) from error
-        with _library(f"{path.name} is not a tokenizer that the tokenizers library understands."):
+        with library_errors(f"{path.name} is not a tokenizer that the tokenizers library understands."):
             return cls(tokenizers.Tokenizer.from_str(text))
 
     @property
@@ -394,7 +394,7 @@ class JsonCodec:
         TokenizerError
             For a character that the vocabulary cannot spell: the library drops it in silence.
         """
-        with _library("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
+        with library_errors("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
             encoding = self.backend.encode(text, add_special_tokens=add_special)
         covered = bytearray(len(text))
         for start, end in encoding.offsets:
@@ -412,7 +412,7 @@ class JsonCodec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
-        with _library("The tokenizers library cannot decode with this tokenizer; its file is damaged."):
+        with library_errors("The tokenizers library cannot decode with this tokenizer; its file is damaged."):
             text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 

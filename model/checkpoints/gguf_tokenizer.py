@@ -15,6 +15,7 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, proc
 
 from model.checkpoints.chat_files import templates_in
 from model.checkpoints.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, USER, SpmCodec
+from model.checkpoints.spm_normalizer import Normalizer
 from model.errors import TokenizerError
 from model.tokenizer import JsonCodec, Tokenizer, byte_alphabet
 
@@ -82,7 +83,8 @@ def tokenizer_of(metadata: Mapping[str, Any], where: str) -> Tokenizer | None:
             pieces,
             [float(score) for score in scores],
             [int(one) for one in kinds],
-            space_prefix=_flag(metadata, "add_space_prefix", True),
+            Normalizer(prefix=_flag(metadata, "add_space_prefix", True), collapse=False),
+            user_first=True,
             before=around[0],
             after=around[1],
         )

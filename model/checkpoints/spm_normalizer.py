@@ -1,19 +1,23 @@
 """How SentencePiece rewrites a text before it cuts it: its compiled table of replacements, and what it does to spaces.
 
 The table is a double array (Yata et al., as in darts-clone) of texts, each leading to a place in a block of
-replacements. It is read here in plain Python, so that a damaged table can only raise. Nothing here knows a vocabulary.
+replacements. The tokenizers library reads it too (``Precompiled``), but looks up whole grapheme clusters of up to five
+bytes, else single characters, and takes the shortest entry that a cluster begins with; SentencePiece takes the longest
+entry at each byte. Hangul in jamo, marks on ligatures and stacked marks so come out otherwise there. It is therefore
+read here, in plain Python, so that a damaged table can only raise. Nothing here knows a vocabulary.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 SPACE = "▁"
-LONGEST_KEY = 64
-"""Bytes of a text in the table; real ones have far fewer."""
+LONGEST = 64
+"""Bytes of a text in the table, or of its replacement, at most; real ones have far fewer."""
 
 
 class Replacements:
@@ -39,24 +43,33 @@ class Replacements:
         self._units = struct.unpack_from(f"<{size // 4}I", data, 4)
         self._texts = data[4 + size :]
 
-    def longest(self, data: bytes, start: int) -> tuple[int, bytes] | None:
-        """The longest text of the table that begins at ``start``: its length and what replaces it; None for none."""
-        units = self._units
-        found: tuple[int, int] | None = None
-        place = _offset(units[0])
-        for at in range(start, min(len(data), start + LONGEST_KEY)):
-            place ^= data[at]
-            if place >= len(units) or units[place] & 0x8000_00FF != data[at]:
+    def __call__(self, text: str) -> Iterator[str]:
+        """What is written for a text, the longest entry at each place replaced; one part an entry or character."""
+        data, at = text.encode(), 0
+        while at < len(data):
+            size, place = self._longest(data, at)
+            part = self._texts[place : place + LONGEST].split(b"\0", 1)[0]
+            if not size:
+                size = 1
+                while at + size < len(data) and data[at + size] & 0xC0 == 0x80:
+                    size += 1
+                part = data[at : at + size]
+            yield part.decode("utf-8", "replace")
+            at += size
+
+    def _longest(self, data: bytes, start: int) -> tuple[int, int]:
+        """The longest entry that begins at ``start``: its bytes, 0 for none, and where its replacement is."""
+        units, found = self._units, (0, 0)
+        node = _offset(units[0])
+        for at in range(start, min(len(data), start + LONGEST)):
+            node ^= data[at]
+            if node >= len(units) or units[node] & 0x8000_00FF != data[at]:
                 break
-            unit = units[place]
-            place ^= _offset(unit)
-            if unit >> 8 & 1 and place < len(units):
-                found = at + 1 - start, units[place] & 0x7FFF_FFFF
-        if found is None:
-            return None
-        begin = found[1]
-        end = self._texts.find(b"\0", begin)
-        return found[0], self._texts[begin : end if end >= 0 else len(self._texts)]
+            unit = units[node]
+            node ^= _offset(unit)
+            if unit >> 8 & 1 and node < len(units):
+                found = at + 1 - start, units[node] & 0x7FFF_FFFF
+        return found
 
 
 def _offset(unit: int) -> int:
@@ -95,45 +108,28 @@ class Normalizer:
         begins
             Whether this is where the text begins, so that the space belongs before it.
         """
-        parts = list(self._rewritten(text, kept))
-        first = 0
-        while self.collapse and parts[first : first + 1] == [" "]:
-            first += 1
-        if first == len(parts):
+        parts = [*self._rewritten(text, kept)]
+        if self.collapse:
+            parts = [*itertools.dropwhile(" ".__eq__, parts)]
+        if not parts:
             return ""
+        out: list[str] = []
+        for part in parts:
+            left = part.lstrip(" ") if self.collapse and (not out or out[-1][-1] == " ") else part
+            out += [left] if left else []
         space = SPACE if self.escape else " "
-        out = [space] if self.prefix and begins and not self.suffix else []
-        after_space = self.collapse
-        for part in parts[first:]:
-            left = part.lstrip(" ") if after_space else part
-            if left:
-                out.append(left.replace(" ", space))
-                after_space = self.collapse and left.endswith(" ")
-        written = "".join(out)
-        while self.collapse and written.endswith(space):
-            written = written.removesuffix(space)
-        return written + space if self.prefix and begins and self.suffix else written
+        around = space if self.prefix and begins else ""
+        written = ("" if self.suffix else around) + "".join(out).replace(" ", space)
+        if self.collapse:
+            written = written.rstrip(space)
+        return written + around if self.suffix else written
 
     def _rewritten(self, text: str, kept: re.Pattern[str] | None) -> Iterator[str]:
         """The text in parts: what is kept, what is replaced, and every other character."""
+        replaced = self.replacements or iter
         start = 0
         for found in kept.finditer(text) if kept is not None else ():
-            yield from self._replaced(text[start : found.start()])
+            yield from replaced(text[start : found.start()])
             yield found[0]
             start = found.end()
-        yield from self._replaced(text[start:])
-
-    def _replaced(self, text: str) -> Iterator[str]:
-        if self.replacements is None:
-            yield from text
-            return
-        data, at = text.encode(), 0
-        while at < len(data):
-            found = self.replacements.longest(data, at)
-            if found is None:
-                size = 1
-                while at + size < len(data) and data[at + size] & 0xC0 == 0x80:
-                    size += 1
-                found = size, data[at : at + size]
-            yield found[1].decode("utf-8", "replace")
-            at += found[0]
+        yield from replaced(text[start:])

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Regex, pre_tokenizers
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers
 
 from model.checkpoints.damage import first_bytes
-from model.checkpoints.merging import merged
 from model.errors import TokenizerError
-from model.tokenizer import Piece, Tokenizer
+from model.tokenizer import JsonCodec, Piece, Tokenizer, byte_alphabet, library_errors
 
 LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d{1,9}\r?\n")
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -96,7 +96,10 @@ MAKERS: Mapping[str, Maker] = {
 
 
 class TiktokenCodec:
-    """Byte pairs merged by rank.
+    """Byte pairs merged by rank, by the tokenizers library; special tokens beside them.
+
+    The library takes the names of its special tokens for what they name in any text, and a word that reads like one may
+    be a token of its own here; so they are cut out before.
 
     Parameters
     ----------
@@ -113,49 +116,57 @@ class TiktokenCodec:
     def __init__(
         self, ranks: Mapping[bytes, int], special: Mapping[str, int], splitter: str, before: Sequence[int] = ()
     ) -> None:
-        self._ranks = ranks
+        spelling = {data[0]: character for character, data in byte_alphabet().items()}
+        vocabulary = {data.decode("latin-1").translate(spelling): token for data, token in ranks.items()}
+        with library_errors("The tokenizers library cannot use this vocabulary; its file is damaged."):
+            backend = tokenizers.Tokenizer(models.BPE(vocabulary, _merges(vocabulary), ignore_merges=True))
+            words = pre_tokenizers.Split(Regex(splitter), "isolated")
+            letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            backend.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
+        backend.decoder = decoders.ByteLevel()
+        self._words = JsonCodec(backend)
         self._special = special
+        self._names = {token: name for name, token in special.items()}
         self._before = list(before)
-        self._pieces = {token: Piece(data) for data, token in ranks.items()}
-        self._pieces |= {token: Piece(name.encode(), special=True) for name, token in special.items()}
-        self._split = pre_tokenizers.Split(Regex(splitter), "isolated")
         self._named = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
-
-    @property
-    def size(self) -> int:
-        """How many ids there are."""
-        return max(self._pieces) + 1
+        self.size = max([*vocabulary.values(), *self._names]) + 1
 
     def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
         """Ids of a text; what looks like a special token is text, unless the text names them on purpose."""
         ids, start = list(self._before) if add_special else [], 0
         for found in self._named.finditer(text) if names_special and self._special else ():
-            ids += [*self._words(text[start : found.start()]), self._special[found[0]]]
+            ids += [*self._words.encode(text[start : found.start()], False), self._special[found[0]]]
             start = found.end()
-        return ids + self._words(text[start:])
+        return ids + self._words.encode(text[start:], False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
-        return b"".join(self._pieces[token].data for token in ids).decode("utf-8", "replace")
+        return b"".join(found.data for token in ids if (found := self.piece(token))).decode("utf-8", "replace")
 
     def piece(self, token: int) -> Piece | None:
         """What an id stands for; None where there is no such id."""
-        return self._pieces.get(token)
+        name = self._names.get(token)
+        return self._words.piece(token) if name is None else Piece(name.encode(), special=True)
 
     def find(self, name: str) -> int | None:
         """The id of a special token by name."""
         return self._special.get(name)
 
-    def _words(self, text: str) -> list[int]:
-        words = self._split.pre_tokenize_str(text) if text else []
-        return [token for word, _ in words for token in self._merged(word.encode())]
 
-    def _merged(self, word: bytes) -> list[int]:
-        whole = self._ranks.get(word)
-        if whole is not None:
-            return [whole]
-        single = (word[at : at + 1] for at in range(len(word)))
-        return [self._ranks[part] for part in merged(single, self._ranks.get)]
+def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Every two tokens whose union is a token, by the union's rank: what tiktoken merges.
+
+    For each union there is only one pair that the merges of lower rank ever leave side by side, so the order within a
+    rank does not matter, and neither do ties.
+    """
+    pairs: list[tuple[str, str]] = []
+    beginnings: list[str] = []  # of the token in hand, those that are tokens
+    for token in sorted(vocabulary):
+        while beginnings and not token.startswith(beginnings[-1]):
+            beginnings.pop()
+        pairs += [(left, right) for left in beginnings if (right := token[len(left) :]) in vocabulary]
+        beginnings.append(token)
+    return sorted(pairs, key=lambda pair: vocabulary[pair[0] + pair[1]])
 
 
 def is_tiktoken(path: Path) -> bool:
