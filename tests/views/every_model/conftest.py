@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from tests import imported
 from tests.views.driving import opened, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
 from views import snapshot
@@ -21,6 +22,7 @@ def whole(
     subject: Subject = request.param
     folder = tmp_path_factory.mktemp("model")
     path = subject.path(folder / "checkpoint")
+    imported.set_aside()  # the classes of its family
     with opened(folder, None if path is None else str(path), subject.prompt) as window:
         for dock in window.docks.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
