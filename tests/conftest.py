@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -21,6 +22,15 @@ import pytest
 from tests import imported
 
 WITHOUT_QT = Path(__file__).parent / "model"
+EVERY_MODEL = Path(__file__).parent / "views" / "every_model"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests between workers by what they have in common."""
+    from tests.sharing_out import BySharedFixture
+
+    return BySharedFixture(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
@@ -30,10 +40,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Set aside what the tests of a file have imported."""
+    """Set aside what tests have imported, once what they share is gone."""
     yield
-    if nextitem is None or nextitem.path != item.path:
+    if nextitem is None or not share_fixtures(item, nextitem):
         imported.set_aside()
+
+
+def share_fixtures(one: pytest.Item, other: pytest.Item) -> bool:
+    """Whether a fixture with more than data in it may live through both tests."""
+    return one.path == other.path or one.path.parent == other.path.parent == EVERY_MODEL
 
 
 @pytest.fixture(scope="session")

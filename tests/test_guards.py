@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-CARELESS = '''
+CARELESS = """
 import gc, threading, weakref
 import pytest
 from PySide6.QtCore import QTimer, qWarning
@@ -71,16 +71,16 @@ def test_qt_complains():
 
 def test_nothing_is_left(qtbot, monkeypatch):
     qtbot.addWidget(QWidget())
-'''
+"""
 
-AFTER = '''
+AFTER = """
 import gc
 from test_careless import SEEN
 
 def test_what_the_fixture_of_another_file_kept_can_be_collected():
     gc.collect()
     assert [seen() for seen in SEEN] == [None, None]
-'''
+"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""One window for every file of tests and model, put back before each test."""
+"""One window for every model, put back before each test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from views import snapshot
 from views.main_window import MainWindow
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=lambda subject: subject.name)
+@pytest.fixture(scope="package", params=MODELS, ids=lambda subject: subject.name)
 def whole(
     request: pytest.FixtureRequest, qapp: QApplication, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[MainWindow, Subject]]:
@@ -23,7 +23,7 @@ def whole(
     folder = tmp_path_factory.mktemp("model")
     path = subject.path(folder / "checkpoint")
     imported.set_aside()  # the classes of its family
-    with opened(folder, None if path is None else str(path), subject.prompt) as window:
+    with opened(folder, None if path is None else str(path), subject.prompt, layers=subject.layers) as window:
         for dock in window.docks.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window, subject
