@@ -6,6 +6,7 @@ caused it, except for the messages listed in :mod:`tests.qt_guards`. The tests o
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Generator, Iterator
@@ -33,9 +34,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return BySharedFixture(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_collection_finish() -> None:
-    """Nearly all that the tests need is imported now."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Import nearly all that the tests need, without a look for garbage, and set it aside."""
+    gc.disable()
+    try:
+        result = yield
+    finally:
+        gc.enable()
     imported.set_aside()
+    return result
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
