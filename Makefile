@@ -5,29 +5,36 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
-# two workers of one thread each: most tests are too small to share
-PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# two workers of one thread each: most tests are too small to share; in the files' order, which ends with short ones
+PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+TYPES  := $(VENV)/.types
+# the tests, and the types beside them; what mypy says comes last, and either fails the target
+BESIDE  = $(BIN)/mypy >$(TYPES) 2>&1 & mypy=$$!; $(1); tests=$$?; wait $$mypy; mypy=$$?; cat $(TYPES); exit $$((tests + mypy))
 
-.PHONY: run test test-all test-portable lint bench screenshot clean
+.PHONY: run test test-all test-portable lint rules types bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
 
-test: $(STAMP) $(MODEL) lint
-	$(PYTEST) -m "not slow"
+test: $(STAMP) $(MODEL) rules
+	@$(call BESIDE,$(PYTEST) -m "not slow")
 
-test-all: $(STAMP) $(MODEL) lint
-	$(PYTEST)
+test-all: $(STAMP) $(MODEL) rules
+	@$(call BESIDE,$(PYTEST))
 
 # as other machines would: vector instructions, threads, products, hashes, order; one after the other
 test-portable: $(STAMP) $(MODEL)
 	$(BIN)/python -m tests.portable
 
-lint: $(STAMP)
+lint: rules types
+
+rules: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(STAMP)
+	$(BIN)/mypy
 
 # a real model for the tests; without a network they are skipped, visibly
 $(MODEL): | $(STAMP)

@@ -1,7 +1,7 @@
 """Guards for every test: no display needed, no Qt warning unheard, nothing left alive.
 
 A test that leaves a thread, a running timer or a top-level widget behind fails. A Qt warning fails the test that
-caused it, except for the exact messages listed here.
+caused it, except for the messages listed in :mod:`tests.qt_guards`. The tests of the model know no Qt.
 """
 
 from __future__ import annotations
@@ -9,87 +9,87 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
-import shiboken6
-from PySide6.QtCore import (
-    QCoreApplication,
-    QEvent,
-    QMessageLogContext,
-    QObject,
-    QTimer,
-    QtMsgType,
-    qInstallMessageHandler,
-)
-from PySide6.QtWidgets import QApplication
 
-ALLOWED_MESSAGES = frozenset(
-    {
-        "This plugin does not support propagateSizeHints()",
-        "This plugin does not support raise()",
-        "This plugin does not support grabbing the keyboard",
-        "This plugin does not support setting window opacity",
-    }
-)
-"""What the offscreen platform says of itself."""
+from tests import imported
 
-WARNINGS = (QtMsgType.QtWarningMsg, QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg)
+WITHOUT_QT = Path(__file__).parent / "model"
+EVERY_MODEL = Path(__file__).parent / "views" / "every_model"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests between workers by what they have in common."""
+    from tests.sharing_out import BySharedFixture
+
+    return BySharedFixture(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Import nearly all that the tests need, without a look for garbage, and set it aside."""
+    gc.disable()
+    try:
+        result = yield
+    finally:
+        gc.enable()
+    imported.set_aside()
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Set aside what tests have imported, once what they share is gone."""
+    yield
+    if nextitem is None or not share_fixtures(item, nextitem):
+        imported.set_aside()
+
+
+def share_fixtures(one: pytest.Item, other: pytest.Item) -> bool:
+    """Whether a fixture with more than data in it may live through both tests."""
+    return one.path == other.path or one.path.parent == other.path.parent == EVERY_MODEL
+
+
+@pytest.fixture(scope="session")
+def settings_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders for settings, none of which is there yet."""
+    root = tmp_path_factory.mktemp("settings")
+    return (root / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the tests away from the settings of whoever runs them."""
-    monkeypatch.setenv("ROPEWALK_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ROPEWALK_CONFIG_DIR", str(next(settings_folders)))
 
 
 @pytest.fixture(autouse=True)
-def no_qt_warnings() -> Iterator[None]:
-    """Fail the test that makes Qt complain."""
-    heard: list[str] = []
+def left_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that leaves a thread, a running timer or a widget behind, or makes Qt complain."""
+    if request.path.is_relative_to(WITHOUT_QT):
+        with no_threads_left():
+            yield
+        return
+    from tests.qt_guards import delete_what_is_due, no_qt_warnings, no_widgets_left
 
-    def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-        if kind in WARNINGS and message not in ALLOWED_MESSAGES:
-            heard.append(message)
-
-    before = qInstallMessageHandler(hear)
-    yield
-    qInstallMessageHandler(before)
-    assert not heard, f"Qt warned: {heard}"
+    with no_qt_warnings(), no_widgets_left(collect="qapp" in request.fixturenames), no_threads_left():
+        yield
+        delete_what_is_due()
 
 
-@pytest.fixture(autouse=True)
-def nothing_left_alive(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail the test that leaves a thread, a running timer or a widget behind.
-
-    What a test with Qt left in cycles is collected here: a later test's compute thread might else be the one to collect
-    it, and Qt's objects may only end on the thread they live on.
-    """
+@contextmanager
+def no_threads_left() -> Iterator[None]:
+    """Fail where a thread is alive afterwards that was not before."""
     threads = set(threading.enumerate())
-    widgets = {_address(widget) for widget in _widgets()}
     yield
-    if QCoreApplication.instance() is not None:
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     left = [thread.name for thread in threading.enumerate() if thread not in threads and not thread.daemon]
     assert not left, f"threads left alive: {left}"
-    if "qapp" in request.fixturenames or any(_address(w) not in widgets for w in _widgets()):
-        gc.collect()
-    remaining = [f"{type(w).__name__} {w.objectName()}" for w in _widgets() if _address(w) not in widgets]
-    assert not remaining, f"widgets left alive: {remaining}"
-    app = QCoreApplication.instance()
-    timers = [] if app is None else [timer for timer in app.findChildren(QTimer) if timer.isActive()]
-    assert not timers, f"timers left running: {timers}"
-
-
-def _address(widget: QObject) -> int:
-    """Where the widget itself lies; Python's own part of it may be made anew whenever somebody looks."""
-    return int(shiboken6.getCppPointer(widget)[0])
-
-
-def _widgets() -> list[QObject]:
-    app = QApplication.instance()
-    return list(app.topLevelWidgets()) if isinstance(app, QApplication) else []

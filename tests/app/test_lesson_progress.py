@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.lesson_progress import CheckRecord, LearnerProgress, LessonRecord, ProgressStore, decoded
+from app.settings import settings_path
 
 COUNTED = '{"version": 1, "lessons": {"a": {"checks": {"c": {"tries": 1e400, "right": 0, "last": true}}}}}'
 BY_0_1_0 = """
@@ -76,8 +77,8 @@ def test_progress_is_kept_and_reset(tmp_path: Path) -> None:
     assert not list(path.parent.glob("*.part"))
 
 
-def test_progress_lies_beside_the_settings(tmp_path: Path) -> None:
-    assert ProgressStore().path == tmp_path / "config" / "progress.json"
+def test_progress_lies_beside_the_settings() -> None:
+    assert ProgressStore().path == settings_path().with_name("progress.json")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 2}', '{"version": 1, "lessons": 3, "challenges": []}', "{}"])

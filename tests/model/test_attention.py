@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import model.attention as attention
 from model.attention import Attended, explicit_attention, fused_attention
 from model.spec import AttentionSpec
+from tests.covering import covering
 
 B, H, DH, PAST = 2, 4, 8, 5
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -112,15 +113,27 @@ def assert_agrees(got: Attended, expected: Reference, dtype: str) -> None:
     assert got.out.dtype == DTYPES[dtype]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sink", [False, True], ids=["", "sink"])
-@pytest.mark.parametrize("cap", [None, 1.5], ids=["", "cap"])
-@pytest.mark.parametrize("window", [None, 1, 3, 50], ids=lambda w: f"W={w}")
-@pytest.mark.parametrize("pad", ["none", "left", "right"])
-@pytest.mark.parametrize("past", [0, PAST], ids=lambda p: f"P={p}")
-@pytest.mark.parametrize("tokens", [1, 6], ids=lambda t: f"T={t}")
-@pytest.mark.parametrize("group", [1, 2, H], ids=lambda g: f"G={g}")
+GROUPS, TOKENS, PASTS, PADS, WINDOWS = (1, 2, H), (1, 6), (0, PAST), ("none", "left", "right"), (None, 1, 3, 50)
+CAPS, SINKS = (None, 1.5), (False, True)
+WHICH = ("group", "tokens", "past", "pad", "window", "cap", "sink", "dtype")
+
+
+@pytest.mark.parametrize(WHICH, covering(GROUPS, TOKENS, PASTS, PADS, WINDOWS, CAPS, SINKS, tuple(DTYPES)))
 def test_both_branches_are_the_definition(
+    group: int, tokens: int, past: int, pad: str, window: int | None, cap: float | None, sink: bool, dtype: str
+) -> None:
+    assert_both_branches_are_the_definition(group, tokens, past, pad, window, cap, sink, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pad", PADS)
+def test_both_branches_are_the_definition_in_every_combination(pad: str, dtype: str) -> None:
+    for group, tokens, past, window, cap, sink in product(GROUPS, TOKENS, PASTS, WINDOWS, CAPS, SINKS):
+        assert_both_branches_are_the_definition(group, tokens, past, pad, window, cap, sink, dtype)
+
+
+def assert_both_branches_are_the_definition(
     group: int, tokens: int, past: int, pad: str, window: int | None, cap: float | None, sink: bool, dtype: str
 ) -> None:
     query, key, value = inputs(H // group, tokens, past, DTYPES[dtype])

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.session import Session
 from app.settings import SettingsStore
+from model.config import FIRST_LAYERS
 from model.progress import Progress
 from model.prompt import Prompt
 from model.readings import Run
@@ -23,8 +24,10 @@ ROOMY = QSize(1600, 1000)
 
 
 @contextmanager
-def opened(folder: Path, path: str | None, prompt: str, size: QSize = ROOMY) -> Iterator[MainWindow]:
-    """A real window over a real session that has run a prompt; closed afterwards."""
+def opened(
+    folder: Path, path: str | None, prompt: str, size: QSize = ROOMY, layers: int | None = None
+) -> Iterator[MainWindow]:
+    """A real window over a real session that has run a prompt on a model or its first layers; closed afterwards."""
     session = Session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     window.resize(size)
@@ -36,8 +39,11 @@ def opened(folder: Path, path: str | None, prompt: str, size: QSize = ROOMY) -> 
     try:
         # the window keeps its session now and then, on a thread that would else begin in the middle of a test
         session.exports.make("test", _nothing(), lambda result: None, lambda sentence: None, what="Nothing")
-        session.begin(path, Prompt(prompt))
+        session.begin(path if layers is None else None, Prompt(prompt))
         snapshot.wait_until_drawn(window)
+        if layers is not None:
+            session.open(path, options={FIRST_LAYERS: layers})
+            snapshot.wait_until_drawn(window)
         kept += app.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
         yield window
     finally:

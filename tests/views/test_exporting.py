@@ -271,9 +271,11 @@ def test_the_run_is_saved_as_a_trace(window: MainWindow, dialog: ExportDialog, t
 # Films ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_rotation_is_filmed_and_put_back(
+def test_the_rotation_is_filmed_and_put_back_while_the_window_lives(
     window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
 ) -> None:
+    seen: list[str] = []
+    window.session.progress_changed.connect(lambda progress: seen.append("" if progress is None else progress.what))
     window.session.selection.update(query=6, key=2)
     page: FilmPage = page_of(dialog, FilmPage.title)
     page.film.setCurrentIndex(0)
@@ -282,6 +284,8 @@ def test_the_rotation_is_filmed_and_put_back(
     assert isinstance(panel, RopePanel)
     assert take(lambda: dialog.save_to(str(tmp_path / "turn.webp"))) == ""
     assert panel.position == 6
+    assert sum("Filming" in what for what in seen) > 50  # a turn of the event loop for each frame
+    assert "Encoding" in " ".join(seen)
     with Image.open(tmp_path / "turn.webp") as film:
         span = panel.slider.maximum() - panel.slider.minimum()
         assert 60 <= film.n_frames <= 121  # type: ignore[attr-defined]
@@ -361,16 +365,6 @@ def test_cancel_ends_a_film_and_puts_everything_back(qtbot: QtBot, window: MainW
     assert panel.position == 6
     assert not path.exists()
     assert window.status.what.text() == "idle"
-
-
-def test_a_film_lets_the_window_live(qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path) -> None:
-    dialog = window.files.export()
-    page_of(dialog, FilmPage.title)
-    seen: list[str] = []
-    window.session.progress_changed.connect(lambda progress: seen.append("" if progress is None else progress.what))
-    assert take(lambda: dialog.save_to(str(tmp_path / "turn.gif"))) == ""
-    assert sum("Filming" in what for what in seen) > 50  # a turn of the event loop for each frame
-    assert "Encoding" in " ".join(seen)
 
 
 def test_an_mp4_without_ffmpeg_is_refused_before_anything_is_filmed(

@@ -1,4 +1,4 @@
-"""One window for every file of tests and model, put back before each test."""
+"""One window for every model, put back before each test."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from model.prompt import Prompt
+from tests import imported
 from tests.views.driving import opened, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
 from views import snapshot
 from views.main_window import MainWindow
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=lambda subject: subject.name)
+@pytest.fixture(scope="package", params=MODELS, ids=lambda subject: subject.name)
 def whole(
     request: pytest.FixtureRequest, qapp: QApplication, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[MainWindow, Subject]]:
@@ -22,7 +23,8 @@ def whole(
     subject: Subject = request.param
     folder = tmp_path_factory.mktemp("model")
     path = subject.path(folder / "checkpoint")
-    with opened(folder, None if path is None else str(path), subject.prompt) as window:
+    imported.set_aside()  # the classes of its family
+    with opened(folder, None if path is None else str(path), subject.prompt, layers=subject.layers) as window:
         for dock in window.docks.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window, subject

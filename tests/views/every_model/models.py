@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from app.questions import AskArithmetic
 from model.readings import Arithmetic
@@ -24,18 +25,19 @@ IDS = "5 17 3 42 61 90 8 2 5 17 3 42 61 90 8 2"
 OTHER_WORDS = " hark, who goes? hark, who goes there?"
 OTHER_IDS = "5 17 3 42 90 8 2 5 17 3 42 61 90 8 2"
 LAYER, HEAD, QUERY, KEY = 2, 1, 11, 9
-FEW_HEADS = 64
+FEW_HEADS = 40
 """As many are ablated in the ordinary run of the tests."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model: how it is had (None: the bundled one), and what is run on it."""
+    """A model: how it is had (None: the bundled one), what is run on it, and of how many layers (None: all)."""
 
     name: str
     path: Callable[[Path], Path | None]
     prompt: str = IDS
     other: str = OTHER_IDS
+    layers: int | None = None
 
 
 def bundled(folder: Path) -> None:
@@ -61,14 +63,15 @@ def fetched(folder: Path) -> Path:
     return FILE
 
 
-MODELS = (
+MODELS: tuple[Subject | ParameterSet, ...] = (
     Subject("bundled", bundled, WORDS, OTHER_WORDS),
     Subject("grouped heads with QK-norm", family("qwen3")),
     Subject("experts", family("qwen3_moe")),
     Subject("partial rotary", family("phi3", "partial")),
     Subject("sliding window", family("mistral", "window")),
     Subject("soft cap", family("gemma2")),
-    Subject("SmolLM2", fetched, WORDS, OTHER_WORDS),
+    Subject("SmolLM2", fetched, WORDS, OTHER_WORDS, layers=5),  # more than FEW_HEADS heads
+    pytest.param(Subject("all of SmolLM2", fetched, WORDS, OTHER_WORDS), marks=pytest.mark.slow),
 )
 
 
