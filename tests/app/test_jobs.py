@@ -14,8 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.jobs import Failure, JobProgress, Jobs, Urgency
 from model.errors import Cancelled, PromptError
 from model.progress import Partial, Progress
-
-from .conftest import Gate
+from tests.fake_engine import Gate
 
 
 class Log:

@@ -14,8 +14,7 @@ from app.session import DEFAULT_PROMPT, Session
 from app.settings import SettingsStore
 from model.readings import Run, Sampling
 from model.tiles import TileCache
-
-from .conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 class Watch:

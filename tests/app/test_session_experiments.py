@@ -10,8 +10,8 @@ from app.questions import AskHeadDifference
 from app.session import Session
 from model.experiments import AblateHeads, NoScale, PermuteTokens
 from model.readings import Sampling
+from tests.fake_engine import FakeEngine
 
-from .conftest import FakeEngine
 from .test_session import settle, text
 
 
