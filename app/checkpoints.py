@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QObject, Signal
+
 from app.downloads import download_steps
 from app.jobs import Jobs, Urgency
 from app.local_models import LocalModel, cache_folder, local_models_steps
@@ -17,14 +19,24 @@ if TYPE_CHECKING:
     from app.session import Session
 
 
-class Checkpoints:
-    """What somebody asks before opening one."""
+class Checkpoints(QObject):
+    """What somebody asks before opening one.
+
+    Signals
+    -------
+    fetched(progress)
+        How far a download is: a ``JobProgress``, or None when there is none; the session's progress has it too.
+    """
+
+    fetched = Signal(object)
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._session = session
         self._downloads = Jobs(session)
         """A thread of its own: the network is slow, and panels must not wait for it."""
-        self._downloads.progress_changed.connect(session.progress_changed)
+        for heard in (session.progress_changed, self.fetched):
+            self._downloads.progress_changed.connect(heard)
 
     def outline(
         self,
