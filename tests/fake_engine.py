@@ -16,7 +16,7 @@ from app.questions import AskBranchProof, AskProof, Question
 from model.config import ModelConfig
 from model.errors import CheckpointError, DeviceError, PromptError
 from model.experiments import Experiment, check_experiments
-from model.progress import Progress
+from model.progress import Partial, Progress
 from model.readings import ModelCard, Proof, Run, Sampling, TokenText
 from model.spec import AttentionSpec
 
@@ -54,8 +54,8 @@ class FakeEngine:
         What was asked of it: everything, and the questions alone; both in the order in which they were worked on.
     closed
         Jobs that were ended before they were done.
-    gate
-        Where jobs can be held.
+    gate, gated
+        Where jobs can be held, and which kinds of questions are held there.
     proofs
         What proofs come to, by kind, where that is not that everything agrees.
     """
@@ -64,6 +64,7 @@ class FakeEngine:
     tidied: int = 0
     closed: list[str] = field(default_factory=list)
     gate: Gate = field(default_factory=Gate)
+    gated: type[Any] = object
     devices: tuple[str, ...] = ("cpu",)
     check_fails: bool = False
     config: ModelConfig = CONFIG
@@ -116,6 +117,10 @@ class FakeEngine:
         """The answer to a question that is no proof."""
         against = () if held.pinned is None else (_text(held.pinned),)
         return _text(held), question, *against
+
+    def parts(self, held: Held, question: Question) -> Sequence[Any]:
+        """What is ready of an answer before all of it is."""
+        return ()
 
     # The engine ---------------------------------------------------------------------------------------------------
 
@@ -204,7 +209,10 @@ class FakeEngine:
             if self.check_fails:
                 raise ZeroDivisionError("broken check")
             return self.proofs.get("cached") or Proof("cached", held.run.length, 0.0, 1e-4)
-        self.gate.pass_through()
+        for part in self.parts(held, question):
+            yield Partial(0, 1, "Working", part)
+        if isinstance(question, self.gated):
+            self.gate.pass_through()
         return self.reading(held, question)
 
     def tidy(self) -> Generator[Progress, None, None]:
