@@ -15,10 +15,11 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskCell
 from app.session import Session
-from model.readings import Sampling
+from model.errors import CheckpointError
+from model.readings import Run, Sampling
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
-from tests.views.driving import run_on
+from tests.views.driving import run_on, settle
 from views import registry, snapshot, theme
 from views.heads import HeadsPanel
 from views.main_window import MainWindow
@@ -268,8 +269,13 @@ def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: Mai
     assert not window.failure.isVisible()
 
 
-def test_details_are_folded_until_asked_for(window: MainWindow, running: Session) -> None:
-    running.failed.emit("The file <b>x</b> is not a checkpoint.", "Traceback …")
+def test_details_are_folded_until_asked_for(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    def broken(run: Run, asked: AskCell) -> None:
+        raise CheckpointError("The file <b>x</b> is not a checkpoint.", "Traceback …")
+
+    engine.answers[AskCell] = broken
+    running.selection.update(key=2)
+    settle(running)
     assert window.failure.sentence.text() == "The file <b>x</b> is not a checkpoint."
     assert not window.failure.details.isVisible()
     window.failure.unfold.click()
