@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QObject, Signal
+
 from app.downloads import download_steps
 from app.local_models import LocalModel, cache_folder, local_models_steps
 from app.urgency import Urgency
@@ -19,12 +21,22 @@ if TYPE_CHECKING:
     from app.session_context import SessionContext
 
 
-class Checkpoints:
-    """What somebody asks before opening one."""
+class Checkpoints(QObject):
+    """What somebody asks before opening one.
 
-    def __init__(self, session: SessionContext, downloads: Jobs) -> None:
+    Signals
+    -------
+    fetched(progress)
+        How far a download is: a ``JobProgress``, or None when there is none; the session's progress has it too.
+    """
+
+    fetched = Signal(object)
+
+    def __init__(self, session: SessionContext, downloads: Jobs, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._session = session
         self._downloads = downloads
+        self._downloads.progress_changed.connect(self.fetched)
 
     def outline(
         self,

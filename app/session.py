@@ -102,7 +102,7 @@ class Session(QObject):
         self.experiments = Experiments(self, self.timeline, self.proofs, parent=self)
         self.stage = Stage(self, self.timeline, self.proofs, self.experiments)
         self.pinned = Pinned(self, self.stage, parent=self)
-        self.checkpoints = Checkpoints(self, downloads)
+        self.checkpoints = Checkpoints(self, downloads, parent=self)
         self.exports = Exports(files)
 
     # What is known ------------------------------------------------------------------------------------------------

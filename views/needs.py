@@ -144,19 +144,15 @@ class NeedsPanel(Panel):
             question = AskAttribution(self.session.selection.now.query, self.token_id)
             self.ask(question, self._show_attribution, "needs")
 
-    def _show_attribution(self, read: DirectAttribution | None) -> None:
+    def _show_attribution(self, read: DirectAttribution) -> None:
         self.attribution = read
-        if read is None:
-            return
         self.direct.show_heads(read.heads)
         self.describe(f"after row {read.row} · logit {wording.number(read.logit)}")
         self._say()
 
-    def _show_needs(self, read: HeadNeeds | None) -> None:
+    def _show_needs(self, read: HeadNeeds) -> None:
         self._set_running(False)
         self.needs = read
-        if read is None:
-            return
         self.ablated.setVisible(True)
         self.ablated.show_heads(read.change)
         self._say()

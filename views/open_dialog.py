@@ -135,6 +135,7 @@ class OpenDialog(QDialog):
         self.session.model_changed.connect(self._on_model)
         self.session.failed.connect(self._on_failed)
         self.session.progress_changed.connect(self._on_progress)
+        self.session.checkpoints.fetched.connect(self._on_fetched)
 
     # What lies here -----------------------------------------------------------------------------------------------
 
@@ -313,7 +314,16 @@ class OpenDialog(QDialog):
             widget.setEnabled(not opening)
 
     def _on_progress(self, progress: JobProgress | None) -> None:
-        if self.opening and progress is not None:
+        """Say how far the opening is; beside a download, other work may go on that is not what was asked for here."""
+        if self.opening and not self._fetching:
+            self._show_progress(progress)
+
+    def _on_fetched(self, progress: JobProgress | None) -> None:
+        if self._fetching:
+            self._show_progress(progress)
+
+    def _show_progress(self, progress: JobProgress | None) -> None:
+        if progress is not None:
             self.bar.setRange(0, progress.total)
             self.bar.setValue(progress.done)
             self.notice.setText(progress.what)

@@ -78,6 +78,7 @@ class Panel(QWidget):
         outer.addWidget(self.notice, 1)
         self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
+        session.settled.connect(self._on_settled)
         session.selection.changed.connect(self._on_selection)
         session.selection.hovered.connect(self._on_hover)
 
@@ -167,7 +168,7 @@ class Panel(QWidget):
 
     @property
     def settled(self) -> bool:
-        """Whether everything asked for has been drawn."""
+        """Whether everything asked for has been drawn, or will not come."""
         return (self._behind or not self._stale) and not self._awaited
 
     @property
@@ -193,6 +194,11 @@ class Panel(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.refresh()
+
+    def _on_settled(self) -> None:
+        """Wait no longer for an answer that cannot come any more: it failed, or somebody cancelled it."""
+        if not self.session.busy:
+            self._awaited.clear()
 
     def _on_selection(self, before: Selection, after: Selection) -> None:
         changed = before.differences(after)

@@ -326,7 +326,7 @@ class RopePanel(Panel):
         else:
             self.ask(AskRules(r.layer), self._show_rules, "rules")
 
-    def _show_rules(self, rules: tuple[RopeRule, ...] | None) -> None:
+    def _show_rules(self, rules: tuple[RopeRule, ...]) -> None:
         run, r = self.session.run, self.reading
         if run is None or r is None:
             return
@@ -336,7 +336,7 @@ class RopePanel(Panel):
             self.spectrum.show_planes(r, limit, run.length, whose)
             self.sum_label.setText(self.spectrum.sentence())
         else:
-            self.curves.show_reading(r, rules or (), len(self._positions) and int(self._positions[-1]), limit)
+            self.curves.show_reading(r, rules, len(self._positions) and int(self._positions[-1]), limit)
             self.sum_label.setText(self.curves.sentence())
 
     def _show(self, turned: Turned) -> None:

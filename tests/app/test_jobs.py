@@ -15,8 +15,7 @@ from app.jobs import Failure, JobProgress, Jobs
 from app.urgency import Urgency
 from model.errors import Cancelled, PromptError
 from model.progress import Partial, Progress
-
-from .conftest import Gate
+from tests.fake_engine import Gate
 
 
 class Log:

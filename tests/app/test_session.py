@@ -15,8 +15,7 @@ from app.settings import SettingsStore
 from model.prompt import Prompt
 from model.readings import Run, Sampling
 from model.tiles import TileCache
-
-from .conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 class Watch:

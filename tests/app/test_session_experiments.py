@@ -11,8 +11,8 @@ from app.session import Session
 from model.experiments import AblateHeads, NoScale, PermuteTokens
 from model.prompt import Prompt
 from model.readings import Sampling
+from tests.fake_engine import FakeEngine
 
-from .conftest import FakeEngine
 from .test_session import settle, text
 
 

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from app.door import Outlined
 from app.session import Session
 from model.prompt import Prompt
-from tests.app.conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, session: Session) -> None:

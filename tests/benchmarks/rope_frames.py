@@ -9,13 +9,13 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, cast
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from tests.views.fake_session import CONFIG, FakeSession
+from tests.views.canned import CONFIG, CannedEngine, canned_session
+from tests.views.driving import settle
 from views import theme
 from views.rope import RopePanel
 
@@ -26,14 +26,17 @@ def main() -> None:
     """Measure and print."""
     app = QApplication([])
     theme.apply("dark")
-    with tempfile.TemporaryDirectory() as folder:
-        session = FakeSession(Path(folder) / "settings.json", CONFIG.changed(head_width=128))
+    engine = CannedEngine(config=CONFIG.changed(head_width=128))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        canned_session(Path(folder) / "settings.json", engine) as session,
+    ):
         session.begin()
-        panel = RopePanel(cast("Any", session))
+        settle(session)
+        panel = RopePanel(session)
         panel.resize(900, 600)
         panel.show()
-        while not panel.settled:
-            app.processEvents()
+        settle(session, panel)
         times = []
         for _ in range(FRAMES):
             began = time.perf_counter()
@@ -47,7 +50,7 @@ def main() -> None:
             f"{1 / middle:.0f} frames a second; the slowest hundredth takes {1000 * worst:.1f} ms (50 a second: 20 ms)"
         )
         panel.close_down()
-        session.close()
+    app.quit()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests of views share: a session without torch, the theme, and a panel in a window."""
+"""What the tests of views share: a session over canned readings, the theme, and a panel in a window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.views.fake_session import FakeSession
+from app.session import Session
+from model.prompt import Prompt
+from tests.views.canned import PROMPT, CannedEngine, canned_session
+from tests.views.driving import settle
 from views import theme
 from views.panel import Panel
 
@@ -18,18 +21,38 @@ P = TypeVar("P", bound=Panel)
 
 
 @pytest.fixture
-def session(qtbot: QtBot, tmp_path: Path) -> Iterator[FakeSession]:
-    """A session with nothing run yet."""
-    fake = FakeSession(tmp_path / "settings.json")
-    yield fake
-    fake.close()
+def engine() -> CannedEngine:
+    """What the session asks."""
+    return CannedEngine()
 
 
 @pytest.fixture
-def running(session: FakeSession) -> FakeSession:
+def session(qtbot: QtBot, engine: CannedEngine, tmp_path: Path) -> Iterator[Session]:
+    """A session with nothing run yet."""
+    with canned_session(tmp_path / "settings.json", engine) as made:
+        yield made
+
+
+@pytest.fixture
+def running(session: Session) -> Session:
     """A session that shows a run of twelve tokens."""
-    session.begin()
+    session.begin(prompt=Prompt(PROMPT))
+    settle(session)
     return session
+
+
+@pytest.fixture
+def long_run(session: Session, engine: CannedEngine) -> Callable[[int], Session]:
+    """Show a run of so many tokens."""
+
+    def run(count: int) -> Session:
+        engine.config = engine.config.changed(max_position=max(engine.config.max_position, 2 * count))
+        engine.prefill = count
+        session.begin(prompt=Prompt("many words"))
+        settle(session)
+        return session
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +67,13 @@ def dark(qtbot: QtBot) -> None:
 def shown(qtbot: QtBot) -> Callable[..., Any]:
     """Make a panel, show it at a size, and wait until it has drawn."""
 
-    def show(kind: type[P], fake: Any, width: int = 600, height: int = 420) -> P:
-        panel = kind(fake)
+    def show(kind: type[P], session: Session, width: int = 600, height: int = 420) -> P:
+        panel = kind(session)
         qtbot.addWidget(panel)
         panel.resize(width, height)
         panel.show()
-        if fake.run is not None:
-            qtbot.waitUntil(lambda: panel.settled)
+        if session.run is not None:
+            settle(session, panel)
         return panel
 
     return show

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QSize, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -19,6 +19,7 @@ from model.prompt import Prompt
 from model.readings import Run
 from views import snapshot
 from views.main_window import MainWindow
+from views.panel import Panel
 
 ROOMY = QSize(1600, 1000)
 
@@ -53,6 +54,30 @@ def opened(
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
+def settle(session: Session, *panels: Panel, limit_ms: int = 20_000) -> None:
+    """Run the event loop until the session is idle and these panels have drawn what they asked for."""
+    limit = QTimer()
+    limit.setSingleShot(True)
+    limit.start(limit_ms)
+    while session.busy or not all(panel.settled for panel in panels):
+        assert limit.isActive(), f"busy: {session.busy}; not drawn: {[p.name for p in panels if not p.settled]}"
+        QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+    for _ in range(2):
+        QCoreApplication.processEvents()  # layouts take effect
+
+
+def run_on(session: Session) -> Run:
+    """The run on screen."""
+    assert session.run is not None
+    return session.run
+
+
+def meant(session: Session) -> Prompt:
+    """How the prompt of the run on screen was meant."""
+    assert session.held is not None
+    return session.held.prompt
+
+
 def _nothing() -> Generator[Progress, None, None]:
     yield from ()
 
@@ -82,9 +107,7 @@ def press(window: MainWindow, widget: QWidget, key: Qt.Key, times: int = 1) -> N
 
 def run_of(window: MainWindow) -> Run:
     """The run on screen."""
-    run = window.session.run
-    assert run is not None
-    return run
+    return run_on(window.session)
 
 
 def answer(window: MainWindow, question: Any) -> Any:

@@ -15,8 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskCache
 from app.selection import Hover
+from app.session import Session
 from model.shades import FULL
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.driving import run_on, settle
 from views import ink, theme
 from views.cache import CachePanel, byte_lines
 from views.cache_costs import costs
@@ -25,10 +27,10 @@ from views.slabs import capacity, shade_table
 Shown = Callable[..., Any]
 
 
-def test_a_column_is_as_bright_as_what_it_holds(running: FakeSession, shown: Shown) -> None:
+def test_a_column_is_as_bright_as_what_it_holds(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 900, 700)
     running.selection.update(key=0, layer=0)
-    reading = running.cache(AskCache())
+    reading = canned.reading(run_on(running), AskCache())
     image = panel.slabs.grab().toImage()
     look = theme.current()
     table = shade_table(ink.mixed(look.panel, look.value, 0.12), look.value, look.undefined)
@@ -43,16 +45,16 @@ def test_a_column_is_as_bright_as_what_it_holds(running: FakeSession, shown: Sho
         assert image.pixelColor(x, y).rgb() == wanted.rgb()
 
 
-def test_bytes_are_told_measured_and_by_formula(running: FakeSession, shown: Shown) -> None:
+def test_bytes_are_told_measured_and_by_formula(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
     assert panel.subtitle.text() == "12 positions · 12,288 bytes · 1,024 a token"
     assert panel.costs.lines[0].endswith("= 2·1·12·4·2·16·4")
     assert panel.costs.lines[1] == "= 12,288 = measured"
-    wrong = replace(running.cache(AskCache()), bytes_measured=12_000)
-    assert byte_lines(running.shown, wrong)[1] == "= 12,288 but measured 12,000"
+    wrong = replace(canned.reading(run_on(running), AskCache()), bytes_measured=12_000)
+    assert byte_lines(run_on(running), wrong)[1] == "= 12,288 but measured 12,000"
 
 
-def test_bars_stand_to_one_another_as_the_head_counts(running: FakeSession, shown: Shown) -> None:
+def test_bars_stand_to_one_another_as_the_head_counts(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
     widths = [panel.costs.bar_of(i).width() for i in range(3)]
     assert [c.name for c in panel.costs.rows] == ["MHA, 8 kv heads", "GQA, 2 kv heads (here)", "MQA, 1 kv head"]
@@ -60,18 +62,18 @@ def test_bars_stand_to_one_another_as_the_head_counts(running: FakeSession, show
     assert widths[2] == pytest.approx(widths[0] / 8)
 
 
-def test_a_model_that_is_mha_or_mqa_has_no_second_bar_of_it(running: FakeSession) -> None:
-    reading = running.cache(AskCache())
+def test_a_model_that_is_mha_or_mqa_has_no_second_bar_of_it(running: Session) -> None:
+    reading = canned.reading(run_on(running), AskCache())
     assert [c.own for c in costs(reading, heads=8, kv_heads=8)] == [True, False]
     assert [c.name for c in costs(reading, heads=8, kv_heads=1)] == ["MHA, 8 kv heads", "MQA, 1 kv head (here)"]
 
 
-def test_a_step_adds_a_column_that_stands_apart(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_step_adds_a_column_that_stands_apart(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(CachePanel, running, 570, 180)
     before = panel.slabs.edges("K")
     drawn = panel.draws
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     after = panel.slabs.edges("K")
     assert (len(before), len(after)) == (13, 14)
     assert panel.draws == drawn + 1
@@ -88,9 +90,9 @@ def test_room_grows_in_leaps() -> None:
     assert [capacity(n) for n in (1, 16, 17, 24, 25, 33, 49, 512)] == [16, 16, 24, 24, 32, 48, 64, 512]
 
 
-def test_columns_outside_the_window_are_grey(running: FakeSession, shown: Shown) -> None:
+def test_columns_outside_the_window_are_grey(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 300)
-    reading = replace(running.cache(AskCache()), windows=(None, 4, None, None))
+    reading = replace(canned.reading(run_on(running), AskCache()), windows=(None, 4, None, None))
     panel.slabs.show_cache(reading)
     assert panel.slabs.visible(0).all()
     assert list(np.flatnonzero(panel.slabs.visible(1))) == [8, 9, 10, 11]
@@ -108,7 +110,7 @@ def test_columns_outside_the_window_are_grey(running: FakeSession, shown: Shown)
     assert colourful(0, 2) > 0.3
 
 
-def test_a_click_selects_layer_and_key_and_hover_points_at_it(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_click_selects_layer_and_key_and_hover_points_at_it(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(CachePanel, running, 570, 180)
     drawn = panel.draws
     at = panel.slabs.column_box("V", 3, 7).center().toPoint()
@@ -123,15 +125,15 @@ def test_a_click_selects_layer_and_key_and_hover_points_at_it(running: FakeSessi
     assert image.pixelColor(slab.left() - 3, slab.center().y()).rgb() == theme.current().accent.rgb()
 
 
-def test_a_stride_stands_for_several_positions(running: FakeSession, shown: Shown) -> None:
+def test_a_stride_stands_for_several_positions(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
-    reading = running.cache(AskCache(positions=4))
+    reading = canned.reading(run_on(running), AskCache(positions=4))
     assert reading.stride == 3
     panel.slabs.show_cache(reading)
     assert panel.slabs.at(panel.slabs.column_box("K", 1, 2).center()) == (1, 6)
 
 
-def test_both_themes_and_no_text_is_cut(running: FakeSession, shown: Shown) -> None:
+def test_both_themes_and_no_text_is_cut(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
     dark = panel.grab().toImage()
     assert panel.costs.width() >= panel.costs.sizeHint().width()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt
@@ -28,8 +28,8 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from tests.views.fake_session import FakeSession
-from views import keys, motion, registry, theme
+from app.session import Session
+from views import keys, motion, registry, snapshot, theme
 from views.commands import commands
 from views.export_dialog import ExportDialog
 from views.key_sheet import KeySheet
@@ -44,12 +44,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
-    window = MainWindow(cast("Any", running), restore=False)
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    window = MainWindow(running, restore=False)
     window.resize(1280, 800)
     window.show()
     window.activateWindow()
-    qtbot.waitUntil(lambda: drawn(window))
+    snapshot.wait_until_drawn(window)
     settled(window)
     window.setFocus()
     yield window
@@ -62,10 +62,6 @@ def settled(window: MainWindow) -> None:
     for _ in range(3):
         QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         QApplication.processEvents()
-
-
-def drawn(window: MainWindow) -> bool:
-    return all(panel.settled for panel in window.panels.values() if panel.isVisible())
 
 
 def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
@@ -129,10 +125,11 @@ def test_projector_mode_does_not_end_it_and_ends_in_the_old_layout(qtbot: QtBot,
     qtbot.waitUntil(lambda: places(window) == before)
 
 
-def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot: QtBot, running: FakeSession) -> None:
-    window = MainWindow(cast("Any", running), restore=False)
+def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot: QtBot, running: Session) -> None:
+    window = MainWindow(running, restore=False)
     window.resize(1280, 800)
     window.show()
+    snapshot.wait_until_drawn(window)
     settled(window)
     kept = window.layouts.to_keep(projector=False)
     window.classroom.full.enter("scores")
@@ -268,21 +265,21 @@ TWO_SCREENS = """
 import sys, tempfile
 from pathlib import Path
 from PySide6.QtWidgets import QApplication
-from tests.views.fake_session import FakeSession
+from tests.views.canned import canned_session
 from views.main_window import MainWindow
 
 app = QApplication(sys.argv)
-session = FakeSession(Path(tempfile.mkdtemp()) / "settings.json")
-session.begin()
-window = MainWindow(session, restore=False)
-window.setGeometry(1400, 40, 1280, 800)
-window.show()
-app.processEvents()
-window.classroom.toggle_notes()
-app.processEvents()
-notes = window.classroom.presenter
-print(window.screen().name(), notes.screen().name(), notes.screen().geometry().contains(notes.geometry().center()))
-window.close()
+with canned_session(Path(tempfile.mkdtemp()) / "settings.json") as session:
+    session.begin()
+    window = MainWindow(session, restore=False)
+    window.setGeometry(1400, 40, 1280, 800)
+    window.show()
+    app.processEvents()
+    window.classroom.toggle_notes()
+    app.processEvents()
+    notes = window.classroom.presenter
+    print(window.screen().name(), notes.screen().name(), notes.screen().geometry().contains(notes.geometry().center()))
+    window.close()
 """
 
 

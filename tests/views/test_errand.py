@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.session import Session
 from model.errors import RopewalkError
 from model.progress import Progress
-from tests.views.fake_session import FakeSession
 from views.errand import Errand, Turns
 
 
 @pytest.fixture
-def errand(qtbot: QtBot, session: FakeSession) -> Iterator[Errand]:
-    made = Errand(cast("Any", session))
+def errand(qtbot: QtBot, session: Session) -> Iterator[Errand]:
+    made = Errand(session)
     yield made
     made.stop()
 
 
 @pytest.fixture
-def heard(session: FakeSession) -> list[str]:
+def heard(session: Session) -> list[str]:
     """What the progress line was told, empty for nothing."""
     lines: list[str] = []
     session.progress_changed.connect(
@@ -40,7 +40,7 @@ def ended(qtbot: QtBot, errand: Errand, turns: Turns) -> tuple[list[Any], list[s
 
 
 def test_each_turn_is_a_turn_of_the_event_loop(
-    qtbot: QtBot, errand: Errand, session: FakeSession, heard: list[str]
+    qtbot: QtBot, errand: Errand, session: Session, heard: list[str]
 ) -> None:
     def turns() -> Turns:
         for place in range(3):
@@ -95,7 +95,7 @@ def test_what_goes_wrong_is_said_once_and_put_back(
     assert heard[-1] == ""
 
 
-def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, errand: Errand, session: FakeSession) -> None:
+def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, errand: Errand, session: Session) -> None:
     back: list[bool] = []
     told: list[Any] = []
 
@@ -108,20 +108,20 @@ def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, errand: Errand, sessi
 
     with qtbot.waitSignal(session.progress_changed):
         errand.run(turns(), told.append, told.append)
-    session.cancelled.emit()
+    session.cancel()
     assert not errand.busy
     assert (told, back) == ([], [True])
 
 
-def test_a_failure_of_the_session_ends_it(qtbot: QtBot, errand: Errand, session: FakeSession) -> None:
+def test_a_failure_of_the_session_ends_it(qtbot: QtBot, errand: Errand, session: Session) -> None:
     failed: list[str] = []
 
     def turns() -> Turns:
         yield lambda: False
 
     errand.run(turns(), failed.append, failed.append)
-    session.failed.emit("The positions end here.", "")
-    assert failed == ["The positions end here."]
+    session.timeline.step()
+    assert failed == ["There is nothing to step through yet; run a prompt first."]
     assert not errand.busy
 
 

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 
 from app.questions import AskPlanes
+from app.session import Session
 from model.errors import ExperimentError
 from model.experiments import AblateHeads, AblateMlp, Experiment, NoScale, PermuteTokens, RopeBase, RopeOff, ScaleScores
 from model.readings import RopeRule
-from tests.views.driving import front, opened
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.canned import PROMPT, CannedEngine
+from tests.views.driving import front, opened, run_on, settle
 from views.experiments import ExperimentsPanel, added, numbers_in
 from views.snapshot import wait_until_drawn
 from views.turning import drift, misread, reexpressed, scores_by_distance
@@ -43,25 +46,30 @@ def test_numbers_are_typed_with_commas_and_ranges() -> None:
             numbers_in(text)
 
 
-def test_a_click_composes_and_a_chip_takes_out(running: FakeSession, shown: Shown) -> None:
+def test_a_click_composes_and_a_chip_takes_out(running: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(ExperimentsPanel, running, 420, 600)
     assert panel.active_chips == ()
     assert not panel.undo_button.isEnabled()
+
+    def click(button: QWidget) -> tuple[Experiment, ...]:
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        settle(running, panel)
+        return running.experiments.now
+
     for name in ("no_scale", "zero", "swap"):
-        QTest.mouseClick(panel.buttons[name], Qt.MouseButton.LeftButton)
+        click(panel.buttons[name])
     order = list(range(12))
     order[10], order[4] = 4, 10
-    assert running.experiments.now == (NoScale(), AblateHeads(1, (4,)), PermuteTokens(tuple(order)))
+    scale, zero, swap = NoScale(), AblateHeads(1, (4,)), PermuteTokens(tuple(order))
+    assert running.experiments.now == (scale, zero, swap)
+    assert f"run {PROMPT} 4 (1, 4) [{scale.label}] [{zero.label}] [{swap.label}]" in engine.calls
     assert [chip.text() for chip in panel.active_chips][1] == "L1H4 → 0  ×"
-    QTest.mouseClick(panel.active_chips[1], Qt.MouseButton.LeftButton)
-    assert len(running.experiments.now) == 2
-    QTest.mouseClick(panel.undo_button, Qt.MouseButton.LeftButton)
-    assert len(running.experiments.now) == 3
-    QTest.mouseClick(panel.clear_button, Qt.MouseButton.LeftButton)
-    assert running.experiments.now == ()
+    assert click(panel.active_chips[1]) == (scale, swap)
+    assert click(panel.undo_button) == (scale, zero, swap)
+    assert click(panel.clear_button) == ()
 
 
-def test_every_control_has_a_name_to_hear(running: FakeSession, shown: Shown) -> None:
+def test_every_control_has_a_name_to_hear(running: Session, shown: Shown) -> None:
     panel = shown(ExperimentsPanel, running, 420, 600)
     for box in (panel.factor, panel.base, panel.heads, panel.kv_head, panel.order):
         assert box.accessibleName()
@@ -71,9 +79,9 @@ def test_every_control_has_a_name_to_hear(running: FakeSession, shown: Shown) ->
 # Turning ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_distance_curve_meets_the_run_and_a_rule_with_other_angles(running: FakeSession) -> None:
+def test_the_distance_curve_meets_the_run_and_a_rule_with_other_angles(running: Session) -> None:
     now = running.selection.now
-    r = running.planes(AskPlanes(now.layer, now.head, now.query, now.key))
+    r = canned.reading(run_on(running), AskPlanes(now.layer, now.head, now.query, now.key))
     true = float(r.query_position - r.key_position)
     assert scores_by_distance(r, np.array([true]))[0] == pytest.approx(r.scaled, abs=1e-9)
     slow = RopeRule("linear × 2", r.query_frequencies / 2, 1.0)
@@ -82,9 +90,9 @@ def test_the_distance_curve_meets_the_run_and_a_rule_with_other_angles(running: 
     assert scores_by_distance(r, np.array([true]), stretched)[0] == pytest.approx(4 * r.scaled, abs=1e-9)
 
 
-def test_float32_drifts_with_the_shift_and_pairing_matters(running: FakeSession) -> None:
+def test_float32_drifts_with_the_shift_and_pairing_matters(running: Session) -> None:
     now = running.selection.now
-    r = running.planes(AskPlanes(now.layer, now.head, now.query, now.key))
+    r = canned.reading(run_on(running), AskPlanes(now.layer, now.head, now.query, now.key))
     assert abs(drift(r, 0)) < 1e-5
     assert abs(drift(r, 0)) < abs(drift(r, 1_000_000)) < 1
     assert reexpressed(r) == pytest.approx(r.scaled, abs=1e-9)

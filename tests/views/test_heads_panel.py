@@ -15,8 +15,12 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskAtlas
 from app.selection import Hover
+from app.session import Session
+from model.prompt import Prompt
 from model.readings import AtlasPart, HeadAtlas
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
 from views import theme
 from views.atlas import LAYER_ORDER, AtlasView, sorted_heads
 from views.atlas_plan import Metrics, Plan, Planner
@@ -32,14 +36,14 @@ def place(panel: HeadsPanel, layer: int, head: int) -> QPoint:
     return found.square.center()
 
 
-def test_a_pixel_is_the_weight_of_its_cell(running: FakeSession, shown: Shown) -> None:
+def test_a_pixel_is_the_weight_of_its_cell(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     running.selection.update(layer=3, head=7)
     image = panel.view.grab().toImage()
     table, look = theme.current().sequential, theme.current()
     for layer, head in ((0, 1), (1, 4), (2, 6)):
         square = panel.view.plan.of(layer, head).square
-        weights = running.weights(layer, head)
+        weights = canned.weights(run_on(running), layer, head)
         side, cells = square.width(), len(weights)
         for q, k in ((5, 0), (7, 3), (11, 10), (2, 9)):
             x, y = (int(np.flatnonzero(np.arange(side) * cells // side == i)[0]) for i in (k, q))
@@ -50,7 +54,7 @@ def test_a_pixel_is_the_weight_of_its_cell(running: FakeSession, shown: Shown) -
             assert seen.rgb() == wanted.rgb(), (layer, head, q, k)
 
 
-def test_a_click_selects_layer_and_head_and_redraws_nothing(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_click_selects_layer_and_head_and_redraws_nothing(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     drawn = panel.draws
     QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place(panel, 2, 5))
@@ -62,7 +66,7 @@ def test_a_click_selects_layer_and_head_and_redraws_nothing(running: FakeSession
     assert image.pixelColor(square.center().x(), square.top() - 1).rgb() == theme.current().accent.rgb()
 
 
-def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     assert panel.view.plan.arrangement == "heads across"
     running.selection.update(layer=0, head=0)
@@ -74,20 +78,20 @@ def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: FakeSession, sh
     assert (running.selection.now.layer, running.selection.now.head) == (0, 1)
 
 
-def test_hover_names_head_kv_head_and_score(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_hover_names_head_kv_head_and_score(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     QTest.mouseMove(panel.view, place(panel, 2, 6))
     assert running.selection.hover == Hover(layer=2, head=6)
-    score = running.atlas(AskAtlas()).scores["previous token"][2, 6]
+    score = canned.reading(run_on(running), AskAtlas()).scores["previous token"][2, 6]
     assert panel.reading.text() == f"L2H6 · kv1 · previous token {score:.3f}"
     running.selection.point_at(Hover())
     assert panel.reading.text().startswith("L1H4")
 
 
-def test_sorting_puts_the_highest_score_first(running: FakeSession, shown: Shown) -> None:
+def test_sorting_puts_the_highest_score_first(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     panel.sort_box.setCurrentText("sink")
-    scores = running.atlas(AskAtlas()).scores["sink"]
+    scores = canned.reading(run_on(running), AskAtlas()).scores["sink"]
     order = [scores[p.layer, p.head] for p in panel.view.plan.places]
     assert order == sorted(order, reverse=True)
     assert "by sink" in panel.subtitle.text()
@@ -95,7 +99,7 @@ def test_sorting_puts_the_highest_score_first(running: FakeSession, shown: Shown
     assert len(panel.view.plan.places) == 32
 
 
-def test_an_undefined_score_says_why_and_keeps_the_layer_order(running: FakeSession, shown: Shown) -> None:
+def test_an_undefined_score_says_why_and_keeps_the_layer_order(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     panel.sort_box.setCurrentText("induction")
     assert "not N tokens twice" in panel.why_undefined.text()
@@ -104,7 +108,7 @@ def test_an_undefined_score_says_why_and_keeps_the_layer_order(running: FakeSess
     assert not panel.why_undefined.text()
 
 
-def test_the_formula_is_the_tooltip(running: FakeSession, shown: Shown) -> None:
+def test_the_formula_is_the_tooltip(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     panel.sort_box.setCurrentText("sink")
     assert "mean over q ≥ 1 of w[q, 0]" in panel.sort_box.toolTip()
@@ -143,7 +147,7 @@ def test_sorted_heads_are_whole_rows(number: int, width: int, height: int) -> No
     assert not cut
 
 
-def test_kv_groups_have_a_bracket_in_the_key_colour(running: FakeSession, shown: Shown) -> None:
+def test_kv_groups_have_a_bracket_in_the_key_colour(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     image = panel.view.grab().toImage()
     first = panel.view.plan.of(0, 0).square
@@ -154,7 +158,7 @@ def test_kv_groups_have_a_bracket_in_the_key_colour(running: FakeSession, shown:
     assert theme.current().key.rgb() not in between
 
 
-def test_another_theme_is_another_picture(running: FakeSession, shown: Shown) -> None:
+def test_another_theme_is_another_picture(running: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     before = panel.view.grab().toImage()
     theme.apply("light", projector=True)
@@ -162,21 +166,21 @@ def test_another_theme_is_another_picture(running: FakeSession, shown: Shown) ->
     assert panel.view.grab().toImage() != before
 
 
-def test_a_step_redraws_once(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_step_redraws_once(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(HeadsPanel, running)
     drawn = panel.draws
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     assert panel.draws == drawn + 1
 
 
-def test_nothing_run_says_so(session: FakeSession, shown: Shown) -> None:
+def test_nothing_run_says_so(session: Session, shown: Shown) -> None:
     panel = shown(HeadsPanel, session)
     assert panel.notice.isVisible()
     assert "Nothing has been run yet" in panel.notice.text()
 
 
-def test_a_low_wide_room_folds_the_layers_into_blocks(running: FakeSession, shown: Shown) -> None:
+def test_a_low_wide_room_folds_the_layers_into_blocks(running: Session, shown: Shown) -> None:
     plan = Planner(4, 8, 4, QSize(800, 150), METRICS).in_layers()
     assert plan.folds == 2
     assert plan.size.width() <= 800
@@ -191,32 +195,33 @@ def test_a_low_wide_room_folds_the_layers_into_blocks(running: FakeSession, show
 
 
 def test_layers_that_take_long_are_painted_as_they_come(
-    running: FakeSession, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
 ) -> None:
+    engine.gated = AskAtlas
+    running.run_changed.connect(lambda before, after: engine.gate.shut())  # first, so that no answer is sooner
     panel = shown(HeadsPanel, running, 760, 420)
-    whole = running.atlas(AskAtlas())
-    heard: list[Any] = []
-
-    def hear(slot: str, question: Any, answer: Any, part: Any = None) -> None:
-        heard.append((question, answer, part))
-
-    monkeypatch.setattr(running, "ask", hear)
+    whole = canned.reading(run_on(running), AskAtlas())
+    engine.ready[AskAtlas] = (AtlasPart(2, whole.thumbnails[2], "sampled", {}),)
+    engine.answers[AskAtlas] = lambda run, asked: whole if asked.exact else replace(whole, reduction="sampled")
     monkeypatch.setattr(panel, "PATIENCE", 0.0)
-    running.start("another prompt")
-    question, answer, part = heard[-1]
+    running.start(Prompt("another prompt"))
+    qtbot.waitUntil(lambda: "sampled" in panel.subtitle.text())
+    question = engine.asked[-1]
+    assert isinstance(question, AskAtlas)
     assert set(question.first) == {0, 1, 2, 3}
     ground = theme.current().masked_ground.rgb()
-    part(AtlasPart(2, whole.thumbnails[2], "sampled", {}))
     image = panel.view.grab().toImage()
     here, there = panel.view.plan.of(2, 1).square, panel.view.plan.of(0, 1).square
     assert image.pixelColor(here.left() + 2, here.top() + 2).rgb() != ground
     assert image.pixelColor(there.left() + 2, there.top() + 2).rgb() == ground
-    assert "sampled" in panel.subtitle.text()
-    answer(replace(whole, reduction="sampled"))
+    assert not panel.exact.isVisible()
+    engine.gate.open.set()
+    settle(running, panel)
     assert panel.exact.isVisible()
     QTest.mouseClick(panel.exact, Qt.MouseButton.LeftButton)
-    assert heard[-1][0].exact
-    heard[-1][1](whole)
+    settle(running, panel)
+    assert [asked.exact for asked in engine.asked if isinstance(asked, AskAtlas)] == [False, False, True]
+    assert "sampled" not in panel.subtitle.text()
     assert panel.exact.isVisible()
 
 
@@ -240,12 +245,12 @@ def layers_painted(view: AtlasView, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 
 def test_a_step_paints_each_thumbnail_once_and_an_empty_one_never(
-    running: FakeSession, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
     painted = layers_painted(panel.view, monkeypatch)
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     assert painted == [0, 1, 2, 3]
     painted.clear()
     panel.view.choose("previous", "layer order")  # only what is written under them differs
@@ -254,24 +259,26 @@ def test_a_step_paints_each_thumbnail_once_and_an_empty_one_never(
 
 
 def test_parts_of_a_step_replace_thumbnails_one_by_one(
-    running: FakeSession, shown: Shown, monkeypatch: pytest.MonkeyPatch
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
 ) -> None:
     panel = shown(HeadsPanel, running, 760, 420)
-    whole = running.atlas(AskAtlas())
-    heard: list[Any] = []
-    monkeypatch.setattr(running, "ask", lambda slot, question, answer, part=None: heard.append((answer, part)))
+    whole = canned.reading(run_on(running), AskAtlas())
+    changed = replace(whole, thumbnails=1 - whole.thumbnails)
+    engine.ready[AskAtlas] = (AtlasPart(2, changed.thumbnails[2], "exact", {}),)
+    engine.answers[AskAtlas] = lambda run, asked: changed
     monkeypatch.setattr(panel, "PATIENCE", 0.0)
     before = panel.view.grab().toImage()
     painted = layers_painted(panel.view, monkeypatch)
+    engine.gated = AskAtlas
+    engine.gate.shut()
     panel.refresh()
-    answer, part = heard[-1]
-    changed = replace(whole, thumbnails=1 - whole.thumbnails)
-    part(AtlasPart(2, changed.thumbnails[2], "exact", {}))
+    qtbot.waitUntil(lambda: painted == [2])
     image = panel.view.grab().toImage()
     here, there = panel.view.plan.of(2, 1).square.center(), panel.view.plan.of(0, 1).square.center()
     assert image.pixelColor(here) != before.pixelColor(here)
     assert image.pixelColor(there) == before.pixelColor(there)  # still that of the step before, not empty
-    answer(changed)
+    engine.gate.open.set()
+    settle(running, panel)
     assert painted == [2, 0, 1, 3]
 
 

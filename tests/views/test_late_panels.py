@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QSize, Qt
@@ -12,9 +12,11 @@ from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.lesson_plan import Scene
+from app.session import Session
 from model.experiments import NoScale, RopeOff
 from model.readings import Sampling
-from tests.views.fake_session import FakeSession
+from tests.views.canned import canned_session
+from tests.views.driving import settle
 from views import snapshot, theme
 from views.main_window import MainWindow
 
@@ -22,9 +24,9 @@ IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
 """What a window of 1280 × 800 shows at first."""
 
 
-def opened(session: FakeSession, *, restore: bool = False) -> MainWindow:
+def opened(session: Session, *, restore: bool = False) -> MainWindow:
     """A window that has drawn what is in sight."""
-    window = MainWindow(cast("Any", session), restore=restore)
+    window = MainWindow(session, restore=restore)
     if not restore:
         window.resize(1280, 800)
     window.show()
@@ -35,7 +37,7 @@ def opened(session: FakeSession, *, restore: bool = False) -> MainWindow:
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
     window = opened(running)
     yield window
     window.close()
@@ -69,13 +71,13 @@ def test_only_what_is_in_sight_is_made(window: MainWindow) -> None:
     assert not window.docks["needs"].is_made
 
 
-def test_a_click_on_a_tab_makes_the_panel_and_it_draws(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_a_click_on_a_tab_makes_the_panel_and_it_draws(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     running.selection.update(layer=1, head=2, query=5)
     click_tab(window, "KV cache")
     qtbot.waitUntil(lambda: "cache" in window.panels)
     assert set(window.panels) == IN_SIGHT | {"cache"}
     panel = window.panels["cache"]
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.on_screen
     assert panel.draws == 1
     assert not window.panels["rope"].on_screen
@@ -93,11 +95,11 @@ def test_a_key_makes_the_panel_and_gives_it_the_focus(window: MainWindow) -> Non
     assert heading.property("focused")
 
 
-def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare"):
         window.docks[name].make_panel()
     late = stops(window)
-    at_once = MainWindow(cast("Any", running), restore=False)
+    at_once = MainWindow(running, restore=False)
     for dock in at_once.docks.values():
         dock.make_panel()
     in_order = [name for name in window.docks if any(stop.startswith(f"{name} ") for stop in late)]
@@ -119,7 +121,7 @@ def test_theme_and_projector_of_before_are_worn(qtbot: QtBot, window: MainWindow
     assert late.parts.second.isVisibleTo(late)
 
 
-def test_what_a_session_holds_is_shown(window: MainWindow, running: FakeSession) -> None:
+def test_what_a_session_holds_is_shown(window: MainWindow, running: Session) -> None:
     running.timeline.set_sampling(Sampling(temperature=0.7, top_k=9))
     running.pinned.pin()
     late: Any = window.panels["next_token"]
@@ -129,11 +131,11 @@ def test_what_a_session_holds_is_shown(window: MainWindow, running: FakeSession)
 
 
 def test_every_change_can_be_undone_though_the_panel_came_later(
-    qtbot: QtBot, window: MainWindow, running: FakeSession
+    qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     assert not window.docks["experiments"].is_made
     running.experiments.apply((NoScale(),))
-    qtbot.waitUntil(lambda: running.experiments.now == (NoScale(),))
+    settle(running)
     running.experiments.apply((NoScale(), RopeOff()))
     qtbot.waitUntil(lambda: len(running.experiments.now) == 2)
     panel: Any = window.panels["experiments"]
@@ -145,10 +147,10 @@ def test_every_change_can_be_undone_though_the_panel_came_later(
 
 
 def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
-    qtbot: QtBot, window: MainWindow, running: FakeSession
+    qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     late = snapshot.picture(window, QSize(1280, 800), "needs")
-    again = MainWindow(cast("Any", running), restore=False)
+    again = MainWindow(running, restore=False)
     for dock in again.docks.values():
         dock.make_panel()
     at_once = snapshot.picture(again, QSize(1280, 800), "needs")
@@ -157,7 +159,7 @@ def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
     again.deleteLater()
 
 
-def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: FakeSession) -> None:
+def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Session) -> None:
     first = opened(running)
     click_tab(first, "Needed heads")
     qtbot.waitUntil(lambda: "needs" in first.panels)
@@ -165,17 +167,17 @@ def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Fak
     first.close()
     first.deleteLater()
 
-    fresh = FakeSession(running.settings.path)
-    second = opened(fresh, restore=True)
-    assert set(second.panels) >= {"tokens", "needs"}
-    assert not {"scores", "compare", "lesson", "experiments"} & set(second.panels)
-    assert second.docks["needs"].on_screen
-    second.close()
-    second.deleteLater()
+    with canned_session(running.settings.path) as fresh:
+        second = opened(fresh, restore=True)
+        assert set(second.panels) >= {"tokens", "needs"}
+        assert not {"scores", "compare", "lesson", "experiments"} & set(second.panels)
+        assert second.docks["needs"].on_screen
+        second.close()
+        second.deleteLater()
 
 
 def test_a_lesson_makes_the_panels_of_its_step_and_no_others(
-    qtbot: QtBot, window: MainWindow, running: FakeSession
+    qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     window.stage.show(Scene("bundled", "", ("cache", "tokens")))
     assert window.docks["cache"].is_made

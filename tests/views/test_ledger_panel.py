@@ -12,8 +12,10 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.selection import Hover
+from app.session import Session
 from model.ledger import Check, LedgerEntry
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.driving import run_on, settle
 from views import theme, wording
 from views.ledger import COLUMNS, LedgerPanel, LedgerRow, memory_text, paired, told, totals_text
 
@@ -59,7 +61,7 @@ def some_entry(**changes: Any) -> LedgerEntry:
     return replace(entry, **changes)
 
 
-def test_rows_hold_the_entries_of_the_selected_layer(running: FakeSession, shown: Shown) -> None:
+def test_rows_hold_the_entries_of_the_selected_layer(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 900, 800)
     row = row_named(panel, "Scores")
     assert cell(panel, row, "symbol") == "[B, H, T, S]"
@@ -70,10 +72,10 @@ def test_rows_hold_the_entries_of_the_selected_layer(running: FakeSession, shown
     assert "decode" not in panel.shown_columns()
 
 
-def test_a_decode_step_adds_its_own_column(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_decode_step_adds_its_own_column(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running, 900, 800)
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     row = row_named(panel, "Scores")
     assert "decode" in panel.shown_columns()
     assert cell(panel, row, "shape") == "1×8×12×12"
@@ -81,10 +83,10 @@ def test_a_decode_step_adds_its_own_column(running: FakeSession, shown: Shown, q
     assert "decode P = 12" in panel.subtitle.text()
 
 
-def test_rows_that_only_a_decode_step_has_come_last(running: FakeSession) -> None:
+def test_rows_that_only_a_decode_step_has_come_last(running: Session) -> None:
     from app.questions import AskLedger
 
-    prefill, _ = running.ledger(AskLedger(0))
+    prefill, _ = canned.reading(run_on(running), AskLedger(0))
     extra = some_entry(key="only-here", name="Only here")
     rows = paired(prefill, replace(prefill, entries=(*prefill.entries[:2], extra)))
     assert rows[0].decode is prefill.entries[0]
@@ -93,7 +95,7 @@ def test_rows_that_only_a_decode_step_has_come_last(running: FakeSession) -> Non
     assert rows[-1].entry is extra
 
 
-def test_a_click_asks_for_the_panel_that_shows_the_row(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_click_asks_for_the_panel_that_shows_the_row(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running, 900, 800)
     row = row_named(panel, "Scores")
     with qtbot.waitSignal(panel.panel_requested) as asked:
@@ -104,7 +106,7 @@ def test_a_click_asks_for_the_panel_that_shows_the_row(running: FakeSession, sho
         click_row(qtbot, panel, 0)
 
 
-def test_return_does_what_a_click_does(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_return_does_what_a_click_does(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running, 900, 800)
     panel.table.selectRow(row_named(panel, "Softmax"))
     with qtbot.waitSignal(panel.panel_requested) as asked:
@@ -112,7 +114,7 @@ def test_return_does_what_a_click_does(running: FakeSession, shown: Shown, qtbot
     assert asked.args == ["scores"]
 
 
-def test_narrow_and_projector_keep_the_essential_columns(running: FakeSession, shown: Shown) -> None:
+def test_narrow_and_projector_keep_the_essential_columns(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 1400, 700)
     assert {"flops", "parameters", "causal"} <= set(panel.shown_columns())
     panel.resize(330, 560)
@@ -125,20 +127,20 @@ def test_narrow_and_projector_keep_the_essential_columns(running: FakeSession, s
 
 
 @pytest.mark.parametrize("width", [330, 430, 540, 700, 1000])
-def test_what_is_shown_fits_the_width(running: FakeSession, shown: Shown, width: int) -> None:
+def test_what_is_shown_fits_the_width(running: Session, shown: Shown, width: int) -> None:
     panel = shown(LedgerPanel, running, width, 600)
     assert panel.table.horizontalHeader().length() <= panel.table.viewport().width()
     panel.all_columns.click()
     assert len(panel.shown_columns()) == len(COLUMNS) - 1  # memory is said once
 
 
-def test_no_row_is_cut_in_two(running: FakeSession, shown: Shown) -> None:
+def test_no_row_is_cut_in_two(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 540, 501)
     row = panel.table.verticalHeader().defaultSectionSize()
     assert panel.table.viewport().height() % row == 0
 
 
-def test_a_failed_check_is_a_cross_and_its_statement_the_tooltip(running: FakeSession, shown: Shown) -> None:
+def test_a_failed_check_is_a_cross_and_its_statement_the_tooltip(running: Session, shown: Shown) -> None:
     check = Check("W_q rows = H·Dh = <128>", False, "found 127")
     bad = LedgerRow(some_entry(check=check))
     good = LedgerRow(some_entry(check=replace(check, passed=True)))
@@ -159,7 +161,7 @@ def test_a_failed_check_is_a_cross_and_its_statement_the_tooltip(running: FakeSe
         assert colour.rgb() in inside
 
 
-def test_colour_chips_mean_query_key_value(running: FakeSession, shown: Shown) -> None:
+def test_colour_chips_mean_query_key_value(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 900, 800)
     image = panel.table.viewport().grab().toImage()
     look = theme.current()
@@ -168,39 +170,37 @@ def test_colour_chips_mean_query_key_value(running: FakeSession, shown: Shown) -
         assert image.pixelColor(box.left() + 7, box.center().y()).rgb() == colour.rgb()
 
 
-def test_words_for_memory_and_totals(running: FakeSession) -> None:
+def test_words_for_memory_and_totals(running: Session) -> None:
     from app.questions import AskLedger
 
     assert memory_text(some_entry()) == "not stored · would be 4.61 KB"
     assert memory_text(some_entry(), brief=True) == "not stored"
     assert memory_text(some_entry(stored="stored", bytes=6_144)) == "6.14 KB"
     assert "36,864 FLOPs, of which causal 19,968" in told(LedgerRow(some_entry()))
-    prefill, _ = running.ledger(AskLedger(0))
+    prefill, _ = canned.reading(run_on(running), AskLedger(0))
     stored = sum(e.bytes for e in prefill.entries if e.stored == "stored")
     assert f"prefill rows: {wording.byte_size(stored)} stored" in totals_text(prefill).replace("\u00a0", " ")
 
 
-def test_only_the_layer_redraws_it(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_only_the_layer_redraws_it(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running)
     drawn = panel.draws
     running.selection.update(head=2, query=3, key=1, plane=4)
     running.selection.update(layer=2)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.draws == drawn + 1
     assert "layer 2" in panel.subtitle.text()
 
 
-def test_nothing_less_important_takes_the_decode_columns_place(
-    running: FakeSession, shown: Shown, qtbot: QtBot
-) -> None:
+def test_nothing_less_important_takes_the_decode_columns_place(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running, 520, 600)
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     assert "decode" in panel.shown_columns()
     assert not {"flops", "parameters", "causal"} & set(panel.shown_columns())
 
 
-def test_sums_are_brief_where_there_is_little_room(running: FakeSession, shown: Shown) -> None:
+def test_sums_are_brief_where_there_is_little_room(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 900, 600)
     assert "not stored" in panel.totals.text().replace("\u00a0", " ")
     panel.resize(330, 600)
@@ -219,16 +219,16 @@ def changed_cells(panel: LedgerPanel, act: Callable[[], object]) -> tuple[set[tu
 
 
 def test_another_step_changes_only_the_cells_that_say_something_else(
-    running: FakeSession, shown: Shown, qtbot: QtBot
+    running: Session, shown: Shown, qtbot: QtBot
 ) -> None:
     panel = shown(LedgerPanel, running, 1400, 800)
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     before = panel.model.texts
 
     def step() -> None:
-        running.step()
-        qtbot.waitUntil(lambda: panel.settled)
+        running.timeline.step()
+        settle(running, panel)
 
     cells, resets = changed_cells(panel, step)
     said = {
@@ -243,20 +243,20 @@ def test_another_step_changes_only_the_cells_that_say_something_else(
     assert {key for _, key in cells} <= {"decode", "decode_flops", "decode_memory"}
 
 
-def test_a_layer_of_the_same_kind_changes_no_cell(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_layer_of_the_same_kind_changes_no_cell(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(LedgerPanel, running, 1400, 800)
     shown_before = panel.model.texts
 
     def switch() -> None:
         running.selection.update(layer=2)
-        qtbot.waitUntil(lambda: panel.settled)
+        settle(running, panel)
 
     assert changed_cells(panel, switch) == (set(), 0)
     assert panel.model.texts == shown_before
     assert panel.subtitle.text().startswith("layer 2")
 
 
-def test_a_check_that_fails_repaints_its_row(running: FakeSession, shown: Shown) -> None:
+def test_a_check_that_fails_repaints_its_row(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 1400, 800)
     row = row_named(panel, "Scores")
     rows = list(panel.model.rows)
@@ -265,14 +265,14 @@ def test_a_check_that_fails_repaints_its_row(running: FakeSession, shown: Shown)
     assert (cells, resets) == ({(row, column.key) for column in COLUMNS}, 0)
 
 
-def test_other_operations_replace_the_table(running: FakeSession, shown: Shown) -> None:
+def test_other_operations_replace_the_table(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 1400, 800)
     fewer = panel.model.rows[:-1]
     assert changed_cells(panel, lambda: panel.model.show(fewer)) == (set(), 1)
     assert len(panel.model.texts) == len(fewer)
 
 
-def test_the_row_of_a_line_of_arithmetic_is_marked_and_brought_into_sight(running: FakeSession, shown: Shown) -> None:
+def test_the_row_of_a_line_of_arithmetic_is_marked_and_brought_into_sight(running: Session, shown: Shown) -> None:
     panel = shown(LedgerPanel, running, 420, 300)
     keys = [row.entry.key for row in panel.model.rows]
     last = keys.index("lm_head")

@@ -20,7 +20,7 @@ from model.experiments import NoScale
 from model.ledger import build_ledger
 from model.lessons.text import said
 from tests.views import driving
-from tests.views.fake_session import CONFIG, FakeSession
+from tests.views.canned import CONFIG
 from views import lit, snapshot, theme
 from views.heads import HeadsPanel
 from views.ledger import LedgerPanel
@@ -198,8 +198,8 @@ def test_a_marked_row_can_be_read(name: theme.ThemeName, ink: str) -> None:
     theme.apply("dark")
 
 
-def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: FakeSession) -> None:
-    panel = LedgerPanel(cast("Any", session))
+def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: Session) -> None:
+    panel = LedgerPanel(session)
     qtbot.addWidget(panel)
     panel.show()
     assert panel.notice.text() == NOTHING_YET
@@ -208,6 +208,8 @@ def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: FakeSession
     assert panel.body.isVisible()
     assert panel.model.rowCount() == len(ledger.entries)
     session.begin()  # a run comes meanwhile: the ledger of the sizes stays
+    driving.settle(session)
+    assert session.run is not None
     assert panel.model.rowCount() == len(ledger.entries)
     panel.show_outline(None)
     qtbot.waitUntil(lambda: panel.settled and "T = 12" in panel.subtitle.text())

@@ -1,9 +1,10 @@
-"""The real window over a session without torch: every panel linked, nothing clipped, and all of it back next time."""
+"""The real window over canned readings: every panel linked, nothing clipped, and all of it back next time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
@@ -12,8 +13,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from model.readings import Sampling
-from tests.views.fake_session import FakeSession
+from app.questions import AskCell
+from app.session import Session
+from model.errors import CheckpointError
+from model.prompt import Prompt
+from model.readings import Run, Sampling
+from tests.views import canned
+from tests.views.canned import PROMPT, CannedEngine, canned_session
+from tests.views.driving import run_on, settle
 from views import registry, snapshot, theme
 from views.heads import HeadsPanel
 from views.main_window import MainWindow
@@ -23,6 +30,7 @@ from views.scores import ScoresPanel
 from views.tokens import TokensPanel
 
 Make = Callable[..., MainWindow]
+Other = Callable[[Path], Session]
 
 
 @pytest.fixture
@@ -30,15 +38,15 @@ def make(qtbot: QtBot) -> Iterator[Make]:
     """Make a window, show it, and wait until it has drawn."""
     windows: list[MainWindow] = []
 
-    def made(session: FakeSession, width: int = 1280, height: int = 800, *, restore: bool = False) -> MainWindow:
-        window = MainWindow(cast("Any", session), restore=restore)
+    def made(session: Session, width: int = 1280, height: int = 800, *, restore: bool = False) -> MainWindow:
+        window = MainWindow(session, restore=restore)
         windows.append(window)
         if not restore:
             window.resize(width, height)
         window.show()
         window.activateWindow()
         if session.run is not None:
-            qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+            snapshot.wait_until_drawn(window)
         return window
 
     yield made
@@ -48,12 +56,15 @@ def make(qtbot: QtBot) -> Iterator[Make]:
 
 
 @pytest.fixture
-def window(make: Make, running: FakeSession) -> MainWindow:
+def other(qtbot: QtBot) -> Iterator[Other]:
+    """Make another session with the same settings, as the next start of the program does."""
+    with ExitStack() as sessions:
+        yield lambda path: sessions.enter_context(canned_session(path))
+
+
+@pytest.fixture
+def window(make: Make, running: Session) -> MainWindow:
     return make(running)
-
-
-def drawn(window: MainWindow) -> bool:
-    return all(panel.settled for panel in window.panels.values() if panel.isVisible())
 
 
 def draws(window: MainWindow) -> dict[str, int]:
@@ -74,7 +85,7 @@ def test_every_panel_is_listed_once_and_docked(window: MainWindow) -> None:
     assert set(window.docks) == set(registry.names())
 
 
-def test_the_panels_stand_as_in_the_sketch(make: Make, running: FakeSession) -> None:
+def test_the_panels_stand_as_in_the_sketch(make: Make, running: Session) -> None:
     window = make(running, 1920, 1080)
     place = {name: box(window, dock) for name, dock in window.docks.items()}
     assert place["tokens"].bottom() < place["heads"].top() < place["scores"].top() < place["why"].top()
@@ -112,9 +123,9 @@ def test_a_panel_ticked_in_the_menu_stands_before_those_it_shares_its_place_with
 @pytest.mark.parametrize("size", [QSize(1280, 800), QSize(1920, 1080)])
 @pytest.mark.parametrize("projector", [False, True])
 def test_the_window_keeps_its_size_and_no_word_is_cut_off(
-    qtbot: QtBot, make: Make, running: FakeSession, size: QSize, projector: bool
+    qtbot: QtBot, make: Make, running: Session, size: QSize, projector: bool
 ) -> None:
-    running.set_sampling(Sampling(temperature=0.8, top_k=40, seed=7))
+    running.timeline.set_sampling(Sampling(temperature=0.8, top_k=40, seed=7))
     window = make(running, size.width(), size.height())
     window.set_look(projector=projector)
     snapshot.picture(window, size)
@@ -142,27 +153,27 @@ def test_the_window_keeps_its_size_and_no_word_is_cut_off(
 # The whole chain --------------------------------------------------------------------------------------------------
 
 
-def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     prompt = window.bar.prompt
     prompt.setFocus()
     prompt.selectAll()
     QTest.keyClicks(prompt, "to be or not")
     QTest.keyClick(prompt, Qt.Key.Key_Return)
-    assert running.calls[-1] == ("start", "to be or not")
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
+    assert run_on(running).prompt == "to be or not"
 
     heads = window.panels["heads"]
     assert isinstance(heads, HeadsPanel)
     heads.view.head_clicked.emit(2, 3)
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
     scores = window.panels["scores"]
     assert isinstance(scores, ScoresPanel)
     point = scores.weights.cell_rect(9, 3).center().toPoint()
     QTest.mouseClick(scores.weights, Qt.MouseButton.LeftButton, pos=point)
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
     now = running.selection.now
     assert (now.layer, now.head, now.query, now.key) == (2, 3, 9, 3)
-    weight = float(running.weights(2, 3)[9, 3])
+    weight = float(canned.weights(run_on(running), 2, 3)[9, 3])
     wanted = theme.current().sequential[round(weight * 255)].tolist()[:3]
     image = scores.weights.grab().toImage()
     corner = scores.weights.cell_rect(9, 3).center().toPoint() + QPoint(1, 1)
@@ -172,7 +183,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     window.setFocus()
     for _ in range(3):
         QTest.keyClick(window, Qt.Key.Key_Right)
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
     tokens = window.panels["tokens"]
     assert isinstance(tokens, TokensPanel)
     assert running.run is not None
@@ -180,7 +191,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     assert running.selection.now.query == 14
     assert "3 decoded" in tokens.subtitle.text()
     QTest.keyClick(window, Qt.Key.Key_Left)
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
     assert running.selection.now.query == 13
     assert scores.subtitle.text().startswith("L2H3 · 14 × 14")
 
@@ -194,11 +205,11 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     ],
 )
 def test_a_change_redraws_each_dependent_panel_once_and_no_other(
-    qtbot: QtBot, window: MainWindow, running: FakeSession, change: dict[str, int], redrawn: set[str]
+    qtbot: QtBot, window: MainWindow, running: Session, change: dict[str, int], redrawn: set[str]
 ) -> None:
     before = draws(window)
     running.selection.update(**change)
-    qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+    snapshot.wait_until_drawn(window)
     after = draws(window)
     seen = {name for name, panel in window.panels.items() if panel.on_screen}
     assert {name: after[name] - before[name] for name in after} == {
@@ -216,7 +227,7 @@ def test_a_change_redraws_each_dependent_panel_once_and_no_other(
     ],
 )
 def test_keys_walk_layers_and_heads(
-    qtbot: QtBot, window: MainWindow, running: FakeSession, key: Qt.Key, field: str, by: int
+    qtbot: QtBot, window: MainWindow, running: Session, key: Qt.Key, field: str, by: int
 ) -> None:
     window.setFocus()
     before = getattr(running.selection.now, field)
@@ -226,12 +237,16 @@ def test_keys_walk_layers_and_heads(
     assert getattr(running.selection.now, field) == before
 
 
-def test_arrows_in_the_prompt_do_not_step(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    running.timeline.step()
+    snapshot.wait_until_drawn(window)
     window.bar.prompt.setFocus()
-    calls = len(running.calls)
+    calls, run = len(engine.calls), running.run
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Space):
         QTest.keyClick(window.bar.prompt, key)
-    assert len(running.calls) == calls
+    snapshot.wait_until_drawn(window)
+    assert (len(engine.calls), running.timeline.playing) == (calls, False)
+    assert running.run is run
 
 
 def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> None:
@@ -243,7 +258,7 @@ def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> No
 # The bar and the line at the bottom ---------------------------------------------------------------------------------
 
 
-def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     run = running.run
     window.bar.prompt.clear()
     window.bar.run.click()
@@ -255,8 +270,13 @@ def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: Mai
     assert not window.failure.isVisible()
 
 
-def test_details_are_folded_until_asked_for(window: MainWindow, running: FakeSession) -> None:
-    running.failed.emit("The file <b>x</b> is not a checkpoint.", "Traceback …")
+def test_details_are_folded_until_asked_for(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    def broken(run: Run, asked: AskCell) -> None:
+        raise CheckpointError("The file <b>x</b> is not a checkpoint.", "Traceback …")
+
+    engine.answers[AskCell] = broken
+    running.selection.update(key=2)
+    settle(running)
     assert window.failure.sentence.text() == "The file <b>x</b> is not a checkpoint."
     assert not window.failure.details.isVisible()
     window.failure.unfold.click()
@@ -266,16 +286,24 @@ def test_details_are_folded_until_asked_for(window: MainWindow, running: FakeSes
     assert not window.failure.isVisible()
 
 
-def test_progress_is_shown_with_a_cancel(window: MainWindow, running: FakeSession) -> None:
+def test_progress_is_shown_with_a_cancel(
+    qtbot: QtBot, window: MainWindow, running: Session, engine: CannedEngine
+) -> None:
     assert not window.status.bar.isVisible()
     height = window.statusBar().sizeHint().height()
-    running.report("Running the prompt", 3, 8)
+    before, running.jobs.show_after = running.run, 0.0
+    engine.gate.shut()
+    running.start(Prompt("a long prompt"))
+    qtbot.waitUntil(window.status.bar.isVisible)
     assert window.statusBar().sizeHint().height() == height
-    assert window.status.what.text() == "Running the prompt 3 of 8"
-    assert window.status.bar.value() == 3
+    assert window.status.what.text() == "Prefill 0 of 4"
+    assert window.status.bar.maximum() == 4
     window.status.cancel.click()
-    assert running.calls[-1] == ("cancel",)
     assert window.status.what.text() == "idle"
+    assert not running.busy
+    engine.gate.open.set()
+    qtbot.waitUntil(lambda: engine.closed == ["a long prompt"])
+    assert running.run is before
 
 
 def test_the_line_names_what_is_open_and_proves_the_cache(window: MainWindow) -> None:
@@ -284,22 +312,26 @@ def test_the_line_names_what_is_open_and_proves_the_cache(window: MainWindow) ->
     assert window.status.check.text() == "cached = full within 3e−6 ✓"
 
 
-def test_device_and_dtype_are_chosen_in_the_bar(window: MainWindow, running: FakeSession) -> None:
+def test_device_and_dtype_are_chosen_in_the_bar(window: MainWindow, engine: CannedEngine) -> None:
     menu = window.bar.device.menu()
     menu.aboutToShow.emit()
     choices = {entry.text(): entry for entry in menu.actions()}
     assert choices["cpu"].isChecked()
     choices["cuda"].trigger()
-    assert ("open", None, "cuda", None) in running.calls
+    snapshot.wait_until_drawn(window)
+    assert engine.calls.count("open None cuda float32") == 1
     menu.aboutToShow.emit()
     {entry.text(): entry for entry in menu.actions()}["bfloat16"].trigger()
+    snapshot.wait_until_drawn(window)
+    assert engine.calls.count("open None cuda bfloat16") == 1
     assert window.bar.device.text() == "cuda · bf16"
 
 
-def test_step_buttons_know_what_is_possible(window: MainWindow, running: FakeSession) -> None:
+def test_step_buttons_know_what_is_possible(window: MainWindow, running: Session) -> None:
     buttons = window.bar.steps.buttons
     assert not buttons["step_back"].isEnabled()
     buttons["step"].click()
+    snapshot.wait_until_drawn(window)
     assert buttons["step_back"].isEnabled()
     assert not buttons["to_end"].isEnabled()
     buttons["to_start"].click()
@@ -322,7 +354,7 @@ def test_sampling_is_summed_up(sampling: Sampling, text: str) -> None:
 
 
 def test_projector_mode_shows_at_most_three_panels_and_the_rest_returns(
-    qtbot: QtBot, make: Make, running: FakeSession
+    qtbot: QtBot, make: Make, running: Session
 ) -> None:
     window = make(running, 1920, 1080)
     before = {name for name, dock in window.docks.items() if dock.isVisible()}
@@ -333,7 +365,7 @@ def test_projector_mode_shows_at_most_three_panels_and_the_rest_returns(
     assert {name for name, dock in window.docks.items() if dock.isVisible()} == before
 
 
-def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     dark = window.grab().toImage()
     QTest.keyClick(window, Qt.Key.Key_T)
     assert theme.current().name == "light"
@@ -344,23 +376,22 @@ def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, ru
     assert theme.current().name == "dark"
 
 
-def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: FakeSession) -> None:
+def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: Session, other: Other) -> None:
     first = make(running, 1500, 900)
     first.docks["ledger"].close()
     first.set_look("light")
     first.close()
 
-    again = FakeSession(running.settings.path)
+    again = other(running.settings.path)
     assert again.settings.now.geometry
     second = make(again, restore=True)
     assert not second.docks["ledger"].isVisible()
     assert second.docks["heads"].isVisible()
     assert theme.current().name == "light"
-    assert second.bar.prompt.text() == "the cat sat on the mat."
-    again.close()
+    assert second.bar.prompt.text() == PROMPT
 
 
-def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make: Make, running: FakeSession) -> None:
+def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make: Make, running: Session) -> None:
     window = make(running, 1500, 900)
     kept = window.layouts.to_keep(projector=False)
     window.docks["ledger"].close()
@@ -374,45 +405,47 @@ def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make:
     assert window.docks["ledger"].isVisible()
 
 
-def test_a_start_with_a_damaged_layout_shows_the_first_one(make: Make, running: FakeSession) -> None:
+def test_a_start_with_a_damaged_layout_shows_the_first_one(make: Make, running: Session, other: Other) -> None:
     first = make(running, 1500, 900)
     first.docks["heads"].close()
     first.close()
     settings = running.settings
     settings.update(layout=settings.now.layout[:-1] + b"?")
-    again = FakeSession(settings.path)
+    again = other(settings.path)
     assert make(again, restore=True).docks["heads"].isVisible()
-    again.close()
 
 
 def test_projector_mode_comes_back_with_the_other_layout_behind_it(
-    qtbot: QtBot, make: Make, running: FakeSession
+    qtbot: QtBot, make: Make, running: Session, other: Other
 ) -> None:
     first = make(running, 1500, 900)
     first.docks["ledger"].close()
     first.set_look(projector=True)
     first.close()
 
-    again = FakeSession(running.settings.path)
+    again = other(running.settings.path)
     second = make(again, restore=True)
     assert theme.current().projector
     assert {name for name, dock in second.docks.items() if dock.isVisible()} == {"tokens", "scores", "why"}
     second.set_look(projector=False)
     assert not second.docks["ledger"].isVisible()
     assert second.docks["heads"].isVisible()
-    again.close()
 
 
-def test_closing_the_window_closes_the_session(make: Make, running: FakeSession) -> None:
+def test_closing_the_window_closes_the_session(make: Make, running: Session, engine: CannedEngine) -> None:
     window = make(running)
     window.close()
     assert running.closed
+    asked = len(engine.calls)
+    running.ask("late", AskCell(0, 0, 0, 0), lambda answer: None)
+    assert not running.busy
+    assert len(engine.calls) == asked
 
 
-def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running: FakeSession) -> None:
+def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running: Session) -> None:
     before = {name: box(window, panel) for name, panel in window.panels.items() if panel.on_screen}
     for _ in range(2):
-        running.step()
-        qtbot.waitUntil(lambda: drawn(window), timeout=30_000)
+        running.timeline.step()
+        snapshot.wait_until_drawn(window)
         QApplication.processEvents()
         assert {name: box(window, window.panels[name]) for name in before} == before

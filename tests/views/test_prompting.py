@@ -23,7 +23,9 @@ from model.experiments import RopeScaling
 from model.prompt import Prompt
 from model.readings import Sampling
 from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
-from tests.views.fake_session import FakeSession, card
+from tests.views import driving
+from tests.views.canned import CannedEngine
+from tests.views.driving import meant, run_on
 from views.chat_button import ChatButton
 from views.main_window import MainWindow
 from views.prompt_bar import PromptBar
@@ -173,32 +175,37 @@ def test_another_model_without_a_template_takes_the_switch_back(
     assert not window.failure.isVisible()
 
 
-def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: FakeSession) -> None:
-    bar = PromptBar(running)  # type: ignore[arg-type]
+def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: Session, engine: CannedEngine) -> None:
+    bar = PromptBar(running)
     qtbot.addWidget(bar)
     bar.resize(1280, 40)
     bar.show()
-    running.model = card(running.config, chats=("default", "tool_use"))
-    running.model_changed.emit(running.model)
+    engine.known = {"chats": ("default", "tool_use")}
+    running.open(None)
+    driving.settle(running)
     press(bar.chat)
     assert [action.text() for action in bar.chat.templates.actions()] == ["default", "tool_use"]
     bar.chat.templates.actions()[1].trigger()
     press(bar.run)
+    driving.settle(running)
+    assert meant(running) == running.prompt
     assert running.prompt.chat == "tool_use"
     press(bar.ids)
     assert not bar.chat.isEnabled()
     press(bar.run)
+    driving.settle(running)
+    assert meant(running) == running.prompt
     assert (running.prompt.as_ids, running.prompt.chat) == (True, "")
     press(bar.ids)
     assert bar.chat.template == "tool_use"
 
 
-def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: FakeSession) -> None:
+def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: Session) -> None:
     button = ChatButton()
     qtbot.addWidget(button)
-    button.show_model(card(running.config, chats=("default",)), as_ids=False)
-    assert running.run is not None
-    button.show_run(replace(running.run, rendered="<s>" + "x" * 5000))
+    run = run_on(running)
+    button.show_model(replace(run.model, chats=("default",)), as_ids=False)
+    button.show_run(replace(run, rendered="<s>" + "x" * 5000))
     assert len(button.toolTip()) < 1000
     assert "&lt;s&gt;xxx" in button.toolTip()
 
@@ -218,15 +225,16 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
 
 @pytest.mark.parametrize("bos", ["", "<s>", "<|begin_of_text|>"])
 def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
-    qtbot: QtBot, running: FakeSession, bos: str
+    qtbot: QtBot, running: Session, engine: CannedEngine, bos: str
 ) -> None:
-    running.set_sampling(Sampling(temperature=0.8, top_k=40, top_p=0.9, seed=7))
-    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+    running.timeline.set_sampling(Sampling(temperature=0.8, top_k=40, top_p=0.9, seed=7))
+    window = MainWindow(running, restore=False)
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
-    running.model = card(running.config, bos=bos, chats=("default",))
-    running.model_changed.emit(running.model)
+    engine.known = {"bos": bos, "chats": ("default",)}
+    running.open(None)
+    driving.settle(running)
     qtbot.waitUntil(lambda: window.bar.prompt.width() >= 160)
     assert window.width() == 1280
     window.resize(1920, 1080)

@@ -1,10 +1,9 @@
-"""How a proof is told: in the line at the bottom, on the cache's page and as an alarm, over a session without torch."""
+"""How a proof is told: in the line at the bottom, on the cache's page and as an alarm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from app.questions import AskBranchProof, AskProof
+from app.session import Session
 from model.experiments import NoScale
+from model.prompt import Prompt
 from model.readings import LayerGap, Proof
-from tests.views.fake_session import FakeSession
+from tests.views.canned import CannedEngine
+from tests.views.driving import settle
 from views import theme
 from views.cache import CachePanel
 from views.main_window import MainWindow
@@ -35,8 +38,8 @@ BRANCHES = Proof("branches", 12, 4e-7, 1e-4, "", GAPS[:2], 1e-4, 6, 3)
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
-    window = MainWindow(running, restore=False)  # type: ignore[arg-type]
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    window = MainWindow(running, restore=False)
     window.resize(1600, 1000)
     window.show()
     yield window
@@ -44,14 +47,24 @@ def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
     window.deleteLater()
 
 
-def prove(session: FakeSession, proof: Proof | None) -> None:
-    """Let the session have come to a proof."""
-    if proof is None or proof.kind == "cached":
-        session.proofs.check = proof
-        session.proofs.check_changed.emit(proof)
-    else:
-        session.proofs.branches = proof
-        session.proofs.branches_changed.emit(proof)
+Prove = Callable[[Proof | None], None]
+
+
+@pytest.fixture
+def prove(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch) -> Prove:
+    """Let a proof come to something; None: find the run too large to be proved by itself."""
+
+    def come_to(proof: Proof | None) -> None:
+        if proof is None:
+            with monkeypatch.context() as patch:
+                patch.setattr("app.proofs.CHECK_LIMIT", 0)
+                running.proofs.follow()
+        else:
+            engine.proofs[proof.kind] = proof
+            running.proofs.prove(proof.kind)
+        settle(running)
+
+    return come_to
 
 
 def test_words() -> None:
@@ -67,9 +80,9 @@ def test_words() -> None:
     assert Proof("cached", 1, float("nan"), 1e-4).alarms
 
 
-def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, running: FakeSession) -> None:
+def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, running: Session, prove: Prove) -> None:
     assert not window.failure.isVisible()
-    prove(running, BROKEN)
+    prove(BROKEN)
     assert window.failure.isVisible()
     sentence, details = alarm(BROKEN)
     assert window.failure.sentence.text() == sentence
@@ -77,46 +90,53 @@ def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, runn
     assert details.splitlines()[2] == "layer 2: 1.4 (the cached K of row 5)"
     assert window.status.check.text() == "cached ≠ full from layer 2 on: off by 0.44 ✗"
     assert window.status.check.property("tone") == "bad"
-    prove(running, SOUND)
+    prove(SOUND)
     assert not window.failure.isVisible()
     wrong = replace(BRANCHES, difference=0.3, layers=GAPS)
-    prove(running, wrong)
+    prove(wrong)
     assert window.failure.sentence.text().startswith("The fused logits differ from the explicit ones by 0.3")
-    prove(running, SOUND)
-    prove(running, None)
+    prove(SOUND)
+    prove(None)
     assert window.failure.isVisible(), "each proof takes down its own alarm"
-    prove(running, BRANCHES)
+    prove(BRANCHES)
     assert not window.failure.isVisible()
-    running.failed.emit("Something else went wrong.", "")
-    prove(running, None)
+    running.start(Prompt(""))  # something else goes wrong
+    prove(None)
     assert window.failure.isVisible(), "only the alarm goes with the run"
 
 
-def test_what_differs_by_design_is_explained_and_no_alarm(window: MainWindow, running: FakeSession) -> None:
-    prove(running, GROWN)
+def test_what_differs_by_design_is_explained_and_no_alarm(window: MainWindow, prove: Prove) -> None:
+    prove(GROWN)
     assert not window.failure.isVisible()
     assert "the dynamic rule turns faster" in window.status.check.toolTip()
 
 
-def test_a_run_that_is_too_large_is_proved_on_demand(window: MainWindow, running: FakeSession) -> None:
-    running.proves_itself = False
-    prove(running, None)
+def test_a_run_that_is_too_large_is_proved_on_demand(
+    window: MainWindow, running: Session, engine: CannedEngine, prove: Prove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.proofs.CHECK_LIMIT", 11)
+    assert not running.proofs.proves_itself
+    prove(None)
     assert window.status.check.text() == "cached = full: not proved"
     QTest.mouseClick(window.status.check, Qt.MouseButton.LeftButton)
     panel = window.panels["cache"]
     assert isinstance(panel, CachePanel)
     assert panel.on_screen
     assert "too large to be proved at every step" in panel.proof.labels["cached"].text()
+    engine.proofs |= {"cached": SOUND, "branches": BRANCHES}
     for kind, button in panel.proof.buttons.items():
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-        assert running.calls[-1] == ("prove", kind)
+        settle(running)
+        assert panel.proof.labels[kind].text().startswith(verdict(engine.proofs[kind])[0])
+    assert engine.asked[-2:] == [AskProof(by_layer=True), AskBranchProof()]
+    assert (running.proofs.check, running.proofs.branches) == (SOUND, BRANCHES)
 
 
-def changed(session: FakeSession) -> list[str]:
+def changed(session: Session) -> list[str]:
     return [experiment.label for experiment in session.experiments.now]
 
 
-def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSession) -> None:
+def test_the_keys_of_what_is_investigated(window: MainWindow, running: Session) -> None:
     window.setFocus()
     QTest.keyClick(window, Qt.Key.Key_V)
     cache, why = window.panels["cache"], window.panels["why"]
@@ -128,17 +148,20 @@ def test_the_keys_of_what_is_investigated(window: MainWindow, running: FakeSessi
     QTest.keyClick(window, Qt.Key.Key_W)
     assert not why.fold_levels.isChecked()
     running.experiments.apply((NoScale(),))
+    settle(running)
     QTest.keyClick(window, Qt.Key.Key_X)
+    settle(running)
     assert changed(running) == []
     QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    settle(running)
     assert changed(running) == ["no 1/√Dh"]
 
 
-def test_the_page_draws_a_bar_for_each_layer(running: FakeSession, shown: Shown) -> None:
+def test_the_page_draws_a_bar_for_each_layer(running: Session, shown: Shown, prove: Prove) -> None:
     panel = shown(CachePanel, running, 700, 420)
     panel.turn_to("proof")
-    prove(running, BROKEN)
-    prove(running, BRANCHES)
+    prove(BROKEN)
+    prove(BRANCHES)
     gaps = panel.proof.gaps["cached"]
     lengths = [gaps.bar_of(place).width() for place in range(4)]
     assert lengths[2] > lengths[3] > lengths[0] > lengths[1] > 1
@@ -147,16 +170,16 @@ def test_the_page_draws_a_bar_for_each_layer(running: FakeSession, shown: Shown)
         assert image.pixelColor(gaps.bar_of(place).center().toPoint()).rgb() == colour.rgb()
     assert "layer 2: 1.4 (the cached K of row 5)" in gaps.accessibleDescription()
     assert "6 rows on a cache of 6" in panel.proof.labels["branches"].text()
-    prove(running, None)
+    running.proofs.forget()
     assert panel.proof.labels["cached"].text() == "cached = full: not proved yet."
     assert not gaps.isVisible()
 
 
 @pytest.mark.parametrize("name", ["dark", "light"])
-def test_the_page_is_there_on_a_projector(running: FakeSession, shown: Shown, name: Any, tmp_path: Path) -> None:
+def test_the_page_is_there_on_a_projector(running: Session, shown: Shown, prove: Prove, name: Any) -> None:
     panel = shown(CachePanel, running, 900, 600)
     panel.turn_to("proof")
-    prove(running, BROKEN)
+    prove(BROKEN)
     before = panel.proof.gaps["cached"].sizeHint().height()
     theme.apply(name, projector=True)
     panel.theme_changed()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,12 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskPlanes
 from app.selection import Hover
+from app.session import Session
 from model.config import RopeConfig
 from model.readings import PlaneReading
-from tests.views.fake_session import CONFIG, FakeSession
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
 from views import theme, wording
 from views.planes import PlanesView
 from views.rope import PARTS, RopePanel, sum_text
@@ -26,9 +28,10 @@ from views.turning import Turned, rotated, scores_by_position
 Shown = Callable[..., Any]
 
 
-def reading(session: FakeSession) -> PlaneReading:
+def reading(session: Session) -> PlaneReading:
     now = session.selection.now
-    return session.planes(AskPlanes(now.layer, now.head, now.query, now.key))
+    read: PlaneReading = canned.reading(run_on(session), AskPlanes(now.layer, now.head, now.query, now.key))
+    return read
 
 
 def many_planes(count: int) -> PlaneReading:
@@ -61,20 +64,20 @@ def test_a_quarter_turn_takes_the_first_feature_to_the_second() -> None:
     assert np.allclose(turned, [[0.0, 1.5], [-3.0, 0.0]])
 
 
-def test_the_models_rotation_is_met_at_the_runs_own_position(running: FakeSession) -> None:
+def test_the_models_rotation_is_met_at_the_runs_own_position(running: Session) -> None:
     r = reading(running)
     assert np.allclose(rotated(r.q_before, r.query_position * r.query_frequencies, r.factor), r.q_after)
     moved = Turned(r, r.query_position + 1e-12)
     assert moved.scaled == pytest.approx(r.scaled, abs=1e-9)
 
 
-def test_shifting_query_and_key_together_leaves_the_score(running: FakeSession) -> None:
+def test_shifting_query_and_key_together_leaves_the_score(running: Session) -> None:
     r = reading(running)
     shifted = replace(r, k_after=rotated(r.k_before, (r.key_position + 7) * r.key_frequencies, r.factor))
     assert Turned(shifted, r.query_position + 7.0).scaled == pytest.approx(r.scaled, abs=1e-9)
 
 
-def test_the_curve_is_the_score_at_each_position(running: FakeSession) -> None:
+def test_the_curve_is_the_score_at_each_position(running: Session) -> None:
     r = reading(running)
     curve = scores_by_position(r, np.arange(20.0))
     assert curve[r.query_position] == pytest.approx(r.scaled)
@@ -83,7 +86,7 @@ def test_the_curve_is_the_score_at_each_position(running: FakeSession) -> None:
     assert curve[4] == pytest.approx(float((q * r.k_after).sum()) * r.scale)
 
 
-def test_shares_and_rest_add_up_in_words(running: FakeSession) -> None:
+def test_shares_and_rest_add_up_in_words(running: Session) -> None:
     r = replace(reading(running), rest=0.25, scaled=float(reading(running).shares.sum()) + 0.25)
     text = sum_text(Turned(r, r.query_position))
     assert f"shares = {wording.number(float(r.shares.sum()))}" in text
@@ -91,7 +94,7 @@ def test_shares_and_rest_add_up_in_words(running: FakeSession) -> None:
     assert text.endswith(f"= {wording.number(r.scaled)} = scaled score")
 
 
-def test_vectors_end_where_the_reading_says(running: FakeSession, shown: Shown) -> None:
+def test_vectors_end_where_the_reading_says(running: Session, shown: Shown) -> None:
     panel = shown(RopePanel, running, 570, 400)
     r, look = reading(running), theme.current()
     image = panel.view.grab().toImage()
@@ -103,7 +106,7 @@ def test_vectors_end_where_the_reading_says(running: FakeSession, shown: Shown) 
     assert image.pixelColor(at.toPoint()).rgb() == look.query.rgb()
 
 
-def test_a_bar_is_as_long_as_its_share_and_signed(running: FakeSession, shown: Shown) -> None:
+def test_a_bar_is_as_long_as_its_share_and_signed(running: Session, shown: Shown) -> None:
     panel = shown(RopePanel, running, 570, 400)
     shares = reading(running).shares
     heights = np.array([panel.shares.bar_of(i).height() for i in range(len(shares))])
@@ -115,7 +118,7 @@ def test_a_bar_is_as_long_as_its_share_and_signed(running: FakeSession, shown: S
     assert len(zero) == 1
 
 
-def test_the_slider_moves_the_query_and_back_puts_it_back(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_the_slider_moves_the_query_and_back_puts_it_back(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
     r = reading(running)
     assert panel.position == r.query_position
@@ -131,7 +134,7 @@ def test_the_slider_moves_the_query_and_back_puts_it_back(running: FakeSession, 
     assert "in the run" not in panel.sum_label.text()
 
 
-def test_play_moves_on_and_stops_when_hidden(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_play_moves_on_and_stops_when_hidden(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
     start = panel.slider.value()
     QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
@@ -142,7 +145,7 @@ def test_play_moves_on_and_stops_when_hidden(running: FakeSession, shown: Shown,
     assert panel.play_button.text() == "Play"
 
 
-def test_play_stops_at_the_end(running: FakeSession, shown: Shown) -> None:
+def test_play_stops_at_the_end(running: Session, shown: Shown) -> None:
     panel = shown(RopePanel, running, 570, 400)
     panel.slider.setValue(panel.slider.maximum() - 1)
     panel.toggle()
@@ -157,10 +160,10 @@ def test_play_stops_at_the_end(running: FakeSession, shown: Shown) -> None:
 
 
 def test_a_click_and_arrows_select_a_plane_without_asking_again(
-    running: FakeSession, shown: Shown, qtbot: QtBot
+    running: Session, shown: Shown, qtbot: QtBot, engine: CannedEngine
 ) -> None:
     panel = shown(RopePanel, running, 570, 400)
-    drawn, asked = panel.draws, len(running.asked)
+    drawn, asked = panel.draws, len(engine.asked)
     QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=panel.view.circle_of(5).center().toPoint())
     assert running.selection.now.plane == 5
     QTest.keyClick(panel.view, Qt.Key.Key_Left)
@@ -170,10 +173,11 @@ def test_a_click_and_arrows_select_a_plane_without_asking_again(
     x = round(bar.left() + (6 + 0.5) * bar.width() / 8)
     QTest.mouseClick(panel.shares, Qt.MouseButton.LeftButton, pos=QPoint(x, round(bar.center().y())))
     assert running.selection.now.plane == 6
-    assert (panel.draws, len(running.asked)) == (drawn, asked)
+    settle(running, panel)
+    assert (panel.draws, len(engine.asked)) == (drawn, asked)
 
 
-def test_a_click_on_the_curve_moves_the_query(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_click_on_the_curve_moves_the_query(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
     box = panel.shares.curve_box()
     QTest.mouseClick(
@@ -183,7 +187,7 @@ def test_a_click_on_the_curve_moves_the_query(running: FakeSession, shown: Shown
     assert panel.slider.maximum() == 64 * PARTS
 
 
-def test_hover_marks_a_plane_here_and_elsewhere(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_hover_marks_a_plane_here_and_elsewhere(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
     QTest.mouseMove(panel.view, panel.view.circle_of(3).center().toPoint())
     assert running.selection.hover == Hover(plane=3)
@@ -205,24 +209,23 @@ def test_up_to_128_planes_stay_apart_and_readable(qtbot: QtBot, room: tuple[int,
         assert max(b.bottom() for b in boxes) <= view.height()
 
 
-def test_a_layer_without_rotation_says_so(qtbot: QtBot, tmp_path: Path, shown: Shown) -> None:
-    config = CONFIG.changed(rope=RopeConfig(), rope_layers=(True, False, True, True))
-    session = FakeSession(tmp_path / "s.json", config)
+def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine: CannedEngine) -> None:
+    engine.config = engine.config.changed(rope=RopeConfig(), rope_layers=(True, False, True, True))
     session.begin()
+    settle(session)
     panel = shown(RopePanel, session, 570, 400)
     assert session.selection.now.layer == 1
     assert panel.notice.isVisible()
     assert "Layer 1 does not rotate" in panel.notice.text()
     session.selection.update(layer=2)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(session, panel)
     assert not panel.notice.isVisible()
-    session.close()
 
 
-def test_the_cell_redraws_it_once(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_the_cell_redraws_it_once(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
     drawn = panel.draws
     running.selection.update(query=9, key=2)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.draws == drawn + 1
     assert "query 9 → key 2" in panel.subtitle.text()

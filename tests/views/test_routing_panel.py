@@ -1,9 +1,8 @@
-"""The experts panel over a session without torch: the map's numbers, the choice, and layers without experts."""
+"""The experts panel over canned readings: the map's numbers, the choice, and layers without experts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,37 +11,30 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.questions import AskRouting, Question
+from app.questions import AskRouting
+from app.session import Session
 from model.config import MoeConfig
-from model.readings import Routing
-from tests.views.fake_session import CONFIG, FakeSession
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
 from views.routing import RoutingPanel
 
 Shown = Callable[..., Any]
 MOE = MoeConfig(experts=4, per_token=2, width=64, layers=(False, True, True, True))
 
 
-class RoutedSession(FakeSession):
-    """Answers with probabilities drawn once."""
-
-    def answer(self, question: Question) -> Any:
-        if not isinstance(question, AskRouting):
-            return super().answer(question)
-        draw = np.random.default_rng(question.layer).dirichlet(np.ones(4), self.shown.length)
-        return Routing(question.layer, draw, np.argsort(-draw, axis=1)[:, :2])
-
-
 @pytest.fixture
-def routed(qtbot: QtBot, tmp_path: Path) -> Any:
-    session = RoutedSession(tmp_path / "settings.json", CONFIG.changed(moe=MOE))
+def routed(session: Session, engine: CannedEngine) -> Session:
+    """A session that shows a run of a model with experts."""
+    engine.config = engine.config.changed(moe=MOE)
     session.begin()
-    yield session
-    session.close()
+    settle(session)
+    return session
 
 
-def test_each_token_has_its_probabilities_and_its_experts(routed: FakeSession, shown: Shown) -> None:
+def test_each_token_has_its_probabilities_and_its_experts(routed: Session, shown: Shown) -> None:
     panel = shown(RoutingPanel, routed, 500, 420)
-    routing = routed.answer(AskRouting(1))
+    routing = canned.reading(run_on(routed), AskRouting(1))
     assert panel.map.number(3, 2) == pytest.approx(routing.probabilities[3, 2])
     assert {(3, int(one)) for one in routing.chosen[3]} <= panel.map.taken
     assert len(panel.map.taken) == 2 * 12
@@ -53,18 +45,18 @@ def test_each_token_has_its_probabilities_and_its_experts(routed: FakeSession, s
     assert routed.selection.now.query == 5
 
 
-def test_a_layer_without_experts_says_which_have_them(routed: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_a_layer_without_experts_says_which_have_them(routed: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RoutingPanel, routed, 500, 420)
     routed.selection.update(layer=0)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(routed, panel)
     assert panel.notice.text() == "Layer 0 has one MLP for every token; layers 1 to 3 have experts."
 
 
-def test_tokens_lie_along_the_side_that_leaves_larger_cells(routed: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_tokens_lie_along_the_side_that_leaves_larger_cells(routed: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RoutingPanel, routed, 700, 260)
     assert panel.map.across
     wide = panel.map.cell_of(5, 1)
-    routing = routed.answer(AskRouting(1))
+    routing = canned.reading(run_on(routed), AskRouting(1))
     assert panel.map.number(5, 1) == pytest.approx(routing.probabilities[5, 1])
     QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(7, 2).center().toPoint())
     assert routed.selection.now.query == 7

@@ -15,9 +15,12 @@ from pytestqt.qtbot import QtBot
 
 from app.questions import AskHead, AskRefined, AskRow
 from app.selection import Hover
+from app.session import Session
 from model.prompt import Prompt
-from model.readings import HeadPatch
-from tests.views.fake_session import FakeSession
+from model.readings import HeadPatch, TokenText
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
 from views import theme
 from views.heatmap import Heatmap
 from views.panel import NOTHING_YET
@@ -27,20 +30,23 @@ Show = Callable[..., Any]
 
 
 @pytest.fixture
-def panel(running: FakeSession, shown: Show) -> ScoresPanel:
+def panel(running: Session, shown: Show) -> ScoresPanel:
     made: ScoresPanel = shown(ScoresPanel, running, 760, 460)
     return made
 
 
-def test_nothing_is_explained_before_the_first_run(session: FakeSession, shown: Show) -> None:
+def test_nothing_is_explained_before_the_first_run(session: Session, shown: Show) -> None:
     panel = shown(ScoresPanel, session)
     assert panel.notice.text() == NOTHING_YET
     assert not panel.body.isVisible()
 
 
-def test_the_three_pictures_hold_the_numbers_of_the_run(panel: ScoresPanel, running: FakeSession) -> None:
+def test_the_three_pictures_hold_the_numbers_of_the_run(panel: ScoresPanel, running: Session) -> None:
     now = running.selection.now
-    scores, weights = running.scores(now.layer, now.head), running.weights(now.layer, now.head)
+    scores, weights = (
+        canned.scores(run_on(running), now.layer, now.head),
+        canned.weights(run_on(running), now.layer, now.head),
+    )
     for query, key in ((0, 0), (7, 3), (11, 11)):
         assert panel.raw.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
         assert panel.masked.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
@@ -50,21 +56,19 @@ def test_the_three_pictures_hold_the_numbers_of_the_run(panel: ScoresPanel, runn
     assert not panel.raw.is_masked(2, 9)
 
 
-def test_the_weights_keep_fixed_levels_and_their_pixels(panel: ScoresPanel, running: FakeSession) -> None:
+def test_the_weights_keep_fixed_levels_and_their_pixels(panel: ScoresPanel, running: Session) -> None:
     now = running.selection.now
     assert (panel.weights.levels.low, panel.weights.levels.high) == (0.0, 1.0)
-    weight = running.weights(now.layer, now.head)[9, 3]
+    weight = canned.weights(run_on(running), now.layer, now.head)[9, 3]
     wanted = theme.current().sequential[round(float(np.float32(weight)) * 255)].tolist()[:3]
     assert panel.weights.cell_color(9, 3) == QColor(*wanted)
 
 
-def test_leaving_out_the_first_token_stretches_the_colours(
-    qtbot: QtBot, panel: ScoresPanel, running: FakeSession
-) -> None:
+def test_leaving_out_the_first_token_stretches_the_colours(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     running.selection.update(layer=0, head=1)  # a head that looks at the first token
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     panel.skip_first.click()
-    weights = np.where(running.visible(), running.weights(0, 1), 0)
+    weights = np.where(canned.visible(run_on(running)), canned.weights(run_on(running), 0, 1), 0)
     assert panel.weights.levels.high == pytest.approx(weights[:, 1:].max(), abs=1e-6)
     panel.skip_first.click()
     assert panel.weights.levels.high == 1.0
@@ -75,42 +79,43 @@ def test_the_log_scale_is_for_weights_alone(panel: ScoresPanel) -> None:
     assert [m.levels.scale for m in panel.maps] == ["linear", "linear", "log"]
 
 
-def test_a_click_selects_the_cell(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+def test_a_click_selects_the_cell(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     point = panel.weights.cell_rect(8, 2).center().toPoint()
     QTest.mouseClick(panel.weights, Qt.MouseButton.LeftButton, pos=point)
     assert (running.selection.now.query, running.selection.now.key) == (8, 2)
 
 
 def test_a_change_of_cell_moves_marks_and_asks_for_the_row_alone(
-    qtbot: QtBot, panel: ScoresPanel, running: FakeSession
+    qtbot: QtBot, panel: ScoresPanel, running: Session, engine: CannedEngine
 ) -> None:
-    draws, asked = panel.draws, len(running.asked)
+    draws, asked = panel.draws, len(engine.asked)
     running.selection.update(query=5, key=1)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.draws == draws
     now = running.selection.now
-    assert running.asked[asked:] == [("scores.row", AskRow(now.layer, now.head, 5))]
+    assert engine.asked[asked:] == [AskRow(now.layer, now.head, 5)]
     running.selection.update(key=2)
-    assert len(running.asked) == asked + 1
+    settle(running, panel)
+    assert len(engine.asked) == asked + 1
 
 
-def test_a_change_of_head_draws_once(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+def test_a_change_of_head_draws_once(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     draws = panel.draws
     running.selection.update(layer=2, head=3)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.draws == draws + 1
     assert panel.subtitle.text() == "L2H3 · 12 × 12 · kv head 0"
 
 
-def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     draws = panel.draws
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+    running.timeline.step()
+    settle(running, panel)
     assert panel.draws == draws + 1
     assert panel.weights.cell_color(12, 0) is not None
 
 
-def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: FakeSession) -> None:
+def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: Session) -> None:
     running.selection.point_at(Hover(query=9, key=3))
     assert {m._hover for m in panel.maps} == {(9, 3)}
     assert panel.row._readout.startswith("query 9 ·cat → key 3 ·sat · score ")
@@ -120,14 +125,14 @@ def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, runni
     assert panel.row._readout == ""
 
 
-def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: FakeSession) -> None:
+def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: Session) -> None:
     now = running.selection.now
-    weights = running.weights(now.layer, now.head)[now.query]
+    weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
     assert panel.row.shares() == pytest.approx(weights / weights.max())
     assert panel.row.heading().startswith("row of query 10 ·sat")
 
 
-def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     point = panel.row.bar_rect(6).center().toPoint()
     QTest.mouseClick(panel.row, Qt.MouseButton.LeftButton, pos=point)
     assert running.selection.now.key == 6
@@ -147,78 +152,55 @@ def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
 
 
 def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
-    qtbot: QtBot, tmp_path_factory: pytest.TempPathFactory, shown: Show
+    long_run: Callable[[int], Session], shown: Show, engine: CannedEngine
 ) -> None:
-    fake = FakeSession(tmp_path_factory.mktemp("long") / "s.json", rows=300)
-    fake.prompt = Prompt("long")
-    fake.open(None)
-    fake.start("long", prefill=300)
-    panel = shown(ScoresPanel, fake, 760, 460)
+    session = long_run(300)
+    panel = shown(ScoresPanel, session, 760, 460)
     assert panel.weights.block[0] > 1
     assert panel.weights.note.startswith("max of ")
     pooled = panel.raw.levels
     panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(session, panel)
     assert panel.weights.block == (1, 1)
-    raw = fake.head(AskHead(1, 4, (20, 60), (10, 50))).scores.raw
+    raw = canned.reading(run_on(session), AskHead(1, 4, (20, 60), (10, 50))).scores.raw
     assert raw is not None
     assert raw.min() < pooled.low  # the largest of a pixel's cells hid it
     assert panel.raw.levels.low == pytest.approx(float(raw.min()), abs=1e-5)
     assert panel.masked.levels == panel.raw.levels
-    slot, question = fake.asked[-1]
-    assert slot == "scores.zoom"
+    question = engine.asked[-1]
     assert isinstance(question, AskHead)
     assert question.columns == (10, 50)
     panel.weights._look_at(QRectF(-0.5, -0.5, 300, 300))
     assert panel.raw.levels == pooled
     panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
-    qtbot.waitUntil(lambda: panel.settled)
-    assert panel.weights.value(30, 15) == pytest.approx(fake.weights(1, 4)[30, 15], abs=1e-6)
-    fake.close()
+    settle(session, panel)
+    assert panel.weights.value(30, 15) == pytest.approx(canned.weights(run_on(session), 1, 4)[30, 15], abs=1e-6)
 
 
-def test_a_hidden_panel_asks_nothing_until_it_is_shown(qtbot: QtBot, panel: ScoresPanel, running: FakeSession) -> None:
+def test_a_hidden_panel_asks_nothing_until_it_is_shown(
+    qtbot: QtBot, panel: ScoresPanel, running: Session, engine: CannedEngine
+) -> None:
     panel.hide()
-    asked = len(running.asked)
+    asked = len(engine.asked)
     running.selection.update(layer=3)
     running.selection.update(query=4)
-    assert len(running.asked) == asked
+    settle(running)
+    assert len(engine.asked) == asked
     panel.show()
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.subtitle.text().startswith("L3H4")
 
 
 def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
-    running: FakeSession, shown: Show, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    running: Session, engine: CannedEngine, qtbot: QtBot
 ) -> None:
-    length = running.shown.length
-    whole = running.head(AskHead(1, 4))
+    length = run_on(running).length
+    whole = canned.reading(run_on(running), AskHead(1, 4))
     coarse = replace(
         whole,
         scores=replace(whole.scores, values=np.zeros_like(whole.scores.values), reduction="sampled"),
         weights=replace(whole.weights, values=np.zeros_like(whole.weights.values), reduction="sampled"),
     )
-    monkeypatch.setattr(running, "head", lambda asked: coarse)
-    refined: list[tuple[Any, ...]] = []
-    ask = running.ask
-
-    def hear(slot: str, question: Any, answer: Any, part: Any = None) -> None:
-        if isinstance(question, AskRefined):
-            refined.append((question, answer, part))
-        else:
-            ask(slot, question, answer)
-
-    monkeypatch.setattr(running, "ask", hear)
-    panel = ScoresPanel(running)  # type: ignore[arg-type]
-    qtbot.addWidget(panel)
-    panel.resize(900, 500)
-    panel.show()
-    qtbot.waitUntil(lambda: bool(refined))
-    question, answer, part = refined[0]
-    assert question.picture.reduction == "max"
-    assert panel.weights.note == "sampled → max of 1 × 1"
-    assert panel.weights.value(5, 2) == 0
-    panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
     patch = HeadPatch(
         3,
         0,
@@ -227,46 +209,64 @@ def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
         whole.weights.visible[3:7, :4],
         None if whole.scores.raw is None else whole.scores.raw[3:7, :4],
     )
-    part(patch)
-    assert panel.weights.value(5, 2) == whole.weights.values[5, 2]
+    engine.answers |= {AskHead: lambda run, asked: coarse, AskRefined: lambda run, asked: whole}
+    engine.ready[AskRefined] = (patch,)
+    panel = ScoresPanel(running)
+    qtbot.addWidget(panel)
+    panel.resize(900, 500)
+    seen: list[float | None] = []
+
+    def look() -> None:
+        seen.append(panel.weights.value(5, 2))
+        panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
+
+    panel.drawn.connect(look)
+    engine.gated = AskRefined
+    engine.gate.shut()
+    panel.show()
+    qtbot.waitUntil(lambda: panel.weights.value(5, 2) == whole.weights.values[5, 2])
+    assert seen[0] == 0
+    assert panel.weights.note == "sampled → max of 1 × 1"
+    question = engine.asked[-1]
+    assert isinstance(question, AskRefined)
+    assert question.picture.reduction == "max"
     assert panel.weights.value(9, 2) == 0
     share = panel.weights.levels.indices(whole.weights.values[5:6, 2:3])[0, 0]
     assert panel.weights.cell_color(5, 2) == QColor(*(int(c) for c in theme.current().sequential[share][:3]))
     assert coarse.weights.values[5, 2] == 0
-    answer(whole)
+    engine.gate.open.set()
+    settle(running, panel)
     assert panel.weights.value(length - 1, 0) == whole.weights.values[-1, 0]
     assert panel.weights.note == ""
 
 
-def test_mean_or_max_is_offered_where_a_pixel_covers_cells(qtbot: QtBot, session: FakeSession, shown: Show) -> None:
-    many = FakeSession(session.settings.path, rows=700)
-    many.begin()
-    many.start("x" * 700, 700)
-    panel = shown(ScoresPanel, many, 900, 500)
-    assert panel.mean.isVisible() is (panel.weights.note != "")
-    asked = [question for slot, question in many.asked if isinstance(question, AskHead)]
-    assert asked[-1].reduction == "max"
-    if panel.mean.isVisible():
-        QTest.mouseClick(panel.mean, Qt.MouseButton.LeftButton)
-        asked = [question for slot, question in many.asked if isinstance(question, AskHead)]
-        assert asked[-1].reduction == "mean"
-        assert "all cells would be" in panel.subtitle.text()
-    many.close()
+def test_mean_or_max_is_offered_where_a_pixel_covers_cells(
+    long_run: Callable[[int], Session], shown: Show, engine: CannedEngine
+) -> None:
+    session = long_run(700)
+    panel = shown(ScoresPanel, session, 900, 500)
+    assert panel.weights.note.startswith("max of ")
+    assert panel.mean.isVisible()
+    assert [one.reduction for one in engine.asked if isinstance(one, AskHead)] == ["max"]
+    QTest.mouseClick(panel.mean, Qt.MouseButton.LeftButton)
+    settle(session, panel)
+    assert [one.reduction for one in engine.asked if isinstance(one, AskHead)] == ["max", "mean"]
+    assert "all cells would be" in panel.subtitle.text()
 
 
 def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(
-    panel: ScoresPanel, running: FakeSession, qtbot: QtBot
+    panel: ScoresPanel, running: Session, qtbot: QtBot, engine: CannedEngine
 ) -> None:
-    asked = len([one for _, one in running.asked if isinstance(one, AskRow)])
-    running.tokens = tuple(replace(token, text="new") for token in running.tokens)
-    running.start("another prompt of as many tokens")
-    qtbot.waitUntil(lambda: panel.settled)
-    assert len([one for _, one in running.asked if isinstance(one, AskRow)]) > asked
+    asked = len([one for one in engine.asked if isinstance(one, AskRow)])
+    engine.text = lambda place: TokenText(place, "new")
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running, panel)
+    assert len([one for one in engine.asked if isinstance(one, AskRow)]) == asked + 1
     assert panel._labels[0] == "new"
 
 
 def test_a_text_that_a_prompt_repeats_is_made_drawable_once(
-    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
 ) -> None:
     written: list[str] = []
     drawable = theme.drawable
@@ -275,16 +275,16 @@ def test_a_text_that_a_prompt_repeats_is_made_drawable_once(
         written.append(text)
         return drawable(text, role)
 
-    running.tokens = tuple(replace(token, text="äö"[place % 2]) for place, token in enumerate(running.tokens))
+    engine.text = lambda place: TokenText(place, "äö"[place % 2])
     monkeypatch.setattr("views.scores.theme.drawable", noted)
-    running.start("another prompt of as many tokens")
-    qtbot.waitUntil(lambda: panel.settled)
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running, panel)
     assert sorted(written) == ["ä", "ö"]
     assert panel._labels[:4] == ("ä", "ö", "ä", "ö")
 
 
 def test_a_step_writes_and_measures_only_the_label_it_adds(
-    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
     measured: list[tuple[str, ...]] = []
@@ -300,20 +300,20 @@ def test_a_step_writes_and_measures_only_the_label_it_adds(
 
     monkeypatch.setattr("views.scores.theme.drawable", noted)
     monkeypatch.setattr(Heatmap, "_width_of", measuring)
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
-    added = running.shown.tokens[running.shown.length - 1].text
+    running.timeline.step()
+    settle(running, panel)
+    added = run_on(running).tokens[run_on(running).length - 1].text
     assert written == [added]
     assert set(measured) == {(drawable(added),)}
-    assert panel._labels == tuple(drawable(token.text) for token in running.shown.tokens[: running.shown.length])
-    running.step_back()
-    qtbot.waitUntil(lambda: panel.settled)
+    assert panel._labels == tuple(drawable(token.text) for token in run_on(running).tokens[: run_on(running).length])
+    running.timeline.step_back()
+    settle(running, panel)
     assert written == [added]
-    assert len(panel._labels) == running.shown.length
+    assert len(panel._labels) == run_on(running).length
 
 
 def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
-    panel: ScoresPanel, running: FakeSession, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coloured: list[Heatmap] = []
     colours = Heatmap._colours
@@ -324,13 +324,13 @@ def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
 
     monkeypatch.setattr(Heatmap, "_colours", noted)
     running.selection.update(head=(running.selection.now.head + 1) % 8)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     for heatmap in panel.maps:
         heatmap.grab()
     assert sorted(coloured, key=panel.maps.index) == list(panel.maps)
     coloured.clear()
     running.selection.update(query=5, key=2)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     for heatmap in panel.maps:
         heatmap.grab()
     assert coloured == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
@@ -12,7 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.views.fake_session import FakeSession, card
+from app.session import Session
+from tests.views import driving
+from tests.views.canned import CannedEngine
 from views import theme
 from views.least_height import LeastHeight
 from views.main_window import MainWindow
@@ -21,12 +21,15 @@ SMALL = QSize(1024, 768)
 
 
 @pytest.fixture(params=["bundled", "SmolLM2-135M-Instruct.Q4_1.gguf"])
-def window(request: pytest.FixtureRequest, qtbot: QtBot, session: FakeSession) -> Iterator[MainWindow]:
+def window(
+    request: pytest.FixtureRequest, qtbot: QtBot, session: Session, engine: CannedEngine
+) -> Iterator[MainWindow]:
     """A small window on the bundled model, or on one with a long name, special tokens and a template."""
-    session.begin()
     if request.param != "bundled":
-        session.model = replace(card(bos="<|im_start|>", chats=("default",)), name=request.param)
-    made = MainWindow(cast("Any", session), restore=False)
+        engine.known = {"name": request.param, "bos": "<|im_start|>", "chats": ("default",)}
+    session.begin()
+    driving.settle(session)
+    made = MainWindow(session, restore=False)
     made.resize(SMALL)
     made.show()
     settle()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from PySide6.QtCore import QSize, QTimer
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
+from app.session import Session
 from model.errors import RopewalkError
-from tests.views.fake_session import FakeSession
+from tests.views.canned import CannedEngine
 from views import snapshot, theme
 from views.main_window import MainWindow
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: FakeSession) -> Iterator[MainWindow]:
-    made = MainWindow(cast("Any", running), restore=False)
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    made = MainWindow(running, restore=False)
     yield made
     made.close()
     made.deleteLater()
@@ -50,19 +50,18 @@ def test_an_unknown_panel_is_named_with_those_there_are(window: MainWindow) -> N
         snapshot.picture(window, QSize(1280, 800), "nothing")
 
 
-def test_a_failure_ends_the_waiting(qtbot: QtBot, tmp_path: Path) -> None:
-    session = FakeSession(tmp_path / "other.json")
-    window = MainWindow(cast("Any", session), restore=False)
-    QTimer.singleShot(0, session, lambda: session.failed.emit("No model.", ""))
-    with pytest.raises(RopewalkError, match="No model"):
+def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> None:
+    window = MainWindow(session, restore=False)
+    engine.devices = ()
+    session.begin()
+    with pytest.raises(RopewalkError, match="There is no cpu here"):
         snapshot.wait_until_drawn(window)
     window.close()
     window.deleteLater()
 
 
-def test_waiting_ends_at_the_limit(qtbot: QtBot, tmp_path: Path) -> None:
-    session = FakeSession(tmp_path / "other.json")
-    window = MainWindow(cast("Any", session), restore=False)
+def test_waiting_ends_at_the_limit(session: Session) -> None:
+    window = MainWindow(session, restore=False)
     with pytest.raises(RopewalkError, match="was not drawn after"):
         snapshot.wait_until_drawn(window, limit_ms=20)
     window.close()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from tests.views.fake_session import FakeSession
-from views import theme
+from model.prompt import Prompt
+from tests.views.canned import CannedEngine, canned_session
+from views import snapshot, theme
 from views.main_window import MainWindow
 from views.tokens import TokensPanel
 
@@ -22,15 +22,16 @@ SMALL = QSize(1280, 800)
 
 
 @pytest.fixture
-def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Opened]:
+def opened(qtbot: QtBot, tmp_path: Path, engine: CannedEngine) -> Iterator[Opened]:
     """Open a window on a run of so many tokens."""
     windows: list[MainWindow] = []
+    sessions = ExitStack()
 
     def made(count: int, size: QSize = SMALL, *, restore: bool = False) -> MainWindow:
-        session = FakeSession(tmp_path / "settings.json", rows=400)
-        session.begin()
-        session.start("many words", count)
-        window = MainWindow(cast("Any", session), restore=restore)
+        session = sessions.enter_context(canned_session(tmp_path / "settings.json", engine))
+        engine.prefill = count
+        session.begin(prompt=Prompt("many words"))
+        window = MainWindow(session, restore=restore)
         windows.append(window)
         if not restore:
             window.resize(size)
@@ -42,6 +43,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Opened]:
     for window in windows:
         window.close()
         window.deleteLater()
+    sessions.close()
     theme.apply("dark")
 
 
@@ -52,13 +54,13 @@ def tokens(window: MainWindow) -> TokensPanel:
 
 
 def drawn(window: MainWindow) -> None:
-    for _ in range(6):
-        QApplication.processEvents()
-    assert tokens(window).settled
+    snapshot.wait_until_drawn(window)
+    snapshot.settle(window)
 
 
-def run(window: MainWindow, count: int) -> None:
-    cast("FakeSession", window.session).start("many words", count)
+def run(window: MainWindow, engine: CannedEngine, count: int) -> None:
+    engine.prefill = count
+    window.session.start(Prompt("many words"))
     drawn(window)
 
 
@@ -91,7 +93,7 @@ def drag_edge(window: MainWindow, by: int) -> None:
     ],
 )
 def test_a_run_of_two_lines_is_all_in_sight(
-    opened: Opened, size: QSize, projector: bool, name: theme.ThemeName
+    opened: Opened, engine: CannedEngine, size: QSize, projector: bool, name: theme.ThemeName
 ) -> None:
     window = opened(12, size)
     window.set_look(name, projector=projector)
@@ -101,10 +103,10 @@ def test_a_run_of_two_lines_is_all_in_sight(
     count = 12
     while tokens(window).strip.lines < 2:
         count += 1
-        run(window, count)
+        run(window, engine, count)
     assert lines_in_sight(window) == 2
     assert tokens(window).more.text() == ""
-    run(window, 12)
+    run(window, engine, 12)
     after = {name: window.docks[name].height() for name in others}
     assert after["why"] == others["why"], "the row of tokens gives and takes where the maps are"
     assert after["scores"] == others["scores"]
@@ -139,19 +141,19 @@ def test_a_step_that_begins_a_line_brings_it_into_sight(opened: Opened) -> None:
     assert window.docks["tokens"].height() > tokens(window).strip.height_of(2)
 
 
-def test_the_hand_that_drags_the_edge_wins_for_good(opened: Opened) -> None:
+def test_the_hand_that_drags_the_edge_wins_for_good(opened: Opened, engine: CannedEngine) -> None:
     window = opened(12)
     drag_edge(window, 60)
     chosen = window.docks["tokens"].height()
     assert window.session.settings.now.tokens_by_hand
     for count in (300, 12):
-        run(window, count)
+        run(window, engine, count)
         assert window.docks["tokens"].height() == chosen
     window.close()
 
     again = opened(12, restore=True)
     restored = again.docks["tokens"].height()  # the window itself may be smaller: it has to fit the screen
-    run(again, 300)
+    run(again, engine, 300)
     assert again.docks["tokens"].height() == restored
     again.reset_layout()
     drawn(again)

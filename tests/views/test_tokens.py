@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,18 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.selection import Hover
+from app.session import Session
+from model.prompt import Prompt
 from model.readings import TokenText
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
 from views import theme
 from views.tokens import AT_ONCE, TokensPanel, TokenStrip
 
 
 @pytest.fixture
-def panel(running: FakeSession, shown: Callable[..., Any]) -> TokensPanel:
+def panel(running: Session, shown: Callable[..., Any]) -> TokensPanel:
     made: TokensPanel = shown(TokensPanel, running, 900, 110)
     return made
 
@@ -32,26 +35,24 @@ def click(qtbot: QtBot, strip: TokenStrip, position: int, *, shift: bool = False
     QTest.mouseClick(strip, Qt.MouseButton.LeftButton, modifier, strip.box_of(position).center().toPoint())
 
 
-def test_a_click_picks_the_query_and_a_shift_click_the_key(
-    qtbot: QtBot, panel: TokensPanel, running: FakeSession
-) -> None:
+def test_a_click_picks_the_query_and_a_shift_click_the_key(qtbot: QtBot, panel: TokensPanel, running: Session) -> None:
     click(qtbot, panel.strip, 6)
     click(qtbot, panel.strip, 2, shift=True)
     assert (running.selection.now.query, running.selection.now.key) == (6, 2)
 
 
-def test_tokens_are_tinted_by_the_selected_row(panel: TokensPanel, running: FakeSession) -> None:
+def test_tokens_are_tinted_by_the_selected_row(panel: TokensPanel, running: Session) -> None:
     now = running.selection.now
-    weights = running.weights(now.layer, now.head)[now.query]
+    weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
     for position in range(now.query + 1):
         assert panel.strip.weight_of(position) == pytest.approx(weights[position])
     assert panel.strip.weight_of(now.query + 1) is None
     assert panel.strip.tint(now.query + 1) == theme.current().panel
 
 
-def test_more_weight_is_more_colour(panel: TokensPanel, running: FakeSession) -> None:
+def test_more_weight_is_more_colour(panel: TokensPanel, running: Session) -> None:
     now = running.selection.now
-    weights = running.weights(now.layer, now.head)[now.query]
+    weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
     most, least = int(weights.argmax()), int(weights[: now.query + 1].argmin())
     key = theme.current().key
     assert abs(panel.strip.tint(most).blue() - key.blue()) < abs(panel.strip.tint(least).blue() - key.blue())
@@ -63,7 +64,7 @@ def test_the_tint_is_on_the_screen(panel: TokensPanel) -> None:
     assert image.pixelColor(round(box.left()) + 4, round(box.center().y())) == panel.strip.tint(3)
 
 
-def test_query_and_key_are_outlined(panel: TokensPanel, running: FakeSession) -> None:
+def test_query_and_key_are_outlined(panel: TokensPanel, running: Session) -> None:
     now = running.selection.now
     image = panel.strip.grab().toImage()
     for position, colour in ((now.query, theme.current().query), (now.key, theme.current().key)):
@@ -71,16 +72,19 @@ def test_query_and_key_are_outlined(panel: TokensPanel, running: FakeSession) ->
         assert image.pixelColor(round(box.center().x()), round(box.top()) + 1) == colour
 
 
-def test_a_change_of_key_moves_the_outline_without_a_question(panel: TokensPanel, running: FakeSession) -> None:
-    draws, asked = panel.draws, len(running.asked)
+def test_a_change_of_key_moves_the_outline_without_a_question(
+    panel: TokensPanel, running: Session, engine: CannedEngine
+) -> None:
+    draws, asked = panel.draws, len(engine.asked)
     running.selection.update(key=1)
-    assert (panel.draws, len(running.asked)) == (draws, asked)
+    settle(running, panel)
+    assert (panel.draws, len(engine.asked)) == (draws, asked)
     assert panel.cell.text() == "query 10 ·sat → key 1 the"
 
 
-def test_decoded_tokens_stand_apart(qtbot: QtBot, panel: TokensPanel, running: FakeSession) -> None:
-    running.step()
-    qtbot.waitUntil(lambda: panel.settled)
+def test_decoded_tokens_stand_apart(qtbot: QtBot, panel: TokensPanel, running: Session) -> None:
+    running.timeline.step()
+    settle(running, panel)
     strip = panel.strip
     usual = strip.box_of(11).left() - strip.box_of(10).right()
     assert strip.box_of(12).left() - strip.box_of(11).right() > 2 * usual
@@ -131,26 +135,23 @@ def test_the_strip_says_its_selection_to_a_screen_reader(panel: TokensPanel) -> 
     assert panel.strip.accessibleDescription() == "query 10 ·sat; key 4 ·on"
 
 
-def test_pointing_at_a_token_points_at_the_key(qtbot: QtBot, panel: TokensPanel, running: FakeSession) -> None:
+def test_pointing_at_a_token_points_at_the_key(qtbot: QtBot, panel: TokensPanel, running: Session) -> None:
     QTest.mouseMove(panel.strip, panel.strip.box_of(5).center().toPoint())
     now = running.selection.now
     assert running.selection.hover == Hover(query=now.query, key=5, layer=now.layer, head=now.head)
 
 
 def test_a_query_out_of_sight_is_scrolled_to_by_whole_lines(
-    session: FakeSession, shown: Callable[..., Any], qtbot: QtBot
+    long_run: Callable[[int], Session], shown: Callable[..., Any], qtbot: QtBot
 ) -> None:
-    many = FakeSession(session.settings.path, rows=400)
-    many.begin()
-    many.start("many words", 400)
+    many = long_run(400)
     panel = shown(TokensPanel, many, 600, 90)
     for query in (399, 200, 0):
         many.selection.update(query=query)
-        qtbot.waitUntil(lambda: panel.settled)
+        settle(many, panel)
         bar, box = panel.area.verticalScrollBar(), panel.strip.box_of(query)
         assert bar.value() <= box.top()
         assert box.bottom() <= bar.value() + panel.area.viewport().height()
-    many.close()
 
 
 def strip_of(qtbot: QtBot, tokens: tuple[TokenText, ...], prefill: int) -> TokenStrip:
@@ -281,11 +282,9 @@ def test_isolation_keeps_numbers_where_they_are_written(qtbot: QtBot, kept: bool
 
 
 def test_the_last_line_is_never_cut_by_the_one_before(
-    session: FakeSession, shown: Callable[..., Any], qtbot: QtBot
+    long_run: Callable[[int], Session], shown: Callable[..., Any], qtbot: QtBot
 ) -> None:
-    many = FakeSession(session.settings.path, rows=400)
-    many.begin()
-    many.start("many words", 400)
+    many = long_run(400)
     panel = shown(TokensPanel, many, 600, 90)
     bar = panel.area.verticalScrollBar()
     for height in (90, 100, 110, 130):
@@ -298,13 +297,12 @@ def test_the_last_line_is_never_cut_by_the_one_before(
         cut = [box for box in boxes if box.top() < bar.value() < box.bottom() + under]
         assert not cut, (height, bar.value(), bar.maximum(), panel.strip._room, cut)
         assert panel.strip.box_of(399).bottom() <= bar.value() + panel.area.viewport().height()
-    many.close()
 
 
-def test_a_query_stays_in_sight_when_the_type_grows(running: FakeSession, shown: Callable[..., Any]) -> None:
-    many = FakeSession(running.settings.path, rows=400)
-    many.begin()
-    many.start("many words", 400)
+def test_a_query_stays_in_sight_when_the_type_grows(
+    long_run: Callable[[int], Session], shown: Callable[..., Any]
+) -> None:
+    many = long_run(400)
     panel = shown(TokensPanel, many, 900, 130)
     many.selection.update(query=399)
     theme.apply("light", projector=True)
@@ -317,16 +315,15 @@ def test_a_query_stays_in_sight_when_the_type_grows(running: FakeSession, shown:
         assert box.bottom() <= bar.value() + panel.area.viewport().height()
     finally:
         theme.apply("dark")
-        many.close()
 
 
 def test_the_panel_says_that_a_chat_template_was_applied(
-    qtbot: QtBot, panel: TokensPanel, running: FakeSession
+    qtbot: QtBot, panel: TokensPanel, running: Session, engine: CannedEngine
 ) -> None:
     assert "chat template" not in panel.subtitle.text()
-    assert running.run is not None
-    running._show(replace(running.run, run_id=9, rendered="<s>hi"))
-    qtbot.waitUntil(lambda: panel.settled)
+    engine.rendered = "<s>hi"
+    running.start(Prompt("hi"))
+    settle(running, panel)
     assert "12 tokens · in the chat template ·" in panel.subtitle.text()
 
 

@@ -16,8 +16,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.questions import AskCell
+from app.session import Session
 from model.readings import CellReading
-from tests.views.fake_session import FakeSession
+from tests.views import canned
+from tests.views.driving import run_on, settle
 from views import theme
 from views.why import WhyPanel, arithmetic, exact_text, scale_text
 
@@ -76,10 +78,10 @@ def test_a_negative_log_sum_exp_is_bracketed() -> None:
     assert told(a_cell(lse=-1.25))[-1].startswith("weight = exp(0.512 − (−1.250))")
 
 
-def test_the_numbers_on_screen_are_the_readings(running: FakeSession, shown: Shown) -> None:
+def test_the_numbers_on_screen_are_the_readings(running: Session, shown: Shown) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     now = running.selection.now
-    cell = running.cell(AskCell(now.layer, now.head, now.query, now.key))
+    cell = canned.reading(run_on(running), AskCell(now.layer, now.head, now.query, now.key))
     text = panel.text.toPlainText().replace("−", "-")
     weight = float(re.findall(r"\) = ([\d.]+)", text)[-1])
     lse = float(re.findall(r"log-sum-exp = (-?[\d.]+)", text)[0])
@@ -89,7 +91,7 @@ def test_the_numbers_on_screen_are_the_readings(running: FakeSession, shown: Sho
     assert "reads kv head 1, shared with H5, H6, H7" in panel.subtitle.text()
 
 
-def test_query_and_key_have_their_colours(running: FakeSession, shown: Shown) -> None:
+def test_query_and_key_have_their_colours(running: Session, shown: Shown) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     look = theme.current()
 
@@ -105,7 +107,7 @@ def test_query_and_key_have_their_colours(running: FakeSession, shown: Shown) ->
     assert colour("query") == theme.current().query != look.query
 
 
-def test_text_can_be_selected_and_copied_as_plain_text(running: FakeSession, shown: Shown) -> None:
+def test_text_can_be_selected_and_copied_as_plain_text(running: Session, shown: Shown) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     panel.text.selectAll()
     copied = panel.text.createMimeDataFromSelection()
@@ -113,12 +115,12 @@ def test_text_can_be_selected_and_copied_as_plain_text(running: FakeSession, sho
     assert not copied.hasHtml()
 
 
-def test_vectors_unfold(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_vectors_unfold(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     assert "q = [" not in panel.text.toPlainText()
     QTest.mouseClick(panel.fold_q, Qt.MouseButton.LeftButton)
     now = running.selection.now
-    cell = running.cell(AskCell(now.layer, now.head, now.query, now.key))
+    cell = canned.reading(run_on(running), AskCell(now.layer, now.head, now.query, now.key))
     text = panel.text.toPlainText().replace("−", "-").replace("\u2212", "-")
     numbers = [float(n) for n in re.findall(r"q = \[(.*)\]", text)[0].split(", ")]
     assert np.allclose(numbers, cell.q, atol=6e-4)
@@ -127,7 +129,7 @@ def test_vectors_unfold(running: FakeSession, shown: Shown, qtbot: QtBot) -> Non
     assert "q = [" not in panel.text.toPlainText()
 
 
-def test_copy_numbers_keeps_every_digit(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_copy_numbers_keeps_every_digit(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     QTest.mouseClick(panel.copy_button, Qt.MouseButton.LeftButton)
     fields = dict(line.split(" = ") for line in QApplication.clipboard().text().splitlines())
@@ -138,7 +140,7 @@ def test_copy_numbers_keeps_every_digit(running: FakeSession, shown: Shown, qtbo
 
 
 @pytest.mark.parametrize("width", [500, 800, 1240, 1880])
-def test_no_step_is_broken_where_it_fits(running: FakeSession, shown: Shown, width: int) -> None:
+def test_no_step_is_broken_where_it_fits(running: Session, shown: Shown, width: int) -> None:
     panel = shown(WhyPanel, running, width, 160)
     lines = panel.text.toPlainText().splitlines()
     assert panel.cell is not None
@@ -151,7 +153,7 @@ def test_no_step_is_broken_where_it_fits(running: FakeSession, shown: Shown, wid
         block = block.next()
 
 
-def test_unfolding_in_a_low_strip_scrolls_and_survives(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_unfolding_in_a_low_strip_scrolls_and_survives(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(WhyPanel, running, 500, 100)
     for fold in (panel.fold_q, panel.fold_k, panel.fold_q, panel.fold_k):
         QTest.mouseClick(fold, Qt.MouseButton.LeftButton)
@@ -161,11 +163,11 @@ def test_unfolding_in_a_low_strip_scrolls_and_survives(running: FakeSession, sho
     assert panel.text.toPlainText().count("weight") == 1
 
 
-def test_the_cell_redraws_it_once_and_a_plane_does_not(running: FakeSession, shown: Shown, qtbot: QtBot) -> None:
+def test_the_cell_redraws_it_once_and_a_plane_does_not(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(WhyPanel, running, 1240, 110)
     drawn = panel.draws
     running.selection.update(plane=5)
     running.selection.update(query=9, key=9)
-    qtbot.waitUntil(lambda: panel.settled)
+    settle(running, panel)
     assert panel.draws == drawn + 1
     assert "query 9" in panel.subtitle.text()

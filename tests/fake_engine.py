@@ -1,0 +1,225 @@
+"""An engine without torch: jobs, session and window are tested by themselves over it.
+
+It keeps the contract of ``app.door.Engine``: each of its methods is a job, its handles are opaque, and it writes down
+what it was asked. It knows no numbers; :mod:`tests.views.canned` adds readings that panels can draw.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.door import Held, Opened, Outlined
+from app.questions import AskBranchProof, AskProof, Question
+from model.config import ModelConfig
+from model.errors import CheckpointError, DeviceError, PromptError
+from model.experiments import Experiment, check_experiments
+from model.progress import Partial, Progress
+from model.prompt import Prompt
+from model.readings import ModelCard, Proof, Run, Sampling, TokenText
+from model.spec import AttentionSpec
+
+CONFIG = ModelConfig(
+    vocabulary=256, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=32, max_position=64
+)
+
+
+class Gate:
+    """Holds a job at one of its points until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+        self.open.set()
+
+    def shut(self) -> None:
+        """Let the next job that comes here wait."""
+        self.reached.clear()
+        self.open.clear()
+
+    def pass_through(self) -> None:
+        """Wait here, on the compute thread, while the gate is shut."""
+        self.reached.set()
+        assert self.open.wait(10)
+
+
+@dataclass
+class FakeEngine:
+    """Tokens are characters; a decoded token is the one after the last; answers say what they were asked.
+
+    Attributes
+    ----------
+    calls, asked
+        What was asked of it: everything, and the questions alone; both in the order in which they were worked on.
+    closed
+        Jobs that were ended before they were done.
+    gate, gated
+        Where jobs can be held, and which kinds of questions are held there.
+    proofs
+        What proofs come to, by kind, where that is not that everything agrees.
+    """
+
+    calls: list[str] = field(default_factory=list)
+    tidied: int = 0
+    closed: list[str] = field(default_factory=list)
+    gate: Gate = field(default_factory=Gate)
+    gated: type[Any] = object
+    devices: tuple[str, ...] = ("cpu",)
+    check_fails: bool = False
+    config: ModelConfig = CONFIG
+    asked: list[Question] = field(default_factory=list)
+    proofs: dict[str, Proof] = field(default_factory=dict)
+
+    # What a variant does otherwise --------------------------------------------------------------------------------
+
+    def card(self, path: str | None, device: str, dtype: str) -> ModelCard:
+        """What is open."""
+        return ModelCard(path or "bundled", path or "", self.config, 1000, 4000, device, dtype)
+
+    def specs(self) -> tuple[AttentionSpec, ...]:
+        """What every layer was told to do."""
+        c = self.config
+        return tuple(
+            AttentionSpec(layer, c.heads, c.kv_heads, c.head_width, c.scale, rotary_width=c.rotary_width(layer))
+            for layer in range(c.layers)
+        )
+
+    def tokens(self, prompt: str) -> tuple[TokenText, ...]:
+        """The tokens of a prompt."""
+        return tuple(self.token(ord(letter)) for letter in prompt)
+
+    def token(self, number: int) -> TokenText:
+        """The token of an id."""
+        return TokenText(number, chr(number))
+
+    def after(self, tokens: Sequence[TokenText], sampling: Sampling) -> TokenText:
+        """The token that is decoded after others."""
+        return self.token(tokens[-1].id + 1 + sampling.seed)
+
+    def described(self, run: Run) -> Run:
+        """A run whose prompt has just been run, with what else is known of it."""
+        return run
+
+    def cell(self, run: Run, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
+        """Where a run is worth looking first."""
+        layer, at = head or (1, 3)
+        return layer, at, run.length - 1, max(run.length - 2, 0)
+
+    def outlined(self, path: str | None) -> Outlined:
+        """What a checkpoint is."""
+        if path == "broken":
+            raise CheckpointError("broken is not a checkpoint.")
+        sizes = {"float32": 4000, "bfloat16": 2000, "float16": 2000}
+        return Outlined(path or "bundled", path or "", "tiny", self.config, 1000, sizes, sizes, True)
+
+    def reading(self, held: Held, question: Question) -> Any:
+        """The answer to a question that is no proof."""
+        against = () if held.pinned is None else (_text(held.pinned),)
+        return _text(held), question, *against
+
+    def parts(self, held: Held, question: Question) -> Sequence[Any]:
+        """What is ready of an answer before all of it is."""
+        return ()
+
+    # The engine ---------------------------------------------------------------------------------------------------
+
+    def open_model(
+        self,
+        path: str | None,
+        device: str,
+        dtype: str,
+        *,
+        options: Mapping[str, int] | None = None,
+    ) -> Generator[Progress, None, Opened]:
+        answered = f" {dict(options)}" if options else ""
+        self.calls.append(f"open {path} {device} {dtype}{answered}")
+        try:
+            for layer in range(self.config.layers):
+                yield Progress(layer, self.config.layers, "Loading the weights")
+                self.gate.pass_through()
+        except GeneratorExit:
+            self.closed.append(f"loading {path}")
+            raise
+        if device not in self.devices:
+            raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
+        card = self.card(path, device, dtype)
+        return Opened(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
+
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+        yield Progress(0, 1, "Looking")
+        return self.outlined(path)
+
+    def run(
+        self,
+        opened: Opened,
+        prompt: Prompt,
+        run_id: int,
+        head: tuple[int, int] | None,
+        *,
+        experiments: Sequence[Experiment] = (),
+        decoded: Sequence[int] = (),
+    ) -> Generator[Progress, None, Held]:
+        changed = "".join(f" [{experiment.label}]" for experiment in experiments)
+        text = prompt.text
+        meant = "" if prompt == Prompt(text) else f" {prompt}"
+        self.calls.append(f"run {text} {run_id} {head}{changed}{meant}")
+        check_experiments(experiments, self.config)
+        try:
+            for layer in range(self.config.layers):
+                yield Progress(layer, self.config.layers, "Prefill")
+                self.gate.pass_through()
+        except GeneratorExit:
+            self.closed.append(text)
+            raise
+        if not text:
+            raise PromptError("The prompt is empty.")
+        tokens, limit = self.tokens(text), self.config.max_position
+        if len(tokens) > limit:
+            raise PromptError(f"The prompt has {len(tokens)} tokens, but the model takes {limit}.", "folded")
+        prefill = len(tokens)
+        tokens = (*tokens, *map(self.token, decoded))
+        n = len(tokens)
+        run = self.described(Run(run_id, opened.card, self.specs(), text, tokens, n, prefill, n, 0))
+        return Held(run, opened, tokens, self.cell(run, head), prompt=prompt)
+
+    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
+        self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
+        tokens = held.run.tokens[: held.run.length]
+        for done in range(count):
+            yield Progress(done, count, "Decoding")
+            self.gate.pass_through()
+            tokens = (*tokens, self.after(tokens, sampling))
+        run = replace(held.run, tokens=tokens, length=len(tokens), newest=len(tokens))
+        return replace(held, run=run, trace=tokens)
+
+    def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
+        self.calls.append(f"branch {row} {token}")
+        yield Progress(0, 1, "Decoding")
+        tokens = (*held.run.tokens[:row], self.token(token))
+        return replace(held, run=replace(held.run, tokens=tokens, length=row + 1, newest=row + 1), trace=tokens)
+
+    def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
+        self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
+        self.asked.append(question)
+        yield Progress(0, 1, "Working")
+        if isinstance(question, AskBranchProof):
+            return self.proofs.get("branches") or Proof("branches", held.run.length, 0.0, 1e-4)
+        if isinstance(question, AskProof):
+            if self.check_fails:
+                raise ZeroDivisionError("broken check")
+            return self.proofs.get("cached") or Proof("cached", held.run.length, 0.0, 1e-4)
+        for part in self.parts(held, question):
+            yield Partial(0, 1, "Working", part)
+        if isinstance(question, self.gated):
+            self.gate.pass_through()
+        return self.reading(held, question)
+
+    def tidy(self) -> Generator[Progress, None, None]:
+        self.tidied += 1
+        yield Progress(0, 1, "Tidying")
+
+
+def _text(held: Held) -> str:
+    return "".join(token.text for token in held.run.tokens[: held.run.length])

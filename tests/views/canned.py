@@ -1,0 +1,434 @@
+"""Readings for panels without torch: one small set of numbers, and an engine that answers from it.
+
+The numbers belong to each other: scores come from q·k, weights from scores, so that tests can compare pixels and words
+with them. What is asked here of a run, :func:`reading`, is what the engine answers a panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.door import Held, Outlined
+from app.questions import (
+    AskAtlas,
+    AskAttribution,
+    AskCache,
+    AskCell,
+    AskHead,
+    AskLedger,
+    AskNextToken,
+    AskPlanes,
+    AskRouting,
+    AskRow,
+    Question,
+)
+from app.session import Session
+from app.settings import SettingsStore
+from model.config import ModelConfig
+from model.errors import CheckpointError
+from model.ledger import ShapeLedger, build_ledger
+from model.readings import (
+    CacheReading,
+    Candidate,
+    CellReading,
+    DirectAttribution,
+    HeadAtlas,
+    HeadPicture,
+    ModelCard,
+    NextTokenReading,
+    PlaneReading,
+    Proof,
+    Reduction,
+    Routing,
+    RowReading,
+    Run,
+    Sampling,
+    Tile,
+    TokenText,
+)
+from model.shades import shades
+from model.spec import AttentionSpec, RotationSegment
+from tests.fake_engine import FakeEngine
+
+CONFIG = ModelConfig(
+    vocabulary=1024, width=128, layers=4, heads=8, kv_heads=2, head_width=16, mlp_width=384, max_position=512, tied=True
+)
+PROMPT = "the cat sat on the mat."
+WORDS = ("·the", "·cat", "·sat", "·on", "·the", "·mat", ".")
+SPECIAL = {
+    0: TokenText(1, "<s>", "special"),
+    1: TokenText(299, "the"),
+    17: TokenText(40, "<E4>", "bytes", group=0, character="ä"),
+    18: TokenText(41, "<B8>", "bytes", group=0),
+}
+"""Tokens that are no word, by their place."""
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def token_at(place: int) -> TokenText:
+    """Words that repeat themselves, led by a special token and with the bytes of one character among the later ones."""
+    return SPECIAL.get(place) or word(300 + (place - 1) % len(WORDS))
+
+
+def word(number: int) -> TokenText:
+    """The token of an id."""
+    return next(
+        (one for one in SPECIAL.values() if one.id == number), TokenText(number, WORDS[(number - 300) % len(WORDS)])
+    )
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def vectors(layers: int, heads: int, width: int, rows: int) -> Doubles:
+    """[L, H + 2·Hkv, N, Dh]; more rows begin with those of fewer."""
+    drawn = np.random.default_rng(0).normal(size=(rows, layers, heads, width)).transpose(1, 2, 0, 3)
+    return np.ascontiguousarray(drawn)
+
+
+def vectors_of(run: Run) -> tuple[Doubles, Doubles, Doubles]:
+    """q [L, H, S, Dh], k and v [L, Hkv, S, Dh]."""
+    c = run.config
+    every = vectors(c.layers, c.heads + 2 * c.kv_heads, c.head_width, 64 if run.length <= 64 else 1024)
+    q, k, v = np.split(every[:, :, : run.length], (c.heads, c.heads + c.kv_heads), axis=1)
+    return q, k, v
+
+
+def scores(run: Run, layer: int, head: int) -> Doubles:
+    """[S, S] before the mask; heads look back, at the first token, or at where the text repeated itself."""
+    q, k, _ = vectors_of(run)
+    made: Doubles = q[layer, head] @ k[layer, run.config.kv_head_of(head)].T * run.config.scale
+    row = np.arange(run.length)
+    kind = (layer * 3 + head) % 5
+    if kind == 0:
+        made[row[1:], row[1:] - 1] += 5
+    elif kind == 1:
+        made[:, 0] += 4
+    elif kind == 2:
+        made[row[7:], row[7:] - 6] += 6
+    return made
+
+
+def visible(run: Run) -> Bools:
+    """[S, S] causal."""
+    return np.tril(np.ones((run.length, run.length), np.bool_))
+
+
+def weights(run: Run, layer: int, head: int) -> Doubles:
+    """[S, S] after the softmax."""
+    seen = np.where(visible(run), scores(run, layer, head), -np.inf)
+    powers = np.exp(seen - seen.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def thetas(config: ModelConfig) -> Doubles:
+    """[F] radians per position."""
+    half = config.head_width // 2
+    return np.asarray(10_000.0 ** (-np.arange(half) / half))
+
+
+# Readings -------------------------------------------------------------------------------------------------------------
+
+
+def reading(run: Run, question: Question) -> Any:
+    """The answer to a question about a run; one that no test of a panel asks has none."""
+    return READINGS[type(question)](run, question)
+
+
+def _head(run: Run, asked: AskHead) -> HeadPicture:
+    """Scores and weights, pooled to the pixels asked for."""
+    rows, columns = asked.rows or (0, run.length), asked.columns or (0, run.length)
+    cut = slice(*rows), slice(*columns)
+    block = math.ceil(max(rows[1] - rows[0], columns[1] - columns[0]) / asked.pixels)
+    shown = visible(run)[cut]
+    raw, shares = scores(run, asked.layer, asked.head)[cut], weights(run, asked.layer, asked.head)[cut]
+    seen = _pooled(shown.astype(np.float64), block) > 0
+    reduction: Reduction = "exact" if block == 1 else asked.reduction
+    masked = np.where(seen, _pooled(np.where(shown, raw, -np.inf), block), 0)
+    scored = Tile("scores", asked.layer, asked.head, rows, columns, _single(masked), seen, _single(_pooled(raw, block)))
+    weighed = replace(scored, kind="weights", values=_single(_pooled(shares, block)), raw=None)
+    kv_head = run.config.kv_head_of(asked.head)
+    return HeadPicture(
+        asked.layer,
+        asked.head,
+        kv_head,
+        replace(scored, reduction=reduction, cell=(block, block)),
+        replace(weighed, reduction=reduction, cell=(block, block)),
+    )
+
+
+def _atlas(run: Run, asked: AskAtlas) -> HeadAtlas:
+    c, block, q = run.config, math.ceil(run.length / asked.pixels), np.arange(1, run.length)
+    every = np.array([[weights(run, layer, head) for head in range(c.heads)] for layer in range(c.layers)])
+    pictures = np.where(visible(run), every, np.nan)
+    return HeadAtlas(
+        _single(np.array([[_pooled(one, block) for one in layer] for layer in pictures])),
+        "exact" if block == 1 else "max",
+        {
+            "previous token": every[:, :, q, q - 1].mean(-1),
+            "sink": every[:, :, q, 0].mean(-1),
+            "induction": np.full((c.layers, c.heads), np.nan),
+        },
+        {
+            "previous token": "mean over q ≥ 1 of w[q, q−1]",
+            "sink": "mean over q ≥ 1 of w[q, 0]",
+            "induction": "mean over q = N … 2N−2 of w[q, q−N+1]",
+        },
+        {"induction": "The prompt is not N tokens twice, so induction is not defined here."},
+    )
+
+
+def _row(run: Run, asked: AskRow) -> RowReading:
+    every, shown = scores(run, asked.layer, asked.head)[asked.query], visible(run)[asked.query]
+    shares = weights(run, asked.layer, asked.head)[asked.query]
+    some = shares[shares > 0]
+    lse, entropy = float(np.log(np.exp(every[shown]).sum())), float(-(some * np.log(some)).sum())
+    return RowReading(asked.layer, asked.head, asked.query, every, shares, shown, lse, entropy)
+
+
+def _cell(run: Run, asked: AskCell) -> CellReading:
+    c, (q, k, _) = run.config, vectors_of(run)
+    kv_head = c.kv_head_of(asked.head)
+    row = _row(run, AskRow(asked.layer, asked.head, asked.query))
+    score = float(row.scores[asked.key])
+    return CellReading(
+        layer=asked.layer,
+        head=asked.head,
+        kv_head=kv_head,
+        sharing=tuple(h for h in range(c.heads) if c.kv_head_of(h) == kv_head),
+        query=asked.query,
+        key=asked.key,
+        q=q[asked.layer, asked.head, asked.query],
+        k=k[asked.layer, kv_head, asked.key],
+        dot=score / c.scale,
+        scale=c.scale,
+        scaled=score,
+        cap=None,
+        score=score,
+        hidden_because="" if row.visible[asked.key] else "the key comes after the query",
+        lse=row.lse,
+        weight=float(row.weights[asked.key]),
+    )
+
+
+def _planes(run: Run, asked: AskPlanes) -> PlaneReading:
+    """The vectors before rotation are turned back from those after it."""
+    c, (every_q, every_k, _) = run.config, vectors_of(run)
+    half, turns, kv_head = c.head_width // 2, thetas(c), c.kv_head_of(asked.head)
+    features = np.stack([np.arange(half), np.arange(half) + half], axis=1)
+    q = every_q[asked.layer, asked.head, asked.query][features]
+    k = every_k[asked.layer, kv_head, asked.key][features]
+    shares = c.scale * (q * k).sum(-1)
+    return PlaneReading(
+        layer=asked.layer,
+        head=asked.head,
+        kv_head=kv_head,
+        query=asked.query,
+        key=asked.key,
+        query_position=asked.query,
+        key_position=asked.key,
+        features=features.astype(np.int64),
+        query_frequencies=turns,
+        key_frequencies=turns,
+        factor=1.0,
+        q_before=_turned(q, -asked.query * turns),
+        k_before=_turned(k, -asked.key * turns),
+        q_after=q,
+        k_after=k,
+        shares=shares,
+        rest=0.0,
+        scaled=float(shares.sum()),
+        scale=c.scale,
+    )
+
+
+def _cache(run: Run, asked: AskCache) -> CacheReading:
+    c, stride = run.config, max(math.ceil(run.length / asked.positions), 1)
+    per_token = 2 * c.layers * c.kv_heads * c.head_width * 4
+    keys, values = (_single(kept[:, :, ::stride]) for kept in vectors_of(run)[1:])
+    return CacheReading(
+        keys=keys,
+        values=values,
+        key_shades=np.stack([shades(layer) for layer in keys]),
+        value_shades=np.stack([shades(layer) for layer in values]),
+        stride=stride,
+        length=run.length,
+        prefill=run.prefill,
+        bytes_measured=per_token * run.length,
+        bytes_reserved=per_token * 64,
+        bytes_formula=per_token * run.length,
+        bytes_per_token=per_token,
+        bytes_full_heads=per_token * run.length * c.group,
+        bytes_one_head=per_token * run.length // c.kv_heads,
+        dtype="float32",
+        windows=(None,) * c.layers,
+    )
+
+
+def _next_token(run: Run, asked: AskNextToken) -> NextTokenReading:
+    """Candidates with falling probabilities; the most probable is the one that follows."""
+    logits = 6 - np.arange(30) * 0.7
+    chances = np.exp(logits) / np.exp(logits).sum()
+    top_k = asked.sampling.top_k or 30
+    candidates = tuple(
+        Candidate(
+            token=token_at((asked.query + 1 + place) % 40),
+            logit=float(logits[place]),
+            probability=float(chances[place]),
+            drawn_probability=float(chances[place]),
+            kept=place < top_k,
+        )
+        for place in range(min(asked.count, 30))
+    )
+    actual = candidates[0] if asked.query + 1 < run.length else None
+    return NextTokenReading(asked.query, candidates, float(-(chances * np.log(chances)).sum()), actual, replayed=False)
+
+
+def _ledgers(run: Run, asked: AskLedger) -> tuple[ShapeLedger, ShapeLedger | None]:
+    """Prefill and decode, from the config alone."""
+    c, card = run.config, run.model
+    prefill = build_ledger(c, asked.layer, 1, run.prefill, 0, card.dtype, card.device, "fused")
+    if not run.steps:
+        return prefill, None
+    return prefill, build_ledger(c, asked.layer, 1, 1, run.length - 1, card.dtype, card.device, "fused")
+
+
+def _routing(run: Run, asked: AskRouting) -> Routing:
+    moe = run.config.moe
+    assert moe is not None
+    drawn = np.random.default_rng(asked.layer).dirichlet(np.ones(moe.experts), run.length)
+    return Routing(asked.layer, drawn, np.argsort(-drawn, axis=1)[:, : moe.per_token])
+
+
+def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
+    c, draw = run.config, np.random.default_rng(asked.token)
+    heads, mlps = draw.normal(size=(c.layers, c.heads)), draw.normal(size=c.layers)
+    return DirectAttribution(
+        asked.query, asked.token, float(heads.sum() + mlps.sum() + 0.5), heads, mlps, embedding=0.5, rest=0.0
+    )
+
+
+READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
+    AskHead: _head,
+    AskAtlas: _atlas,
+    AskRow: _row,
+    AskCell: _cell,
+    AskPlanes: _planes,
+    AskCache: _cache,
+    AskNextToken: _next_token,
+    AskLedger: _ledgers,
+    AskRouting: _routing,
+    AskAttribution: _attribution,
+}
+
+
+def _single(values: Doubles) -> NDArray[np.float32]:
+    return values.astype(np.float32)
+
+
+def _turned(pairs: Doubles, angles: Doubles) -> Doubles:
+    """[F, 2] pairs turned by [F] angles."""
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.stack([pairs[:, 0] * cos - pairs[:, 1] * sin, pairs[:, 0] * sin + pairs[:, 1] * cos], axis=1)
+
+
+def _pooled(values: Doubles, block: int) -> Doubles:
+    """Largest value of every block; NaN only where a block has nothing else."""
+    rows, columns = (np.arange(0, size, block) for size in values.shape)
+    return np.asarray(np.fmax.reduceat(np.fmax.reduceat(values, rows, axis=0), columns, axis=1))
+
+
+# The engine -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CannedEngine(FakeEngine):
+    """Every prompt is so many tokens, and panels get readings.
+
+    Attributes
+    ----------
+    prefill
+        Tokens that the next prompt is.
+    known
+        What is said of the model that is opened next, apart from its config, device and dtype.
+    rendered
+        What a chat template makes of the next prompt.
+    outlines
+        What a path is; of others there is nothing.
+    text
+        The token at a place of the next prompt.
+    answers, ready
+        By the type of a question: answers other than those of :func:`reading`, and what is ready before the answer.
+    """
+
+    config: ModelConfig = CONFIG
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    proofs: dict[str, Proof] = field(default_factory=lambda: {"cached": Proof("cached", 12, 3e-6, 1e-4)})
+    prefill: int = 12
+    known: dict[str, Any] = field(default_factory=dict)
+    rendered: str = ""
+    outlines: dict[str | None, Outlined] = field(default_factory=dict)
+    text: Callable[[int], TokenText] = token_at
+    answers: dict[type[Any], Callable[[Run, Any], Any]] = field(default_factory=dict)
+    ready: dict[type[Any], Sequence[Any]] = field(default_factory=dict)
+
+    def card(self, path: str | None, device: str, dtype: str) -> ModelCard:
+        name = f"Bundled ({self.config.layers} layers)"
+        made = ModelCard(name, path or "", self.config, 919_680, 3_678_720, device, dtype, "bundled")
+        return replace(made, **self.known)
+
+    def specs(self) -> tuple[AttentionSpec, ...]:
+        c, segment = self.config, RotationSegment(0, self.config.max_position, tuple(thetas(self.config)))
+        return tuple(replace(spec, window=c.window_of(spec.layer), segments=(segment,)) for spec in super().specs())
+
+    def tokens(self, prompt: str) -> tuple[TokenText, ...]:
+        return tuple(map(self.text, range(self.prefill)))
+
+    def token(self, number: int) -> TokenText:
+        return word(number)
+
+    def after(self, tokens: Sequence[TokenText], sampling: Sampling) -> TokenText:
+        return self.text(len(tokens))
+
+    def described(self, run: Run) -> Run:
+        return replace(run, seconds=0.0123, trace_bytes=123_456, rendered=self.rendered)
+
+    def cell(self, run: Run, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
+        layer, at = head or (1, 4)
+        return layer, at, run.length - 2, max(run.length - 8, 0)
+
+    def outlined(self, path: str | None) -> Outlined:
+        if path not in self.outlines:
+            raise CheckpointError(f"There is nothing at {path}; check the path.")
+        return self.outlines[path]
+
+    def reading(self, held: Held, question: Question) -> Any:
+        own = self.answers.get(type(question))
+        return reading(held.run, question) if own is None else own(held.run, question)
+
+    def parts(self, held: Held, question: Question) -> Sequence[Any]:
+        return self.ready.get(type(question), ())
+
+
+@contextmanager
+def canned_session(settings: Path, engine: CannedEngine | None = None) -> Iterator[Session]:
+    """A real session over canned readings; closed afterwards."""
+    double = engine or CannedEngine()
+    session = Session(SettingsStore(settings), engine=lambda: double)
+    try:
+        yield session
+    finally:
+        double.gate.open.set()
+        session.close()
