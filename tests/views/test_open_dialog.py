@@ -286,7 +286,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Gate]:
     """What was downloaded, to ``/cache``, and where a download can be held."""
     fetched, gate = [], Gate()
 
-    def download(name: str, pulse: Callable[[Progress], None]) -> Steps[str]:
+    def download(name: str) -> Steps[str]:
         fetched.append(name)
         yield Progress(0, 1, "")
         gate.pass_through()
