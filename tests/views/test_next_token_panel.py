@@ -87,14 +87,19 @@ def test_a_number_box_changes_the_sampling(
     settle(running, panel)
 
 
-def test_sampling_set_elsewhere_is_shown_and_not_sent_back(running: Session, shown: Shown, qtbot: QtBot) -> None:
+def test_sampling_set_elsewhere_is_shown_and_not_sent_back(
+    running: Session, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
     panel = shown(NextTokenPanel, running, 570, 300)
     heard: list[Sampling] = []
+    sent: list[Sampling] = []
     running.timeline.sampling_changed.connect(heard.append)
-    running.timeline.set_sampling(Sampling(temperature=1.2, top_k=5, top_p=0.5, seed=3))
+    set_sampling = running.timeline.set_sampling
+    monkeypatch.setattr(running.timeline, "set_sampling", sent.append)
+    set_sampling(Sampling(temperature=1.2, top_k=5, top_p=0.5, seed=3))
     settle(running, panel)
     assert (panel.temperature.value(), panel.top_k.value(), panel.top_p.value(), panel.seed.value()) == (1.2, 5, 0.5, 3)
-    assert heard == [Sampling(1.2, 5, 0.5, 3)]
+    assert (heard, sent) == ([Sampling(1.2, 5, 0.5, 3)], [])
 
 
 def test_greedy_and_all_are_words(running: Session, shown: Shown) -> None:
