@@ -120,8 +120,9 @@ class TiktokenCodec:
     ) -> None:
         spelling = {data[0]: character for character, data in byte_alphabet().items()}
         vocabulary = {data.decode("latin-1").translate(spelling): token for data, token in ranks.items()}
+        merges = _merges(vocabulary)
         with library_errors("The tokenizers library cannot use this vocabulary; its file is damaged."):
-            backend = tokenizers.Tokenizer(models.BPE(vocabulary, _merges(vocabulary), ignore_merges=True))
+            backend = tokenizers.Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
             words = pre_tokenizers.Split(Regex(splitter), "isolated")
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             backend.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
