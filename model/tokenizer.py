@@ -8,6 +8,7 @@ shown by the same rules. This file owns tokens; it must not know models or torch
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections import defaultdict
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.chat import ChatTemplate
 from model.errors import TokenizerError
@@ -31,6 +32,9 @@ SYMBOLS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 """How white space is drawn; the symbols themselves, where a text has them, are shown by code point."""
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 """How SentencePiece spells a byte it has no piece for."""
+
+MOST_GROWTH = 1000
+"""Characters that a file may have written for one: forty replacements that each double a text would fill any memory."""
 
 
 @dataclass(frozen=True)
@@ -379,7 +383,11 @@ class JsonCodec:
         except (OSError, UnicodeDecodeError) as error:
             raise TokenizerError(f"{path.name} cannot be read as a tokenizer.", str(error)) from error
         with library_errors(f"{path.name} is not a tokenizer that the tokenizers library understands."):
-            return cls(tokenizers.Tokenizer.from_str(text))
+            codec = cls(tokenizers.Tokenizer.from_str(text))
+            growth = max(map(_growth, (codec.backend.normalizer, codec.backend.decoder)))
+        if growth > MOST_GROWTH:
+            raise TokenizerError(f"{path.name} may write {growth:,} characters for one of a text; type ids instead.")
+        return codec
 
     @property
     def size(self) -> int:
@@ -421,7 +429,7 @@ class JsonCodec:
         if token in self._added:
             added = self._added[token]
             return Piece(added.content.encode(), added.special)
-        name = self.backend.id_to_token(token)
+        name = self.backend.id_to_token(token) if 0 <= token < 1 << 32 else None
         return None if name is None else Piece(self._bytes(name))
 
     def find(self, name: str) -> int | None:
@@ -505,21 +513,27 @@ def _name(token: object) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def _state(decoder: decoders.Decoder | None) -> dict[str, Any]:
-    """The JSON of a decoder; empty where the tokenizer has none."""
-    if decoder is None:
+def _state(part: decoders.Decoder | normalizers.Normalizer | None) -> dict[str, Any]:
+    """The JSON of a decoder or a normalizer; empty where the tokenizer has none."""
+    if part is None:
         return {}
-    state: dict[str, Any] = json.loads(decoder.__getstate__())
+    state: dict[str, Any] = json.loads(part.__getstate__())
     return state
 
 
 def _steps(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """A decoder as the list of its steps."""
+    """A decoder or a normalizer as the list of its steps."""
     if not state:
         return []
     if state["type"] == "Sequence":
-        return [step for part in state["decoders"] for step in _steps(part)]
+        return [step for part in state.get("decoders", state.get("normalizers", [])) for step in _steps(part)]
     return [state]
+
+
+def _growth(part: decoders.Decoder | normalizers.Normalizer | None) -> int:
+    """How many characters its replacements may make of one, each at work on what those before it wrote."""
+    steps = _steps(_state(part))
+    return math.prod(max(1, len(step["content"])) for step in steps if step["type"] == "Replace")
 
 
 def _space_mark(step: dict[str, Any]) -> str:

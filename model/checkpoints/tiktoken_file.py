@@ -93,6 +93,8 @@ MAKERS: Mapping[str, Maker] = {
     "o200k_base.tiktoken": Maker(CASED, _o200k, None, "<|endoftext|>"),
 }
 """By the name of the file."""
+MOST_PAIRS = 32
+"""Ways to part a token into two others, on average; real vocabularies have two, one of ever longer runs any number."""
 
 
 class TiktokenCodec:
@@ -118,8 +120,9 @@ class TiktokenCodec:
     ) -> None:
         spelling = {data[0]: character for character, data in byte_alphabet().items()}
         vocabulary = {data.decode("latin-1").translate(spelling): token for data, token in ranks.items()}
+        merges = _merges(vocabulary)
         with library_errors("The tokenizers library cannot use this vocabulary; its file is damaged."):
-            backend = tokenizers.Tokenizer(models.BPE(vocabulary, _merges(vocabulary), ignore_merges=True))
+            backend = tokenizers.Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
             words = pre_tokenizers.Split(Regex(splitter), "isolated")
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             backend.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
@@ -158,6 +161,11 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
 
     For each union there is only one pair that the merges of lower rank ever leave side by side, so the order within a
     rank does not matter, and neither do ties.
+
+    Raises
+    ------
+    TokenizerError
+        When there are so many that they would fill the memory.
     """
     pairs: list[tuple[str, str]] = []
     beginnings: list[str] = []  # of the token in hand, those that are tokens
@@ -166,6 +174,8 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
             beginnings.pop()
         pairs += [(left, right) for left in beginnings if (right := token[len(left) :]) in vocabulary]
         beginnings.append(token)
+        if len(pairs) > MOST_PAIRS * len(vocabulary):
+            raise TokenizerError("Far too many of the vocabulary's tokens are unions of others; its file is damaged.")
     return sorted(pairs, key=lambda pair: vocabulary[pair[0] + pair[1]])
 
 

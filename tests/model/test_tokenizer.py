@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from model.errors import TokenizerError
 from model.tokenizer import (
@@ -218,6 +218,7 @@ def test_an_id_outside_the_vocabulary_is_no_text(plain: Tokenizer, token: int) -
 
 def test_an_id_that_only_the_model_has_is_shown_by_number(plain: Tokenizer) -> None:
     assert read(plain, [270]) == [("<id 270>", "special", -1, "")]
+    assert read(plain, [1 << 40]) == [(f"<id {1 << 40}>", "special", -1, "")]
     with pytest.raises(TokenizerError, match="no token -1"):
         plain.describe([-1])
 
@@ -383,3 +384,16 @@ def test_a_file_at_which_the_library_gives_up_is_a_sentence(tmp_path: Path) -> N
     (tmp_path / "tokenizer.json").write_text(json.dumps(state))
     with pytest.raises(TokenizerError, match=r"tokenizer\.json is not a tokenizer"):
         Tokenizer.from_file(tmp_path / "tokenizer.json")
+
+
+def test_a_file_whose_normalizers_let_a_text_grow_without_bound_is_refused(tmp_path: Path) -> None:
+    codec = train_tokenizer(TEXT, 270).codec
+    assert isinstance(codec, JsonCodec)
+    doubling = normalizers.Replace("a", "aa")
+    codec.backend.normalizer = normalizers.Sequence([doubling] * 4)
+    codec.save(tmp_path / "tokenizer.json")
+    assert JsonCodec.from_file(tmp_path / "tokenizer.json").decode(codec.encode("a", False)) == "a" * 16
+    codec.backend.normalizer = normalizers.Sequence([doubling] * 40)
+    codec.save(tmp_path / "tokenizer.json")
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json may write 1,099,511,627,776 characters for one"):
+        JsonCodec.from_file(tmp_path / "tokenizer.json")

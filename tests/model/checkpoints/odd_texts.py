@@ -37,7 +37,7 @@ def odd_texts(count: int, seed: int) -> Iterator[str]:
         return "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
 
     def run() -> str:
-        one = draw.choice([*"ax 日\n\u0301-=", "ab", "👍", "the ", "<sep>"])
+        one: str = draw.choice([*"ax 日\n\u0301-=", "ab", "👍", "the ", "<sep>"])
         return one * draw.choice([2, 3, 7, 33, 100])
 
     fragments: list[Callable[[], str]] = [

@@ -305,6 +305,18 @@ def test_a_tiktoken_file_of_an_unknown_maker_is_refused(tmp_path: Path) -> None:
         read_tiktoken(path)
 
 
+def test_a_vocabulary_of_ever_longer_runs_is_refused(tmp_path: Path) -> None:
+    # whose pairs grow with the square of its size
+    for longest, opens in ((128, True), (600, False)):
+        data = [*(bytes([byte]) for byte in range(256)), *(b"a" * size for size in range(2, longest + 1))]
+        path = write_tiktoken(tmp_path / "qwen.tiktoken", {token: rank for rank, token in enumerate(data)})
+        if opens:
+            assert len(read_tiktoken(path).encode("a" * longest, add_special=False)) == 1
+        else:
+            with pytest.raises(TokenizerError, match="unions of others"):
+                read_tiktoken(path)
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut short": lambda data: data[:-9],
     "a stretch missing": lambda data: data[:2000] + data[2100:],
