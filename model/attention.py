@@ -328,7 +328,7 @@ def _by_row_blocks(
         seen = visible_keys(spec, queries, torch.arange(low, high, device=query.device), padding)
         scores = scores.masked_fill(~seen, -math.inf)
         lse = scores.logsumexp(-1)
-        weights = log_weights(scores, lse.masked_fill(lse == -math.inf, 0.0)).exp()
+        weights = log_weights(scores, lse.masked_fill(lse == -math.inf, 0.0)).exp_()
         outs.append(_grouped_blend(weights, value[:, :, low:high]))
         lses.append(lse)
     return torch.cat(outs, dim=2).to(query.dtype), torch.cat(lses, dim=2)
@@ -379,7 +379,7 @@ def explicit_attention(
     if sinks is not None:
         lse = _with_sinks(lse, sinks)
     lse = lse.masked_fill(lse == -math.inf, math.inf)
-    weights = log_weights(scores, lse).exp()
+    weights = log_weights(scores, lse).exp_()
     value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)  # [B, H, S, Dh]: heads of a group share
     out = weights.to(value.dtype) @ value
     return Attended(out, lse, scores, weights)

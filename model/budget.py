@@ -196,7 +196,7 @@ def _row_numbers(config: ModelConfig, tokens: int, branch: Branch) -> int:
     query, key = c.heads * c.head_width, c.kv_heads * c.head_width
     attention = 2 * c.width + 2 * key + 3 * query  # stream and normed; k and v; q, its halves, the blend
     if branch == "explicit":
-        attention += 3 * c.heads * tokens  # scores, masked scores, weights; the matrices are float32 in any dtype
+        attention += 2 * c.heads * tokens  # masked scores and weights; the matrices are float32 in any dtype
     return max(attention, *(_mlp_numbers(c, layer) for layer in range(c.layers)))
 
 

@@ -6,10 +6,10 @@ It owns which numbers these are and how many may be asked for. It must not know 
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from model.errors import TraceError
 from model.layer_trace import LayerTrace
+from model.lens import read_row
 from model.progress import Progress, Steps
 from model.readings import HeadNumbers
 
@@ -20,7 +20,7 @@ AT_ONCE = 16
 
 
 def numbers_steps(layer: LayerTrace, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
-    """Read a rectangle in float64, some rows at a time; keys after a row's own are read as they are, masked ones too.
+    """Read a rectangle row by row, as :func:`model.lens.read_row` shows each; keys after a row's own are read as well.
 
     Raises
     ------
@@ -31,15 +31,13 @@ def numbers_steps(layer: LayerTrace, head: int, queries: tuple[int, int], keys: 
     _check(layer.length, queries, keys)
     height, width = queries[1] - queries[0], keys[1] - keys[0]
     scores, weights = np.zeros((height, width)), np.zeros((height, width))
-    visible = layer.visible(queries, keys).cpu().numpy()
-    for start in range(0, height, AT_ONCE):
-        yield Progress(start, height, "Reading numbers")
-        part = slice(start, start + AT_ONCE)
-        rows = queries[0] + start, min(queries[0] + start + AT_ONCE, queries[1])
-        raw = layer.raw_scores(head, rows, keys, dtype=torch.float64)
-        scores[part] = raw.cpu().numpy()
-        weights[part] = layer.log_weights(raw, head, rows).exp_().cpu().numpy()
-    weights[~visible] = 0.0
+    visible = np.zeros((height, width), np.bool_)
+    for place in range(height):
+        if place % AT_ONCE == 0:
+            yield Progress(place, height, "Reading numbers")
+        row = read_row(layer, head, queries[0] + place)
+        part = slice(*keys)
+        scores[place], weights[place], visible[place] = row.scores[part], row.weights[part], row.visible[part]
     return HeadNumbers(layer.spec.layer, head, queries, keys, scores, weights, visible)
 
 
