@@ -1,7 +1,7 @@
 """What has been imported and what is cached, kept from the garbage collector: it stays until the end.
 
-Torch and transformers make hundreds of thousands of objects, and drawn formulas are cached; to look at all of that after
-every test with Qt took most of the time of a run.
+Torch and transformers make hundreds of thousands of objects, and drawn formulas are cached; to look at all of that
+after every test with Qt took most of the time of a run.
 """
 
 from __future__ import annotations
