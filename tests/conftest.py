@@ -48,7 +48,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Set aside what tests have imported, once what they share is gone."""
+    """Set aside what tests have imported or cached, once what they share is gone."""
     yield
     if nextitem is None or not share_fixtures(item, nextitem):
         imported.set_aside()

@@ -299,9 +299,9 @@ def wear(name: ThemeName, projector: bool = False) -> Theme:
 
 def dress() -> None:
     """Put the style sheet of the theme in use on every widget there is, and on those to come."""
-    app = QApplication.instance()
-    if isinstance(app, QApplication):
-        app.setStyleSheet(_stylesheet(current()))
+    app, sheet = QApplication.instance(), _stylesheet(current())
+    if isinstance(app, QApplication) and app.styleSheet() != sheet:  # to put it on once more is to polish every widget
+        app.setStyleSheet(sheet)
 
 
 @contextmanager

@@ -58,8 +58,8 @@ def long_run(session: Session, engine: CannedEngine) -> Callable[[int], Session]
 @pytest.fixture(autouse=True)
 def dark(qtbot: QtBot) -> None:
     """Begin every test with the dark theme."""
-    app = QApplication.instance()
-    if theme.current() is not theme.themed("dark") or not (isinstance(app, QApplication) and app.styleSheet()):
+    app, now = QApplication.instance(), theme.current()
+    if (now.name, now.projector) != ("dark", False) or not (isinstance(app, QApplication) and app.styleSheet()):
         theme.apply("dark")
 
 

@@ -49,8 +49,10 @@ def window(whole: MainWindow) -> MainWindow:
     if session.experiments.now:
         session.experiments.apply(())
         snapshot.wait_until_drawn(whole)
-    session.start(Prompt(PROMPT))
-    snapshot.wait_until_drawn(whole)
+    run = run_of(whole)
+    if (run.prompt, run.length, run.newest) != (PROMPT, run.prefill, run.prefill):
+        session.start(Prompt(PROMPT))
+        snapshot.wait_until_drawn(whole)
     session.selection.update(layer=2, head=1, query=15, key=8)
     snapshot.wait_until_drawn(whole)
     return whole

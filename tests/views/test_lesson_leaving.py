@@ -93,7 +93,9 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     window.setFocus()
 
 
-@pytest.mark.parametrize("number", [1, 3, 9, 11])
+@pytest.mark.parametrize(
+    "number", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 9, 11]
+)
 def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow, number: int) -> None:
     changed_by_hand(qtbot, window)
     before = everything(window)

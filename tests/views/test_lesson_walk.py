@@ -242,7 +242,34 @@ def check_answers(qtbot: QtBot, window: MainWindow) -> int:
     return len(window.lesson.cards)
 
 
-@pytest.mark.parametrize("number", [lesson.number for lesson in SHELF.lessons])
+ORDINARY = (0, 1, 4, 6, 10, 11)
+"""Lessons that have every kind of step among them; the slow run walks the others too."""
+
+
+def kinds_of(lesson: Lesson) -> set[tuple[object, ...]]:
+    """What a window may do wrong in a lesson: its models, panels, marks, switches, experiments and questions."""
+    kinds: set[tuple[object, ...]] = {("model", model.kind) for model in lesson.models.values()}
+    for step in lesson.steps:
+        scene = step.scene
+        kinds |= {("panel", name) for name in scene.panels} | {("mark", mark.what) for mark in scene.highlights}
+        kinds |= {("switch", name) for name in scene.toggles} | {("change", one.kind) for one in scene.experiments}
+        kinds |= {("plays", scene.play), ("decodes", scene.decoded > 0)}
+        kinds |= {("asks", check.kind, check.target if check.kind == "click" else "") for check in step.checks}
+    return kinds
+
+
+def test_the_lessons_of_the_ordinary_run_have_every_kind_of_step() -> None:
+    walked = set().union(*(kinds_of(SHELF.lesson(str(number))) for number in ORDINARY))
+    assert set().union(*map(kinds_of, SHELF.lessons)) == walked
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(lesson.number, marks=() if lesson.number in ORDINARY else pytest.mark.slow)
+        for lesson in SHELF.lessons
+    ],
+)
 def test_a_lesson_is_walked_in_front_of_a_class(
     qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

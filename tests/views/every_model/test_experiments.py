@@ -14,7 +14,7 @@ from PySide6.QtCore import Qt
 from app.questions import AskLedger
 from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
 from tests.views.driving import answer, click, front, press, run_of
-from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, arithmetic_of
+from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, arithmetic_of
 from tests.views.told import assert_told
 from tests.views.twin import Twin
 from views import snapshot
@@ -22,7 +22,9 @@ from views.experiments import ExperimentsPanel
 from views.main_window import MainWindow
 
 
-def test_experiments(window: MainWindow) -> None:
+def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
+    if whole[1].layers is not None:
+        pytest.skip("the slow run tries them on all layers")
     panel: ExperimentsPanel = front(window, "experiments")
     before, config = Twin(window.session), run_of(window).config
     kv, group = config.kv_head_of(HEAD), config.heads // config.kv_heads
