@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+LINKS  := $(VENV)/types/ropewalk
 MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 # two workers of one thread each: most tests are too small to share; in the files' order, which ends with short ones
 PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -28,13 +29,19 @@ test-portable: $(STAMP) $(MODEL)
 
 lint: rules types
 
-rules: $(STAMP)
+rules: $(STAMP) $(LINKS)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports
+	cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-types: $(STAMP)
+types: $(STAMP) $(LINKS)
 	$(BIN)/mypy
+
+# the clone as the one package that it is when installed, for tools that read files: mypy, import-linter, editors
+$(LINKS): | $(STAMP)
+	mkdir -p $(LINKS)
+	ln -sfn $(foreach part,ropewalk/__init__.py ropewalk/__main__.py app model views resources,"$(CURDIR)/$(part)") $(LINKS)/
+	ln -sfn "$(CURDIR)/tests" $(VENV)/types/
 
 # a real model for the tests; without a network they are skipped, visibly
 $(MODEL): | $(STAMP)

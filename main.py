@@ -1,82 +1,8 @@
-"""Ropewalk: builds the session and the window, or hands over to the command line.
+"""Ropewalk from a clone: ``python main.py``. Installed, the same program is ``ropewalk`` or ``python -m ropewalk``."""
 
-Imports wait until they are needed: before Qt is loaded its system libraries are looked for, and before torch is loaded
-its threads are told to wait without spinning.
-"""
-
-from __future__ import annotations
-
-import os
-import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-HERE = str(Path(__file__).resolve().parent)
-if sys.path[0] != HERE:
-    sys.path.insert(0, HERE)  # a folder named model in the current directory must not take the place of ours
-PICTURE = Path("ropewalk.png")
-
-if TYPE_CHECKING:
-    from app.commands.snapshot import Shot
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Open the window, or run the command that was typed; returns the exit status."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
-    typed = sys.argv[1:] if arguments is None else list(arguments)
-    if not typed or typed[0].endswith(".ropewalk"):
-        from app import display
-
-        if absent := display.absent_libraries():
-            print(display.missing_sentence(absent), file=sys.stderr)
-            return 1
-        if display.has_display():
-            return show_window(*typed[:1])
-        print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-        typed = ["export", str(PICTURE), "--session", *typed] if typed else ["snapshot", str(PICTURE)]
-    from app.commands.line import run_command
-
-    return run_command(typed, take_shot)
-
-
-def show_window(session_file: str = "") -> int:
-    """Show the window until it is closed, with what it begins with or with a session."""
-    from app.engine_loading import for_good
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    with for_good():
-        from PySide6.QtWidgets import QApplication
-
-        from app.session import Session
-        from views.main_window import MainWindow
-
-        qt = QApplication(["ropewalk"])
-        session = Session()
-        window = MainWindow(session)
-    window.appeared.connect(lambda: window.files.begin(session_file))
-    window.show()
-    try:
-        return qt.exec()
-    finally:
-        session.close()
-
-
-def take_shot(shot: Shot) -> None:
-    """Draw the window into a file, without a display and without touching anybody's settings."""
-    from app import display
-
-    display.require_libraries()
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    from PySide6.QtWidgets import QApplication
-
-    from views.shot import take
-
-    qt = QApplication.instance() or QApplication(["ropewalk"])
-    take(shot)
-    del qt
-
+from ropewalk.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from model.errors import RopewalkError
+from ropewalk.model.errors import RopewalkError
 
 HEAD = re.compile(
     r"L\s*(?P<l1>\d+)\s*H\s*(?P<h1>\d+)"

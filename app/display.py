@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from model.errors import RopewalkError
+from ropewalk.model.errors import RopewalkError
 
 
 @dataclass(frozen=True)

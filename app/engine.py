@@ -1,399 +1,54 @@
-"""The engine, all that has torch and answers the window: opens models, runs prompts, decodes, and answers questions.
-
-Every function here is a job: a generator that pauses where it may be stopped or where something more urgent may run.
-The session imports this file lazily, on the compute thread, never at start-up. It keeps no state: a model and a run
-live in the handles that it returns.
-"""
+"""Brings the engine in, and torch with it, without holding the window up."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+import ctypes
+import gc
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
-import torch
-
-from app.answers import ANSWERS
-from app.door import Choice, Held, Opened, Outlined, missing, why_missing
-from app.prompts import check_length, read_prompt
-from app.questions import Question
-from app.shown import in_view, texts, texts_on
-from model.budget import Logits, check_budget, chunk_rows, run_budget
-from model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
-from model.checkpoints.opening import free_bytes
-from model.errors import TraceError
-from model.experiments import Experiment, check_experiments, permuted
-from model.generation import draw, row_logits
-from model.grading import Bar, bars
-from model.lens import read_row
-from model.lessons.models import LessonModel
-from model.lessons.runs import Runs
-from model.memory import give_back, within_memory
-from model.numbers import numbers_steps
-from model.patterns import formulas_of, head_scores, repeated_ids
-from model.progress import Progress, Steps
-from model.prompt import Prompt
-from model.readings import Doubles, HeadNumbers, ModelCard, Run, Sampling
-from model.rotations import as_run
-from model.tiles import TileCache
-from model.toy_spec import ToySpec
-from model.toys import toy_checkpoint
-from model.trace import Trace, append_steps, capture_steps
-from model.trace_file import save_trace
-
-Result = TypeVar("Result")
+from ropewalk.model.engine.interface import Engine
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Opening
+def load_engine() -> Engine:
+    """Import the engine, and torch with it.
 
-
-def open_model(
-    path: str | None,
-    device: str,
-    dtype: str,
-    *,
-    options: Mapping[str, int] | None = None,
-) -> Steps[Opened]:
-    """Open a checkpoint; None is the bundled one.
-
-    Parameters
-    ----------
-    options
-        Answers to what the checkpoint leaves open.
+    Torch's import would hold the interpreter's lock while its libraries load; loading them before it lets the window go
+    on drawing. Its hundred thousands of objects stay for good: each full collection would hold up the window for a
+    tenth of a second.
     """
-    _leave_a_core_to_the_window()
-    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
-    card = ModelCard(
-        name=checkpoint.name,
-        path=checkpoint.path,
-        config=checkpoint.config,
-        parameters=checkpoint.parameters,
-        weight_bytes=checkpoint.weight_bytes,
-        device=device,
-        dtype=dtype,
-        family=checkpoint.family,
-        has_tokenizer=checkpoint.tokenizer is not None,
-        bos=_bos(checkpoint),
-        chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
-    )
-    answered = tuple(sorted((options or {}).items()))
-    notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
-    return Opened(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
+    if "ropewalk.model.engine.engine" in sys.modules:
+        return sys.modules["ropewalk.model.engine.engine"]
+    with for_good():
+        _load_torch_without_the_lock()
+        from ropewalk.model.engine import engine
+    return engine
 
 
-def open_toy(toy: ToySpec, name: str) -> Steps[Opened]:
-    """Open a lesson's toy: a real decoder with the numbers of its file."""
-    yield Progress(0, 1, "Building a toy")
-    checkpoint = toy_checkpoint(toy, name)
-    card = ModelCard(
-        name=name,
-        path="",
-        config=checkpoint.config,
-        parameters=checkpoint.parameters,
-        weight_bytes=checkpoint.weight_bytes,
-        device="cpu",
-        dtype="float32",
-        family=checkpoint.family,
-    )
-    return Opened(card, available_devices(), checkpoint)
+@contextmanager
+def for_good() -> Iterator[None]:
+    """Keep what is made meanwhile from the garbage collector: it lives as long as the program, and looking costs."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
-def lesson_runs(models: Mapping[str, LessonModel], opened: Opened | None, held: Held | None) -> Steps[Runs]:
-    """What a lesson's numbers are measured on: its own models, and what the person has open."""
-    yield Progress(0, 1, "Reading the lesson's numbers")
-    return Runs(models, None if opened is None else opened.checkpoint, None if held is None else in_view(held))
+def _load_torch_without_the_lock() -> None:
+    """Load torch's libraries while other threads go on, where that is known to work.
 
-
-def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
-    """Say what a checkpoint is and would cost, without loading it."""
-    yield Progress(0, 1, "Looking at the checkpoint")
-    found = outline_checkpoint(path, options=options)
-    return Outlined(
-        name=found.name,
-        path=found.path,
-        family=found.family,
-        config=found.config,
-        parameters=found.parameters,
-        bytes_in=found.bytes_in,
-        kv_bytes_in=found.kv_bytes_in,
-        holds_weights=found.holds_weights,
-        choices=tuple(Choice(one.option, one.sentence, one.choices, one.assumed) for one in found.questions),
-        notes=found.notes,
-    )
-
-
-def _bos(checkpoint: Checkpoint) -> str:
-    """What the tokenizer puts before a text, told from what it does to one; empty where that is nothing."""
-    tokenizer = checkpoint.tokenizer
-    if tokenizer is None:
-        return ""
-    dressed, bare = tokenizer.encode("a"), tokenizer.encode("a", add_special=False)
-    before = next((i for i in range(len(dressed)) if dressed[i : i + len(bare)] == bare), 0)
-    return "".join(token.text for token in tokenizer.describe(dressed[:before]))
-
-
-@cache
-def _leave_a_core_to_the_window() -> None:
-    """Keep one core for drawing, where there are enough; once, because torch's pool is made once."""
-    threads = torch.get_num_threads()
-    if threads > 2:
-        torch.set_num_threads(threads - 1)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Running
-
-
-@within_memory
-def run(
-    opened: Opened,
-    prompt: Prompt,
-    run_id: int,
-    head: tuple[int, int] | None = None,
-    logits: Logits | None = None,
-    experiments: Sequence[Experiment] = (),
-    decoded: Sequence[int] = (),
-) -> Steps[Held]:
-    """Prefill a prompt.
-
-    Parameters
-    ----------
-    head
-        The (layer, head) in view; None looks for the head whose pattern is worth showing first.
-    logits
-        Whose logits to keep.
-    experiments
-        What to change in the model while it runs.
-    decoded
-        Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
-
-    Raises
-    ------
-    ExperimentError
-        When an experiment names what the model does not have.
-    ChatError
-        When the chat template cannot be applied.
-    PromptError
-        For an empty prompt, one over the limit, or text where the model has no tokenizer.
-    MemoryBudgetError
-        When the run would take more memory than is free.
+    ``ctypes.CDLL`` holds the lock while it loads a library, and lets go of it while a function of one runs: hence the
+    C library's own ``dlopen``. None of what it loads here calls Python.
     """
-    checkpoint: Checkpoint = opened.checkpoint
-    check_experiments(experiments, checkpoint.config)
-    read, rendered = yield from read_prompt(checkpoint, prompt)
-    prompted = permuted(read, experiments)
-    ids = [*prompted, *decoded]
-    check_length(checkpoint.config, len(ids), experiments)
-    rows = chunk_rows(checkpoint.config, len(ids))
-    free = free_bytes(checkpoint.model.embed.weight.device)
-    budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
-    check_budget(budget, checkpoint.config, free, rows=rows)
-    steps = capture_steps(
-        checkpoint.model,
-        ids,
-        run_id=run_id,
-        logits=logits,
-        chunk=rows,
-        experiments=experiments,
-        what="Running the prompt" + (f", {budget.told(free)}" if budget.is_worth_saying(free) else ""),
-    )
-    trace, seconds = yield from _timed(steps)
-    trace = replace(trace, prefill=len(prompted))
-    described = Run(
-        run_id=run_id,
-        model=opened.card,
-        specs=trace.specs,
-        prompt=prompt.text,
-        tokens=texts(checkpoint, ids),
-        length=trace.length,
-        prefill=trace.prefill,
-        newest=trace.length,
-        first_logit_row=trace.first_logit_row,
-        seconds=seconds,
-        trace_bytes=trace.kept_bytes,
-        rendered=rendered,
-        reach=as_run(checkpoint.config, experiments).max_position,
-    )
-    yield Progress(1, 1, "Looking for a head to show")
-    return Held(described, opened, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
-
-
-@within_memory
-def step(held: Held, count: int, sampling: Sampling) -> Steps[Held]:
-    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
-    checkpoint: Checkpoint = held.opened.checkpoint
-    trace = in_view(held)
-    seconds = 0.0
-    check_length(checkpoint.config, trace.length + count, trace.experiments)
-    for done in range(count):
-        logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
-        token = draw(logits, sampling, trace.length - 1)
-        yield Progress(done, count, "Decoding")
-        trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
-        seconds += took
-    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds, held.run.length), trace=trace)
-
-
-@within_memory
-def branch(held: Held, row: int, token: int) -> Steps[Held]:
-    """Put another token in the place of a decoded row, and forget what came after it."""
-    checkpoint: Checkpoint = held.opened.checkpoint
-    trace, seconds = yield from _timed(append_steps(checkpoint.model, held.trace.at(row), token))
-    return replace(held, run=_lengthened(held.run, checkpoint, trace, seconds, row), trace=trace)
-
-
-def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
-    """The description of a run whose trace has been decoded further, from row ``since`` on."""
-    return replace(
-        run,
-        specs=trace.specs,
-        tokens=texts_on(checkpoint, run.tokens[:since], ids_of_trace(trace, since)),
-        length=trace.length,
-        newest=trace.length,
-        seconds=seconds,
-        trace_bytes=trace.kept_bytes,
-    )
-
-
-def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
-    """The (layer, head, query, key) to look at first: the last row, and what it attends to most."""
-    layer, number = _strongest(trace) if head is None else head
-    if layer >= trace.config.layers or number >= trace.config.heads:
-        layer, number = 0, 0
-    query = trace.length - 1
-    return layer, number, query, int(read_row(trace[layer], number, query).weights.argmax())
-
-
-def _strongest(trace: Trace) -> tuple[int, int]:
-    """The head with the clearest induction stripe, or else the clearest previous-token one."""
-    scores, undefined = head_scores(trace, ("induction", "previous"))
-    for name in scores:
-        if name not in undefined:
-            layer, head = divmod(int(scores[name].argmax()), trace.config.heads)
-            return layer, head
-    return 0, 0
-
-
-def ids_of_trace(trace: Trace, since: int = 0) -> list[int]:
-    """The token ids of a run, from row ``since`` on."""
-    return [] if trace.ids is None else [int(token) for token in trace.ids[0, since:].tolist()]
-
-
-def _timed(steps: Steps[Result]) -> Steps[tuple[Result, float]]:
-    """Pass progress on, and add the seconds of work, pauses left out."""
-    seconds = 0.0
-    while True:
-        began = time.perf_counter()
-        try:
-            point = next(steps)
-        except StopIteration as stop:
-            return stop.value, seconds + time.perf_counter() - began
-        seconds += time.perf_counter() - began
-        yield point
-
-
-def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
-    """Show the tokens decoded instead of the layers of one token."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-        yield Progress(done, count, "Decoding")
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Questions
-
-
-@within_memory
-def answer(held: Held, question: Question) -> Steps[Any]:
-    """Answer a panel's question about the rows in view.
-
-    Raises
-    ------
-    TraceError
-        When the run lacks what the question needs.
-    """
-    yield Progress(0, 1, "Reading the run")
-    lacking = missing(held, question)
-    if lacking:
-        raise TraceError(why_missing(lacking))
-    return (yield from ANSWERS[type(question)](held, in_view(held), question))
-
-
-def tidy() -> Steps[None]:
-    """Give the memory back that a run which is gone has left."""
-    yield from ()
-    give_back()
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Taking a run home
-
-
-def save(held: Held, path: str | Path, pattern: bool = False) -> None:
-    """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
-    strings = [token.text for token in held.run.tokens[: held.run.length]]
-    save_trace(in_view(held), path, strings=strings, model=held.opened.checkpoint.model, pattern=pattern)
-
-
-def save_steps(held: Held, path: str | Path, pattern: bool = False) -> Steps[Path]:
-    """The same as a job."""
-    yield Progress(0, 1, "Writing the trace")
-    save(held, path, pattern)
-    return Path(path)
-
-
-def numbers(held: Held, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
-    """Scores and weights of a rectangle of the rows in view, in full precision."""
-    return numbers_steps(in_view(held)[layer], head, queries, keys)
-
-
-def scores_of(held: Held) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
-    """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
-    trace = in_view(held)
-    scores, undefined = head_scores(trace)
-    return scores, formulas_of(trace), undefined
-
-
-def length_of(opened: Opened, prompt: Prompt) -> Steps[int]:
-    """How many tokens a prompt is."""
-    ids, _ = yield from read_prompt(opened.checkpoint, prompt)
-    return len(ids)
-
-
-def random_repeat(opened: Opened, count: int, seed: int, experiments: Sequence[Experiment] = ()) -> list[int]:
-    """``count`` random token ids, twice, with nothing before them."""
-    check_length(opened.card.config, 2 * count, experiments)  # first: this many may not fit into memory
-    return repeated_ids(count, opened.card.config.vocabulary, seed)
-
-
-def text_of(opened: Opened, ids: Sequence[int]) -> str:
-    """Token ids as running text, or as numbers where the model has no tokenizer."""
-    checkpoint: Checkpoint = opened.checkpoint
-    if checkpoint.tokenizer is None:
-        return " ".join(map(str, ids))
-    known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded
-    return checkpoint.tokenizer.decode(known)
-
-
-def train(text: Path, out: Path, **options: int) -> Steps[tuple[Bar, ...]]:
-    """Train the bundled model, or go on with it; ``options`` are fields of the recipe. Returns what it is worth."""
-    from model.training import TrainOptions
-    from model.training import train as training
-
-    trained = yield from training(text, out, TrainOptions(**options))
-    return bars(trained.grades)
-
-
-def grade(folder: Path, text: Path) -> Steps[tuple[Bar, ...]]:
-    """Measure a checkpoint as the bundled model is measured."""
-    from model.training import grade_folder
-
-    return bars((yield from grade_folder(folder, text)))
+    if "torch" not in sys.modules and sys.platform == "linux":
+        spec = importlib.util.find_spec("torch")
+        if spec is not None and spec.origin is not None:
+            load = ctypes.CDLL(None).dlopen
+            load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
+            load(os.fsencode(Path(spec.origin).parent / "lib" / "libtorch.so"), os.RTLD_NOW)

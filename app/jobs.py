@@ -20,10 +20,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-
-from app.urgency import Urgency
-from model.errors import Cancelled, RopewalkError, unforeseen
-from model.progress import Partial, Progress
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
+from ropewalk.model.progress import Partial, Progress
 
 log = logging.getLogger(__name__)
 

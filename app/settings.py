@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_config_dir
-
-from model.codec import from_plain, read_json, stored, to_json
-from model.readings import Sampling
+from ropewalk.model.codec import from_plain, read_json, stored, to_json
+from ropewalk.model.readings.records import Sampling
 
 MOST_TILE_MIB = 1 << 20
 RECENT = 10

@@ -83,7 +83,7 @@ class TrainingError(RopewalkError):
     """A training run that cannot start or go on."""
 
 
-class ExperimentError(RopewalkError):
+class InterventionError(RopewalkError):
     """An experiment that names something the model does not have."""
 
 

@@ -9,8 +9,8 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from model.errors import CheckpointError
-from model.progress import Progress, Steps
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.progress import Progress, Steps
 
 ENDINGS: Final = frozenset({".safetensors", ".bin", ".pth", ".pt", ".gguf", ".json", ".model", ".jinja", ".txt"})
 """Of the files in a folder that make a checkpoint what it is."""

@@ -39,8 +39,8 @@ def assert_close(found: Tensor | ArrayLike, expected: Tensor | ArrayLike, terms:
 
 
 def _array(values: Tensor | ArrayLike) -> NDArray[np.float64]:
-    held = values.detach().double().numpy() if isinstance(values, Tensor) else values
-    return np.asarray(held, dtype=np.float64)
+    handle = values.detach().double().numpy() if isinstance(values, Tensor) else values
+    return np.asarray(handle, dtype=np.float64)
 
 
 def terms_of(*, width: int, layers: int = 1) -> int:

@@ -11,15 +11,15 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.door import Held, Opened, Outlined
-from app.questions import AskBranchProof, AskProof, Question
-from model.config import ModelConfig
-from model.errors import CheckpointError, DeviceError, PromptError
-from model.experiments import Experiment, check_experiments
-from model.progress import Partial, Progress
-from model.prompt import Prompt
-from model.readings import ModelCard, Proof, Run, Sampling, TokenText
-from model.spec import AttentionSpec
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.engine.interface import ModelHandle, Outlined, RunHandle
+from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck, Question
+from ropewalk.model.errors import CheckpointError, DeviceError, PromptError
+from ropewalk.model.progress import Partial, Progress
+from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run, Sampling, TokenText
+from ropewalk.model.tokens.prompt import Prompt
 
 CONFIG = ModelConfig(
     vocabulary=256, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=32, max_position=64
@@ -70,7 +70,7 @@ class FakeEngine:
     check_fails: bool = False
     config: ModelConfig = CONFIG
     asked: list[Question] = field(default_factory=list)
-    proofs: dict[str, Proof] = field(default_factory=dict)
+    consistency: dict[str, ConsistencyCheck] = field(default_factory=dict)
 
     # What a variant does otherwise --------------------------------------------------------------------------------
 
@@ -114,12 +114,12 @@ class FakeEngine:
         sizes = {"float32": 4000, "bfloat16": 2000, "float16": 2000}
         return Outlined(path or "bundled", path or "", "tiny", self.config, 1000, sizes, sizes, True)
 
-    def reading(self, held: Held, question: Question) -> Any:
+    def reading(self, handle: RunHandle, question: Question) -> Any:
         """The answer to a question that is no proof."""
-        against = () if held.pinned is None else (_text(held.pinned),)
-        return _text(held), question, *against
+        against = () if handle.baseline is None else (_text(handle.baseline),)
+        return _text(handle), question, *against
 
-    def parts(self, held: Held, question: Question) -> Sequence[Any]:
+    def parts(self, handle: RunHandle, question: Question) -> Sequence[Any]:
         """What is ready of an answer before all of it is."""
         return ()
 
@@ -132,7 +132,7 @@ class FakeEngine:
         dtype: str,
         *,
         options: Mapping[str, int] | None = None,
-    ) -> Generator[Progress, None, Opened]:
+    ) -> Generator[Progress, None, ModelHandle]:
         answered = f" {dict(options)}" if options else ""
         self.calls.append(f"open {path} {device} {dtype}{answered}")
         try:
@@ -145,7 +145,7 @@ class FakeEngine:
         if device not in self.devices:
             raise DeviceError(f"There is no {device} here; the devices are {', '.join(self.devices)}.")
         card = self.card(path, device, dtype)
-        return Opened(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
+        return ModelHandle(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
 
     def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
         yield Progress(0, 1, "Looking")
@@ -153,19 +153,19 @@ class FakeEngine:
 
     def run(
         self,
-        opened: Opened,
+        opened: ModelHandle,
         prompt: Prompt,
         run_id: int,
         head: tuple[int, int] | None,
         *,
-        experiments: Sequence[Experiment] = (),
+        interventions: Sequence[Intervention] = (),
         decoded: Sequence[int] = (),
-    ) -> Generator[Progress, None, Held]:
-        changed = "".join(f" [{experiment.label}]" for experiment in experiments)
+    ) -> Generator[Progress, None, RunHandle]:
+        changed = "".join(f" [{intervention.label}]" for intervention in interventions)
         text = prompt.text
         meant = "" if prompt == Prompt(text) else f" {prompt}"
         self.calls.append(f"run {text} {run_id} {head}{changed}{meant}")
-        check_experiments(experiments, self.config)
+        check_interventions(interventions, self.config)
         try:
             for layer in range(self.config.layers):
                 yield Progress(layer, self.config.layers, "Prefill")
@@ -182,44 +182,44 @@ class FakeEngine:
         tokens = (*tokens, *map(self.token, decoded))
         n = len(tokens)
         run = self.described(Run(run_id, opened.card, self.specs(), text, tokens, n, prefill, n, 0))
-        return Held(run, opened, tokens, self.cell(run, head), prompt=prompt)
+        return RunHandle(run, opened, tokens, self.cell(run, head), prompt=prompt)
 
-    def step(self, held: Held, count: int, sampling: Sampling) -> Generator[Progress, None, Held]:
-        self.calls.append(f"step {held.run.length}+{count} {sampling.seed}")
-        tokens = held.run.tokens[: held.run.length]
+    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
+        self.calls.append(f"step {handle.run.length}+{count} {sampling.seed}")
+        tokens = handle.run.tokens[: handle.run.length]
         for done in range(count):
             yield Progress(done, count, "Decoding")
             self.gate.pass_through()
             tokens = (*tokens, self.after(tokens, sampling))
-        run = replace(held.run, tokens=tokens, length=len(tokens), newest=len(tokens))
-        return replace(held, run=run, trace=tokens)
+        run = replace(handle.run, tokens=tokens, length=len(tokens), newest=len(tokens))
+        return replace(handle, run=run, trace=tokens)
 
-    def branch(self, held: Held, row: int, token: int) -> Generator[Progress, None, Held]:
+    def branch(self, handle: RunHandle, row: int, token: int) -> Generator[Progress, None, RunHandle]:
         self.calls.append(f"branch {row} {token}")
         yield Progress(0, 1, "Decoding")
-        tokens = (*held.run.tokens[:row], self.token(token))
-        return replace(held, run=replace(held.run, tokens=tokens, length=row + 1, newest=row + 1), trace=tokens)
+        tokens = (*handle.run.tokens[:row], self.token(token))
+        return replace(handle, run=replace(handle.run, tokens=tokens, length=row + 1, newest=row + 1), trace=tokens)
 
-    def answer(self, held: Held, question: Question) -> Generator[Progress, None, Any]:
-        self.calls.append(f"answer {type(question).__name__} {held.run.run_id}@{held.run.length}")
+    def answer(self, handle: RunHandle, question: Question) -> Generator[Progress, None, Any]:
+        self.calls.append(f"answer {type(question).__name__} {handle.run.run_id}@{handle.run.length}")
         self.asked.append(question)
         yield Progress(0, 1, "Working")
-        if isinstance(question, AskBranchProof):
-            return self.proofs.get("branches") or Proof("branches", held.run.length, 0.0, 1e-4)
-        if isinstance(question, AskProof):
+        if isinstance(question, AskBranchCheck):
+            return self.consistency.get("branches") or ConsistencyCheck("branches", handle.run.length, 0.0, 1e-4)
+        if isinstance(question, AskCachedCheck):
             if self.check_fails:
                 raise ZeroDivisionError("broken check")
-            return self.proofs.get("cached") or Proof("cached", held.run.length, 0.0, 1e-4)
-        for part in self.parts(held, question):
+            return self.consistency.get("cached") or ConsistencyCheck("cached", handle.run.length, 0.0, 1e-4)
+        for part in self.parts(handle, question):
             yield Partial(0, 1, "Working", part)
         if isinstance(question, self.gated):
             self.gate.pass_through()
-        return self.reading(held, question)
+        return self.reading(handle, question)
 
     def tidy(self) -> Generator[Progress, None, None]:
         self.tidied += 1
         yield Progress(0, 1, "Tidying")
 
 
-def _text(held: Held) -> str:
-    return "".join(token.text for token in held.run.tokens[: held.run.length])
+def _text(handle: RunHandle) -> str:
+    return "".join(token.text for token in handle.run.tokens[: handle.run.length])

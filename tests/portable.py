@@ -53,8 +53,18 @@ SETTINGS = {
     f"another order, {SEED}": Setting(options=("--random-order", "--random-order-seed", SEED)),
 }
 SAMPLE = tuple(
-    f"tests/model/test_{name}.py"
-    for name in ("attention", "decoder", "lens", "patterns", "quick_step", "slices", "tiles", "trace", "trace_file")
+    f"tests/model/{name}.py"
+    for name in (
+        "decoder/test_attention",
+        "decoder/test_decoder",
+        "readings/test_readout",
+        "readings/test_patterns",
+        "decoder/test_quick_step",
+        "runs/test_slices",
+        "readings/test_tiles",
+        "runs/test_trace",
+        "runs/test_trace_file",
+    )
 )
 """Files of a few seconds whose tests compare many numbers."""
 

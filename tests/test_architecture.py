@@ -1,50 +1,34 @@
-"""The map of the house names every room, and no room that is gone."""
+"""The page that describes the project names every folder of it, and none that is gone; every folder is packaged."""
 
 from __future__ import annotations
 
 import ast
 import re
-from graphlib import TopologicalSorter
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("app", "model", "views", "resources")
 
 
-def rooms_of_the_map() -> set[str]:
-    """Files and folders of the table; a name without a folder lies where the one before it in its row does."""
-    found = set()
-    for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
-        folder = ""
-        for name in re.findall(r"`([^`]+)`", line.split("|")[1]) if line.startswith("| `") else ():
-            folder = name.rstrip("/").rpartition("/")[0] or folder
-            found.add(name if "/" in name.rstrip("/") else f"{folder}/{name}")
-    return found
+def folders() -> set[str]:
+    """Every folder of the product with Python files in it."""
+    found = {path.parent.relative_to(ROOT).as_posix() for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    return found - {"resources/challenges"}  # starters for learners: data
 
 
-def test_every_room_is_on_the_map_and_every_room_of_the_map_is_there() -> None:
-    named = rooms_of_the_map()
-    folders = tuple(name for name in named if name.endswith("/"))
-    files = {
-        path.relative_to(ROOT).as_posix()
-        for folder in ("app", "model", "views")
-        for path in (ROOT / folder).rglob("*.py")
-        if path.name != "__init__.py"
-    }
-    assert sorted(name for name in files - named if not name.startswith(folders)) == []
-    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+def test_the_page_names_every_folder_and_none_that_is_gone() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {name.rstrip("/") for name in re.findall(r"^\| `([\w/]+/)` \|", page, flags=re.MULTILINE)}
+    assert named == folders() | {"ropewalk"}
 
 
-def imports_of(path: Path, modules: set[str]) -> set[str]:
-    """Which of the modules a file imports: at its top, in a function, or for types alone."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{name.name}" for name in node.names} | {f"{node.module}"}
-    return found & modules
+def test_every_folder_is_packaged_under_one_name() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert set(settings["packages"]) == {"ropewalk"} | {f"ropewalk.{name.replace('/', '.')}" for name in folders()}
 
 
-def test_no_files_of_the_app_import_one_another_in_a_circle() -> None:
-    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "app").rglob("*.py")}
-    TopologicalSorter({name: imports_of(path, set(files)) for name, path in files.items()}).prepare()
+def test_every_file_and_folder_says_what_it_is_about() -> None:
+    for name in folders():
+        for path in (ROOT / name).glob("*.py"):
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path

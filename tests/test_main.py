@@ -12,9 +12,8 @@ import pytest
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-import main as program
-
-from .app.tiny_checkpoint import write_checkpoint
+from ropewalk import __main__ as program
+from tests.app.tiny_checkpoint import write_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,28 +38,31 @@ def python(code: str, cwd: Path = ROOT) -> str:
 
 
 def test_the_root_is_short() -> None:
-    assert len((ROOT / "main.py").read_text(encoding="utf-8").splitlines()) <= 90
+    assert len((ROOT / "ropewalk" / "__main__.py").read_text(encoding="utf-8").splitlines()) <= 90
 
 
 def test_importing_app_and_views_leaves_torch_out() -> None:
     code = (
-        "import importlib, pkgutil, sys, app, views\n"
-        "for package in (app, views):\n"
-        "    for found in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
-        "        if found.name not in ('app.engine', 'app.answers', 'app.prompts', 'app.shown'):\n"
-        "            importlib.import_module(found.name)\n"
+        "import importlib, pkgutil, sys, ropewalk.app, ropewalk.views\n"
+        "for package in (ropewalk.app, ropewalk.views):\n"
+        "    for found in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        importlib.import_module(found.name)\n"
         "print('torch' in sys.modules)"
     )
     assert python(code) == "False"
 
 
+def test_the_version_is_said() -> None:
+    assert start("--version", cwd=ROOT).stdout == "Ropewalk 0.2.0\n"
+
+
 def test_the_command_line_knows_no_qt_until_it_draws() -> None:
-    code = "import main, sys; main.main(['--help']); print('PySide6.QtGui' in sys.modules)"
+    code = "import sys; from ropewalk.__main__ import main; main(['--help']); print('PySide6.QtGui' in sys.modules)"
     assert python(code).endswith("False")
 
 
 def test_threads_wait_without_spinning_unless_told_otherwise() -> None:
-    code = "import main, os; main.main(['--help']); print(os.environ['OMP_WAIT_POLICY'])"
+    code = "import os; from ropewalk.__main__ import main; main(['--help']); print(os.environ['OMP_WAIT_POLICY'])"
     assert python(f"import os; os.environ.pop('OMP_WAIT_POLICY', None); {code}").endswith("passive")
     assert python(f"import os; os.environ['OMP_WAIT_POLICY'] = 'active'; {code}").endswith("active")
 
@@ -71,7 +73,7 @@ def test_a_learners_own_folders_do_not_shadow_ours(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('shadowed')", encoding="utf-8")
     done = start("--help", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    code = f"import sys; sys.path.append({str(ROOT)!r}); import main; sys.exit(main.main(['--help']))"
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from ropewalk.__main__ import main; sys.exit(main(['--help']))"
     assert "usage: ropewalk" in python(code, cwd=tmp_path)
 
 
@@ -84,8 +86,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("app.display.is_loadable", lambda name: name != "libEGL.so.1")
-    monkeypatch.setattr("app.display.missing.__defaults__", (lambda name: name != "libEGL.so.1",))
+    monkeypatch.setattr("ropewalk.app.display.is_loadable", lambda name: name != "libEGL.so.1")
+    monkeypatch.setattr("ropewalk.app.display.missing.__defaults__", (lambda name: name != "libEGL.so.1",))
     assert program.main([]) == 1
     assert "apt install libegl1" in capsys.readouterr().err
     assert program.main(["snapshot", "never.png"]) == 1
@@ -141,8 +143,8 @@ def test_a_picture_of_a_text_that_the_model_cannot_read_is_refused(
 def test_a_picture_of_the_lessons_shows_nobodys_progress(
     qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from app.lesson_progress import ProgressStore
-    from app.settings import settings_path
+    from ropewalk.app.lessons.progress import ProgressStore
+    from ropewalk.app.settings import settings_path
 
     opened: list[Path] = []
     read = ProgressStore.__init__
@@ -186,7 +188,7 @@ def test_ctrl_c_ends_a_picture_and_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_every_panel_of_the_window_can_be_named_for_a_picture() -> None:
-    from app.commands.snapshot import PANELS
-    from views.registry import PANELS as REGISTERED
+    from ropewalk.app.commands.snapshot import PANELS
+    from ropewalk.views.panels.registry import PANELS as REGISTERED
 
     assert list(PANELS) == [entry.name for entry in REGISTERED]

@@ -8,16 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from views.registry import PANELS
+from ropewalk.views.panels.registry import PANELS
 
 ROOT = Path(__file__).resolve().parents[1]
 
 START = """
 import sys
-import main
-from views.file_menu import FileMenu
-from views.panel import ElidedLabel
+from ropewalk import __main__ as main
+from ropewalk.views.files.file_menu import FileMenu
+from ropewalk.views.panels.panel import ElidedLabel
 
 paint, painted = ElidedLabel.paintEvent, []
 
@@ -42,14 +41,14 @@ HEAVY = {"torch", "gguf", "yaml", "sentencepiece", "jinja2", "huggingface_hub", 
 """Packages that are large, of which a start needs torch alone, and that after the window is painted."""
 
 LATE = {
-    "app.lesson_player",
-    "app.lesson_reader",
-    "views.export_dialog",
-    "views.exporter",
-    "views.key_sheet",
-    "views.open_dialog",
-    "views.palette",
-    "views.presenter",
+    "ropewalk.app.lessons.player",
+    "ropewalk.app.lessons.reader",
+    "ropewalk.views.files.export_dialog",
+    "ropewalk.views.files.exporter",
+    "ropewalk.views.window.key_sheet",
+    "ropewalk.views.window.open_dialog",
+    "ropewalk.views.window.palette",
+    "ropewalk.views.window.presenter",
 }
 """Rooms that somebody has to ask for."""
 
@@ -88,15 +87,15 @@ def test_only_what_is_in_sight_is_made(start: dict[str, list[str]]) -> None:
 
 def test_nothing_is_imported_that_the_start_does_not_need(start: dict[str, list[str]]) -> None:
     imported = set(start["modules"])
-    assert {"views.main_window", "views.heads"} <= imported
+    assert {"ropewalk.views.main_window", "ropewalk.views.panels.heads"} <= imported
     assert not imported & HEAVY
-    hidden = {f"views.{entry.place.split('.')[0]}" for entry in PANELS if entry.behind}
+    hidden = {f"ropewalk.views.{entry.place.rpartition('.')[0]}" for entry in PANELS if entry.behind}
     assert len(hidden) == 5
     assert not imported & (hidden | LATE)
 
 
 def test_the_engine_imports_no_package_that_the_bundled_model_does_not_need() -> None:
-    assert not set(said("import app.engine, sys; print(*sys.modules)").split()) & (HEAVY - {"torch"})
+    assert not set(said("import ropewalk.model.engine.engine, sys; print(*sys.modules)").split()) & (HEAVY - {"torch"})
 
 
 def test_the_list_of_panels_says_what_their_classes_say() -> None:

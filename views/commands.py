@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QWidget
-
-from views import keys
-from views.palette import Command
+from ropewalk.views import keys
+from ropewalk.views.window.palette import Command
 
 if TYPE_CHECKING:
-    from app.lesson_plan import Lesson
-    from views.panel_window import PanelWindow
+    from ropewalk.app.lessons.plan import Lesson
+    from ropewalk.views.window.panel_window import PanelWindow
 
 WAY = "Tab"
 """How a control without a key of its own is reached by keyboard."""

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-
-from app.session_file import SUFFIX
-from views import keys
-from views.file_menu import FileMenu
-from views.panel_window import PanelWindow
-from views.verbs import verbs
+from ropewalk.app.files.session_file import SUFFIX
+from ropewalk.views import keys
+from ropewalk.views.files.file_menu import FileMenu
+from ropewalk.views.verbs import verbs
+from ropewalk.views.window.panel_window import PanelWindow
 
 if TYPE_CHECKING:
-    from app.session import Session
+    from ropewalk.app.session.session import Session
 
 
 class MainWindow(PanelWindow):

@@ -10,17 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import Qt
-
-from views import motion, theme
-from views.lesson_stage import SWITCHES
+from ropewalk.views.lesson.scene import SWITCHES
+from ropewalk.views.style import motion, theme
 
 if TYPE_CHECKING:
-    from views.experiments import ExperimentsPanel
-    from views.file_menu import FileMenu
-    from views.palette import Palette
-    from views.panel_window import PanelWindow
-    from views.rope import RopePanel
-    from views.why import WhyPanel
+    from ropewalk.views.files.file_menu import FileMenu
+    from ropewalk.views.panels.interventions import InterventionsPanel
+    from ropewalk.views.panels.rope import RopePanel
+    from ropewalk.views.panels.why import WhyPanel
+    from ropewalk.views.window.palette import Palette
+    from ropewalk.views.window.panel_window import PanelWindow
 
 Verbs = dict[str, Callable[[], object]]
 
@@ -46,11 +45,11 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "back": selection.back,
         "forward": selection.forward,
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
-        "pin": session.pinned.pin,
-        "unpin": session.pinned.unpin,
+        "pin": session.baseline.pin,
+        "unpin": session.baseline.unpin,
         "every_step": partial(_fold_levels, window),
-        "undo_experiment": lambda: cast("ExperimentsPanel", window.panels["experiments"]).undo(),
-        "no_experiment": lambda: session.experiments.apply(()),
+        "undo_experiment": lambda: cast("InterventionsPanel", window.panels["experiments"]).undo(),
+        "no_experiment": lambda: session.interventions.apply(()),
         "proofs": window.show_proofs,
         "theme": window.toggle_theme,
         "projector": window.toggle_projector,
@@ -90,8 +89,8 @@ def _toggle(window: PanelWindow, switch: str) -> None:
 
 def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
     """Offer everything that can be done, to be found by its words."""
-    from views.commands import commands
-    from views.palette import Palette
+    from ropewalk.views.commands import commands
+    from ropewalk.views.window.palette import Palette
 
     palette = Palette(commands(window, verbs(window, files)), window)
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())

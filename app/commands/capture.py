@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.commands.options import Commands, command, natural, token_ids
-from app.commands.output import check_folder, finished, opened_to_run
-from app.commands.prompting import prompt_of, prompt_options, stretched
-from model.costs import format_bytes
-from model.prompt import Prompt
-from model.readings import Sampling
+from ropewalk.app.commands.options import Commands, command, natural, token_ids
+from ropewalk.app.commands.output import check_folder, finished, opened_to_run
+from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.model.decoder.costs import format_bytes
+from ropewalk.model.readings.records import Sampling
+from ropewalk.model.tokens.prompt import Prompt
 
 
 def declare(commands: Commands) -> None:
@@ -28,7 +28,7 @@ def declare(commands: Commands) -> None:
 
 def write_capture(parsed: argparse.Namespace) -> None:
     """Run a prompt and write the trace file."""
-    from app import engine
+    from ropewalk.model.engine import engine
 
     check_folder(parsed.out)
     opened = opened_to_run(parsed)
@@ -36,9 +36,9 @@ def write_capture(parsed: argparse.Namespace) -> None:
     if parsed.ids is not None:
         prompt = Prompt.of_ids(parsed.ids)
     changed = stretched(parsed, opened, prompt, parsed.steps)
-    held = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed))
+    handle = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed))
     if parsed.steps:
-        held = finished(engine.step(held, parsed.steps, Sampling()))
-    engine.save(held, parsed.out, parsed.pattern)
-    run = held.run
+        handle = finished(engine.step(handle, parsed.steps, Sampling()))
+    engine.save(handle, parsed.out, parsed.pattern)
+    run = handle.run
     print(f"{parsed.out}: {run.length} rows ({run.prefill} of the prompt), {format_bytes(parsed.out.stat().st_size)}")

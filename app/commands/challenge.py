@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.commands.options import Commands
-from model.challenges.names import CHALLENGES
-from model.errors import ChallengeError
+from ropewalk.app.commands.options import Commands
+from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.errors import ChallengeError
 
 
 def declare(commands: Commands) -> None:
@@ -28,8 +28,8 @@ def declare(commands: Commands) -> None:
 
 def take_challenge(parsed: argparse.Namespace) -> None:
     """Run a learner's file, or write one to begin with."""
-    from app.challenges import check_name, run_challenge, write_starter
-    from app.lesson_progress import ProgressStore
+    from ropewalk.app.lessons.challenges import check_name, run_challenge, write_starter
+    from ropewalk.app.lessons.progress import ProgressStore
 
     check_name(parsed.name)
     file = parsed.file or Path(f"{parsed.name}.py")

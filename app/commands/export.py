@@ -6,15 +6,15 @@ What makes them is handed in, as for `snapshot`: commands never import views.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app import animation, numbers_file
-from app.commands.options import Commands
-from app.commands.output import check_folder
-from app.commands.snapshot import Shot, TakeShot, window_fields, window_options
-from app.session_file import SUFFIX
+from ropewalk.app.commands.options import Commands
+from ropewalk.app.commands.output import check_folder
+from ropewalk.app.commands.snapshot import window_fields, window_options
+from ropewalk.app.files import animation, numbers_file
+from ropewalk.app.files.session_file import SUFFIX
+from ropewalk.app.files.shot import Export, Range, TakeShot
 
 PICTURES: Final = ("png", "svg", "pdf")
 ANIMATIONS: Final = tuple(one.name for one in animation.FORMATS)
@@ -23,41 +23,6 @@ TRACE: Final = "safetensors"
 SESSION: Final = SUFFIX[1:]
 ENDINGS: Final = (*PICTURES, *ANIMATIONS, *NUMBERS, TRACE, SESSION)
 FILMS: Final = ("rotation", "decode", "lesson")
-
-Range = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Export(Shot):
-    """Something to take home.
-
-    Attributes
-    ----------
-    scale, paper
-        Of pictures and animations: pixels for each one of the window, along a side; dark on white.
-    film
-        What moves in an animation, and how many tokens are decoded in one.
-    lesson
-        A lesson, by name or number, opened first; with a PDF, its handout is printed.
-    queries, keys
-        Of numbers: half-open ranges of rows; None for the selected query's row and all keys.
-    session
-        A session file to begin from.
-    """
-
-    scale: int = 1
-    paper: bool = False
-    film: str = "rotation"
-    film_steps: int = 12
-    lesson: str = ""
-    queries: Range | None = None
-    keys: Range | None = None
-    session: Path | None = None
-
-    @property
-    def ending(self) -> str:
-        """What kind of file it is."""
-        return self.out.suffix[1:].lower()
 
 
 def declare(commands: Commands) -> None:

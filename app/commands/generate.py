@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from app.commands.options import Commands, command, count, json_option
-from app.commands.output import finished, opened_to_run, print_json
-from app.commands.prompting import prompt_of, prompt_options, stretched
-from app.settings import sampling_refusal
-from model.errors import PromptError
-from model.readings import Sampling
+from ropewalk.app.commands.options import Commands, command, count, json_option
+from ropewalk.app.commands.output import finished, opened_to_run, print_json
+from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.app.settings import sampling_refusal
+from ropewalk.model.errors import PromptError
+from ropewalk.model.readings.records import Sampling
 
 
 def declare(commands: Commands) -> None:
@@ -28,7 +28,7 @@ def declare(commands: Commands) -> None:
 
 def generate_text(parsed: argparse.Namespace) -> None:
     """Continue a prompt."""
-    from app import engine
+    from ropewalk.model.engine import engine
 
     sampling = Sampling(parsed.temperature, parsed.top_k, parsed.top_p, parsed.seed)
     refusal = sampling_refusal(sampling)
@@ -38,22 +38,22 @@ def generate_text(parsed: argparse.Namespace) -> None:
     asked = prompt_of(parsed, opened, parsed.prompt)
     changed = stretched(parsed, opened, asked, parsed.steps)
     before = finished(engine.run(opened, asked, 1, (0, 0), "last", changed))
-    held = finished(engine.step(before, parsed.steps, sampling))
-    ids = [token.id for token in held.run.tokens]
-    prompt, new = ids[: held.run.prefill], ids[held.run.prefill :]
+    handle = finished(engine.step(before, parsed.steps, sampling))
+    ids = [token.id for token in handle.run.tokens]
+    prompt, new = ids[: handle.run.prefill], ids[handle.run.prefill :]
     if parsed.json:
         print_json(
             {
                 "prompt": parsed.prompt,
                 "rendered": before.run.rendered,
-                "experiments": [experiment.label for experiment in changed],
+                "experiments": [intervention.label for intervention in changed],
                 "prompt_ids": prompt,
                 "ids": new,
-                "tokens": [token.text for token in held.run.tokens[held.run.prefill :]],
+                "tokens": [token.text for token in handle.run.tokens[handle.run.prefill :]],
                 "text": engine.text_of(opened, new),
                 "sampling": asdict(sampling),
                 "prefill_seconds": before.run.seconds,
-                "decode_seconds": held.run.seconds,
+                "decode_seconds": handle.run.seconds,
             }
         )
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from app.address import head_name
-from app.commands.options import Commands, command, count, json_option, natural
-from app.commands.output import finished, opened_to_run, print_json, print_table
-from app.commands.prompting import prompt_of, prompt_options, stretched
-from app.door import Held
-from model.prompt import Prompt
+from ropewalk.app.address import head_name
+from ropewalk.app.commands.options import Commands, command, count, json_option, natural
+from ropewalk.app.commands.output import finished, opened_to_run, print_json, print_table
+from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.tokens.prompt import Prompt
 
 
 def declare(commands: Commands) -> None:
@@ -26,7 +26,7 @@ def declare(commands: Commands) -> None:
 
 def score_heads(parsed: argparse.Namespace) -> None:
     """Score every head by its pattern."""
-    from app import engine
+    from ropewalk.model.engine import engine
 
     opened = opened_to_run(parsed)
     config = opened.card.config
@@ -36,12 +36,12 @@ def score_heads(parsed: argparse.Namespace) -> None:
     else:
         changed = stretched(parsed, opened, 2 * parsed.repeat)
         prompt = Prompt.of_ids(engine.random_repeat(opened, parsed.repeat, parsed.seed, changed))
-    held: Held = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed))
-    scores, formulas, undefined = engine.scores_of(held)
+    handle: RunHandle = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed))
+    scores, formulas, undefined = engine.scores_of(handle)
     if parsed.json:
         print_json(
             {
-                "tokens": held.run.length,
+                "tokens": handle.run.length,
                 "formulas": formulas,
                 "undefined": undefined,
                 "scores": {name: values.tolist() for name, values in scores.items() if name not in undefined},

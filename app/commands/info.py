@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from app.commands.options import Commands, command, json_option
-from app.commands.output import opened_model, print_json, print_table
-from model.costs import format_bytes, format_count, kv_bytes, parameters
+from ropewalk.app.commands.options import Commands, command, json_option
+from ropewalk.app.commands.output import opened_model, print_json, print_table
+from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 
 
 def declare(commands: Commands) -> None:

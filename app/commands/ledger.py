@@ -6,10 +6,10 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from app.commands.options import Commands, command, count, json_option, natural
-from app.commands.output import opened_model, print_json, print_table
-from model.costs import format_bytes, format_count, format_flops, format_shape
-from model.ledger import LedgerEntry, ShapeLedger, build_ledger
+from ropewalk.app.commands.options import Commands, command, count, json_option, natural
+from ropewalk.app.commands.output import opened_model, print_json, print_table
+from ropewalk.model.decoder.costs import format_bytes, format_count, format_flops, format_shape
+from ropewalk.model.ledger.ledger import LedgerEntry, ShapeLedger, build_ledger
 
 
 def declare(commands: Commands) -> None:

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.commands.options import Commands
-from app.commands.output import finished, print_table
+from ropewalk.app.commands.options import Commands
+from ropewalk.app.commands.output import finished, print_table
 
 if TYPE_CHECKING:
-    from app.lesson_plan import Lesson
+    from ropewalk.app.lessons.plan import Lesson
 
 
 def declare(commands: Commands) -> None:
@@ -26,7 +26,7 @@ def declare(commands: Commands) -> None:
 
 def show_lessons(parsed: argparse.Namespace) -> None:
     """List the lessons that come along, or check files."""
-    from app.lessons import load_lesson, load_shelf
+    from ropewalk.app.lessons.shelf import load_lesson, load_shelf
 
     if not parsed.files:
         shelf = load_shelf()
@@ -44,8 +44,8 @@ def show_lessons(parsed: argparse.Namespace) -> None:
 
 def _gaps(lesson: Lesson) -> str:
     """The numbers of a lesson that the engine cannot give here, each with its reason."""
-    from app import engine
-    from app.lesson_telling import tell_lesson
+    from ropewalk.app.lessons.telling import tell_lesson
+    from ropewalk.model.engine import engine
 
     told = finished(tell_lesson(lesson, finished(engine.lesson_runs(lesson.models, None, None))))
     spans = (span for step in told.steps for block in step.text for span in block.spans if span.kind == "missing")

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
-from app.commands.snapshot import TakeShot
-from model.errors import Cancelled, RopewalkError, unforeseen
+from ropewalk.app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
+from ropewalk.app.files.provenance import software
+from ropewalk.app.files.shot import TakeShot
+from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 
 PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
 """How a window and how a command says what carries a prompt that is too long."""
@@ -87,6 +88,7 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
         prog="ropewalk",
         description="A microscope for attention. Without a command the window opens.",
     )
+    top.add_argument("--version", action="version", version=software())
     top.set_defaults(take_shot=take_shot)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for one in COMMANDS:

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TypeAlias
 
-from app.address import read_address
-from model.errors import RopewalkError
+from ropewalk.app.address import read_address
+from ropewalk.model.errors import RopewalkError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")

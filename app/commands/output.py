@@ -12,11 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from app.door import Opened, without_weights
-from model.config import FIRST_LAYERS
-from model.errors import Cancelled, CheckpointError, RopewalkError
-from model.progress import Progress, Steps
-from model.whole_file import obstacle
+from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.model.engine.interface import ModelHandle, without_weights
+from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.whole_file import obstacle
 
 Result = TypeVar("Result")
 
@@ -74,15 +74,15 @@ def _bar(point: Progress) -> str:
     return f"[{'#' * filled}{'.' * (width - filled)}] {point.done}/{point.total}"
 
 
-def opened_model(parsed: argparse.Namespace) -> Opened:
+def opened_model(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
-    from app import engine
+    from ropewalk.model.engine import engine
 
     options = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
     return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
 
 
-def opened_to_run(parsed: argparse.Namespace) -> Opened:
+def opened_to_run(parsed: argparse.Namespace) -> ModelHandle:
     """The same, refused where there are shapes only."""
     opened = opened_model(parsed)
     if opened.shapes_only:

@@ -9,13 +9,13 @@ import argparse
 import math
 import sys
 
-from app.commands.output import finished
-from app.door import Opened
-from model.config import Scaling
-from model.errors import ChatError, RopewalkError
-from model.experiments import Experiment
-from model.prompt import Prompt
-from model.rotations import rule_named, scaling_for
+from ropewalk.app.commands.output import finished
+from ropewalk.model.decoder.config import Scaling
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.rope_scaling import rule_named, scaling_for
+from ropewalk.model.engine.interface import ModelHandle
+from ropewalk.model.errors import ChatError, RopewalkError
+from ropewalk.model.tokens.prompt import Prompt
 
 
 def prompt_options(command: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def rope_scaling(text: str) -> tuple[Scaling, float | None]:
     return rule, number
 
 
-def prompt_of(parsed: argparse.Namespace, opened: Opened, text: str) -> Prompt:
+def prompt_of(parsed: argparse.Namespace, opened: ModelHandle, text: str) -> Prompt:
     """A text as it is meant by the options.
 
     Raises
@@ -66,8 +66,8 @@ def prompt_of(parsed: argparse.Namespace, opened: Opened, text: str) -> Prompt:
 
 
 def stretched(
-    parsed: argparse.Namespace, opened: Opened, prompt: Prompt | int, steps: int = 0
-) -> tuple[Experiment, ...]:
+    parsed: argparse.Namespace, opened: ModelHandle, prompt: Prompt | int, steps: int = 0
+) -> tuple[Intervention, ...]:
     """The RoPE scaling that was asked for.
 
     Parameters
@@ -79,7 +79,7 @@ def stretched(
     """
     if parsed.rope_scaling is None:
         return ()
-    from app import engine
+    from ropewalk.model.engine import engine
 
     rule, factor = parsed.rope_scaling
     length = prompt if isinstance(prompt, int) else finished(engine.length_of(opened, prompt))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.commands.options import Commands, head_address, model_options, natural, pixels
-from app.commands.output import check_folder
-from app.commands.prompting import prompt_options
-from model.config import Scaling
+from ropewalk.app.commands.options import Commands, head_address, model_options, natural, pixels
+from ropewalk.app.commands.output import check_folder
+from ropewalk.app.commands.prompting import prompt_options
+from ropewalk.app.files.shot import Shot, TakeShot
 
 PANELS = (
     "tokens",
@@ -29,30 +27,6 @@ PANELS = (
     "routing",
     "timeline",
 )
-
-
-@dataclass(frozen=True)
-class Shot:
-    """A picture that was asked for. ``select`` holds fields of the selection; ``panel`` is "" for the whole window."""
-
-    out: Path
-    path: str | None = None
-    device: str = "cpu"
-    dtype: str = "float32"
-    prompt: str | None = None
-    width: int = 1920
-    height: int = 1080
-    theme: str = "dark"
-    projector: bool = False
-    select: tuple[tuple[str, int], ...] = ()
-    steps: int = 0
-    panel: str = ""
-    chat: bool = False
-    system: str = ""
-    scaling: tuple[Scaling, float | None] | None = None
-
-
-TakeShot = Callable[[Shot], None]
 
 
 def declare(commands: Commands) -> None:

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.commands.options import Commands, device_options, json_option, natural
-from app.commands.output import finished, print_json, print_table, stoppable
-from model.errors import DeviceError
+from ropewalk.app.commands.options import Commands, device_options, json_option, natural
+from ropewalk.app.commands.output import finished, print_json, print_table, stoppable
+from ropewalk.model.errors import DeviceError
 
 if TYPE_CHECKING:
-    from model.grading import Bar
+    from ropewalk.model.training.grading import Bar
 
 SIZES = {
     "steps": "optimiser steps",
@@ -48,7 +48,7 @@ def declare(commands: Commands) -> None:
 
 def train_model(parsed: argparse.Namespace) -> None:
     """Make the bundled model again."""
-    from app import engine
+    from ropewalk.model.engine import engine
 
     if (parsed.device, parsed.dtype) != ("cpu", "float32"):
         raise DeviceError(

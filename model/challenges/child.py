@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from model.challenges.verdict import Kind, Verdict
+from ropewalk.model.challenges.verdict import Kind, Verdict
 
 MOST_PRINTED = 4000
 """Characters of what the code prints that are kept."""
@@ -42,12 +42,11 @@ class Printed(io.TextIOBase):
         return True
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Grade: challenge, file, where to write the verdict, seconds, MiB."""
-    name, file, out, seconds, memory = arguments
+    name, file, out, seconds, memory = sys.argv[1:]
     import torch
-
-    from model.challenges.grading import grade
+    from ropewalk.model.challenges.grading import grade
 
     torch.set_num_threads(1)
     finish = _finisher(Path(out))

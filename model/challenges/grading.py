@@ -13,19 +13,18 @@ from itertools import combinations
 from typing import Any, Final
 
 import torch
+from ropewalk.model.challenges import reference
+from ropewalk.model.challenges.mistakes import SENTENCES
+from ropewalk.model.challenges.verdict import Verdict
+from ropewalk.model.decoder.cache import KvCache
+from ropewalk.model.decoder.config import ModelConfig, RopeConfig
+from ropewalk.model.decoder.costs import format_shape
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.hooks import capture
+from ropewalk.model.decoder.rope import frequencies, rotate
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.ledger.ledger import build_ledger
 from torch import Tensor
-
-from model.cache import KvCache
-from model.challenges import reference
-from model.challenges.mistakes import SENTENCES
-from model.challenges.verdict import Verdict
-from model.config import ModelConfig, RopeConfig
-from model.costs import format_shape
-from model.decoder import Decoder
-from model.ledger import build_ledger
-from model.probes import capture
-from model.rope import frequencies, rotate
-from model.spec import AttentionSpec
 
 Function = Callable[..., Any]
 Result = tuple[Tensor, ...]

@@ -1,6 +1,6 @@
 """Checkpoints: ``open_checkpoint(path)``, one file per container format, and the table of families."""
 
-from model.checkpoints.opening import (
+from ropewalk.model.checkpoints.opening import (
     Checkpoint,
     Outline,
     available_devices,
@@ -10,7 +10,7 @@ from model.checkpoints.opening import (
     open_steps,
     outline_checkpoint,
 )
-from model.checkpoints.source import Question
+from ropewalk.model.checkpoints.source import Question
 
 __all__ = [
     "Checkpoint",

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.damage import check_is_data
-from model.checkpoints.source import Options
-from model.errors import CheckpointError
+from ropewalk.model.checkpoints.damage import check_is_data
+from ropewalk.model.checkpoints.source import Options
+from ropewalk.model.errors import CheckpointError
 
 LARGEST_JSON = 64_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.errors import CheckpointError
+from ropewalk.model.errors import CheckpointError
 
 LFS = b"version https://git-lfs"
 HTML = (b"<!doctype html", b"<html", b"<?xml")

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from ropewalk.model.checkpoints.families.knobs import words
+from ropewalk.model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
 from torch import Tensor
-
-from model.checkpoints.knobs import words
-from model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import psutil
 import torch
-
-from model.checkpoints.config_file import whole_option
-from model.checkpoints.families import Family
-from model.checkpoints.formats import FORMATS
-from model.checkpoints.layouts import WeightMap
-from model.checkpoints.multimodal import text_part
-from model.checkpoints.mxfp4 import unpacked_source
-from model.checkpoints.reading import read_config
-from model.checkpoints.source import Options, Question, Source, TensorFile
-from model.checkpoints.weights import (
+from ropewalk.model.checkpoints.config_file import whole_option
+from ropewalk.model.checkpoints.families.layouts import WeightMap
+from ropewalk.model.checkpoints.families.reading import read_config
+from ropewalk.model.checkpoints.families.table import Family
+from ropewalk.model.checkpoints.formats.mxfp4 import unpacked_source
+from ropewalk.model.checkpoints.formats.table import FORMATS
+from ropewalk.model.checkpoints.multimodal import text_part
+from ropewalk.model.checkpoints.source import Options, Question, Source, TensorFile
+from ropewalk.model.checkpoints.weights import (
     empty_model_steps,
     load_steps,
     of_first_layers,
@@ -33,14 +32,15 @@ from model.checkpoints.weights import (
     stored_under,
     without_later_layers,
 )
-from model.config import FIRST_LAYERS, ModelConfig
-from model.costs import format_bytes, kv_bytes, parameters, weight_bytes
-from model.decoder import Decoder
-from model.errors import CheckpointError, DeviceError, TokenizerError
-from model.progress import SLICE_SECONDS, Progress, Steps, finished
-from model.tokenizer import Tokenizer
+from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
+from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
+from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
+from ropewalk.model.tokens.tokenizer import Tokenizer
+from ropewalk.resources import resource
 
-BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
+BUNDLED = resource("bundled")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MOST_EXPERTS = 1 << 16
 """Experts of all layers together; more would take minutes to build even without memory."""

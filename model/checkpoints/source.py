@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from ropewalk.model.checkpoints.families.layouts import WeightMap
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.tokens.tokenizer import Tokenizer
 from torch import Tensor
-
-from model.checkpoints.layouts import WeightMap
-from model.config import ModelConfig
-from model.tokenizer import Tokenizer
 
 Options = Mapping[str, Any]
 """Answers to what a file leaves open, such as ``{"heads": 8}``."""

@@ -13,17 +13,16 @@ from math import prod
 from typing import Any
 
 import torch
+from ropewalk.model.checkpoints.families.layouts import Fused, Piece, Rule, Shape, WeightMap
+from ropewalk.model.checkpoints.source import Part, Stored, TensorFile
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.decoder import Block, Decoder
+from ropewalk.model.decoder.packing import allocate
+from ropewalk.model.decoder.rope import Rotary
+from ropewalk.model.errors import CheckpointError, ShapeError
+from ropewalk.model.progress import SLICE_SECONDS, Pace, Progress, Steps, Watch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-
-from model.checkpoints.layouts import Fused, Piece, Rule, Shape, WeightMap
-from model.checkpoints.source import Part, Stored, TensorFile
-from model.config import ModelConfig
-from model.decoder import Block, Decoder
-from model.errors import CheckpointError, ShapeError
-from model.packing import allocate
-from model.progress import SLICE_SECONDS, Pace, Progress, Steps, Watch
-from model.rope import Rotary
 
 ReadRows = Callable[[int, int], Tensor]
 """Reads rows of one parameter, from and to."""
@@ -300,7 +299,7 @@ def _readers(
             continue
         if mixed is None or mixed[0] != expert:
             mixed = expert, files.read(stored.name, dtype, Part(expert))
-        yield place, _held(rule.part(mixed[1], index, shapes, model.config))
+        yield place, _handle(rule.part(mixed[1], index, shapes, model.config))
 
 
 def _lying(files: TensorFile, name: str, dtype: torch.dtype, expert: int | None, start: int) -> ReadRows:
@@ -308,7 +307,7 @@ def _lying(files: TensorFile, name: str, dtype: torch.dtype, expert: int | None,
     return lambda first, last: files.read(name, dtype, Part(expert, (start + first, start + last)))
 
 
-def _held(whole: Tensor) -> ReadRows:
+def _handle(whole: Tensor) -> ReadRows:
     return lambda first, last: whole[first:last]
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from model.config import ModelConfig
-from model.errors import LessonError, RopewalkError
-from model.known_configs import KNOWN
-from model.lessons.expressions import Call, Constant, Expression, Items, Name, calls, names
-from model.lessons.kinds import KINDS
-from model.lessons.table import TABLE, Entry
-from model.lessons.values import ModelName, Value
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.known_configs import KNOWN
+from ropewalk.model.errors import LessonError, RopewalkError
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name, calls, names
+from ropewalk.model.lessons.kinds import KINDS
+from ropewalk.model.lessons.table import TABLE, Entry
+from ropewalk.model.lessons.values import ModelName, Value
 
 if TYPE_CHECKING:
-    from model.lessons.runs import Runs
+    from ropewalk.model.lessons.runs import Runs
 
 ALWAYS: Final = ("bundled", "open")
 """Models that every lesson may name."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from model.errors import LessonError
+from ropewalk.model.errors import LessonError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from model.config import ModelConfig
-from model.lessons.values import Head, ModelName, Quantity, Shape, Value
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.lessons.values import Head, ModelName, Quantity, Shape, Value
 
 
 @dataclass(frozen=True)

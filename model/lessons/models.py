@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from model.config import ModelConfig
-from model.experiments import AblateHeads
-from model.lessons.values import Head
-from model.toy_spec import ToySpec
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.lessons.values import Head
 
 ModelKind = Literal["bundled", "open", "toy", "shapes"]
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.hooks import capture
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.toys import toy_checkpoint
+from ropewalk.model.lessons.values import Matrix, ModelName, Vector
+from ropewalk.model.readings import patterns
+from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import capture as run
+from ropewalk.model.tokens.tokenizer import Tokenizer
 from torch import Tensor
-
-from model import patterns
-from model.checkpoints import Checkpoint, open_checkpoint
-from model.config import ModelConfig
-from model.decoder import Decoder
-from model.errors import LessonError
-from model.lessons.models import LessonModel
-from model.lessons.values import Matrix, ModelName, Vector
-from model.probes import capture
-from model.tokenizer import Tokenizer
-from model.toys import toy_checkpoint
-from model.trace import Trace
-from model.trace import capture as run
 
 ATTENTION_POINTS = ("q", "k", "v", "q_normed", "k_normed", "rot_q", "rot_k", "z")
 BLOCK_POINTS = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out")

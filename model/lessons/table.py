@@ -20,10 +20,10 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final
 
-from model.errors import LessonError
-from model.lessons.expressions import Call
-from model.lessons.kinds import KINDS, Kind
-from model.lessons.values import Value
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.expressions import Call
+from ropewalk.model.lessons.kinds import KINDS, Kind
+from ropewalk.model.lessons.values import Value
 
 FOLDERS: Final = ("computed", "measured")
 

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from model.errors import LessonError
-from model.lessons.expressions import Expression, read_expression
-from model.lessons.values import Value, check_format, latex, write
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.expressions import Expression, read_expression
+from ropewalk.model.lessons.values import Value, check_format, latex, write
 
 BlockKind = Literal["paragraph", "point", "formula", "row"]
 Style = Literal["words", "strong", "emphasis", "code"]
@@ -173,19 +173,19 @@ def _cells(row: str) -> Iterator[str]:
 def read_line(text: str) -> tuple[Part, ...]:
     """Read a text of one line, such as a title or an option."""
     parts: list[Part] = []
-    held, at = "", 0
+    handle, at = "", 0
     style: Style = "words"
 
     def flush() -> None:
-        nonlocal held
-        if held:
-            parts.append(Words(held, style))
-            held = ""
+        nonlocal handle
+        if handle:
+            parts.append(Words(handle, style))
+            handle = ""
 
     while at < len(text):
         sign = text[at]
         if sign == "\\" and at + 1 < len(text) and text[at + 1] in SIGNS:
-            held, at = held + text[at + 1], at + 2
+            handle, at = handle + text[at + 1], at + 2
         elif sign == "$":
             flush()
             end = _end_of(text, at, "$", "formula")
@@ -209,7 +209,7 @@ def read_line(text: str) -> tuple[Part, ...]:
         elif sign == "}":
             raise LessonError(f"There is a }} without a {{ in {text[:60]!r}; write \\}} for the sign itself.")
         else:
-            held, at = held + sign, at + 1
+            handle, at = handle + sign, at + 1
     flush()
     if style != "words":
         sign = "**" if style == "strong" else "*"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from model.config import ModelConfig
-from model.costs import format_bytes, format_count, format_flops, format_shape
-from model.errors import LessonError
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.costs import format_bytes, format_count, format_flops, format_shape
+from ropewalk.model.errors import LessonError
 
 Unit = Literal["bytes", "flops", "count", "share"]
 

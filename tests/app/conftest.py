@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+from ropewalk.app.jobs import Jobs
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.tokens.prompt import Prompt
 
-from app.jobs import Jobs
-from app.session import Session
-from app.settings import SettingsStore
-from model.prompt import Prompt
 from tests.fake_engine import FakeEngine
 
 
@@ -56,7 +56,7 @@ def running(qtbot: QtBot, session: Session) -> Session:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random checkpoint folder."""
-    from .tiny_checkpoint import write_checkpoint
+    from tests.app.tiny_checkpoint import write_checkpoint
 
     return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
 
@@ -64,6 +64,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def wordless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random checkpoint folder without a tokenizer."""
-    from .tiny_checkpoint import write_checkpoint
+    from tests.app.tiny_checkpoint import write_checkpoint
 
     return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "wordless", tokenizer=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.lesson_plan import Lesson
-from app.lesson_reader import read_lesson
+from ropewalk.app.lessons.plan import Lesson
+from ropewalk.app.lessons.reader import read_lesson
 
 SMALL = """title = "T"
 about = "A."

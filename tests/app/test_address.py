@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from app.address import AddressError, head_name, read_address
+from ropewalk.app.address import AddressError, head_name, read_address
 
 
 @pytest.mark.parametrize(

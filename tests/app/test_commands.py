@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ropewalk.app.commands.line import run_command
+from ropewalk.app.commands.output import finished, plain
+from ropewalk.app.files.shot import Shot
+from ropewalk.model.errors import Cancelled
+from ropewalk.model.progress import Progress
 from safetensors import safe_open
-
-from app.commands.line import run_command
-from app.commands.output import finished, plain
-from app.commands.snapshot import Shot
-from model.errors import Cancelled
-from model.progress import Progress
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -225,7 +224,7 @@ def test_ctrl_c_lets_training_save_itself(run: Run, monkeypatch: pytest.MonkeyPa
             raise
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("app.engine.train", training)
+    monkeypatch.setattr("ropewalk.model.engine.engine.train", training)
     assert run("train", "--text", "a", "--out", "b") == (130, "", "Cancelled.\n")
     assert ended == ["saved"]
     assert signal.getsignal(signal.SIGINT) is before
@@ -302,7 +301,7 @@ def test_ctrl_c_says_so_and_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, er
         yield Progress(0, 1, "Reading")
         raise error
 
-    monkeypatch.setattr("app.engine.open_model", interrupted)
+    monkeypatch.setattr("ropewalk.model.engine.engine.open_model", interrupted)
     assert run("info") == (130, "", "Cancelled.\n")
 
 
@@ -310,7 +309,7 @@ def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/big")
 
-    monkeypatch.setattr("app.engine.open_model", full)
+    monkeypatch.setattr("ropewalk.model.engine.engine.open_model", full)
     status, _, err = run("info")
     assert (status, err) == (1, "No space left on device: /big could not be used.\n")
 
@@ -319,7 +318,7 @@ def test_what_nobody_foresaw_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyP
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the tensor is on fire\nframe #0: main")
 
-    monkeypatch.setattr("app.engine.open_model", broken)
+    monkeypatch.setattr("ropewalk.model.engine.engine.open_model", broken)
     assert run("info") == (1, "", "Something unforeseen went wrong: the tensor is on fire (RuntimeError).\n")
 
 
@@ -359,7 +358,9 @@ def test_a_stream_without_unicode_shows_escapes(tiny: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_closed_stream_is_no_error(tiny: Path, stream: str) -> None:
     """As under pythonw, or after ``>&-``."""
-    program = f"import sys; sys.{stream} = None; from main import main; sys.exit(main(['info', {str(tiny)!r}]))"
+    program = (
+        f"import sys; sys.{stream} = None; from ropewalk.__main__ import main; sys.exit(main(['info', {str(tiny)!r}]))"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ("4 query, 2 kv" in ended.stdout) == (stream == "stderr")

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-
-from app.display import (
+from ropewalk.app.display import (
     LIBRARIES,
     X11_LIBRARIES,
     absent_libraries,
@@ -59,5 +58,5 @@ def test_elsewhere_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_of_this_loads_qt() -> None:
-    code = "import app.display, sys; sys.exit(any(name.startswith('PySide6') for name in sys.modules))"
+    code = "import ropewalk.app.display, sys; sys.exit(any(name.startswith('PySide6') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

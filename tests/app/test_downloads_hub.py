@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+from ropewalk.app.jobs import Failure, Jobs
+from ropewalk.app.models.download_child import reason
+from ropewalk.app.models.downloads import CHILD, download_steps
+from ropewalk.app.models.local_models import local_models_steps
+from ropewalk.model.child_process import child_command
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.progress import Progress, finished
 
-from app.download_child import reason
-from app.downloads import CHILD, ROOT, download_steps
-from app.jobs import Failure, Jobs
-from app.local_models import local_models_steps
-from app.urgency import Urgency
-from model.errors import CheckpointError
-from model.progress import Progress, finished
 from tests.app.local_hub import COMMIT, Hub, serving
 
 WEIGHTS = bytes(range(256)) * 16_000
@@ -111,7 +111,7 @@ def test_what_is_ended_by_force_leaves_no_file_that_looks_whole(
 ) -> None:
     hub.hold_at["model.safetensors"] = len(WEIGHTS) // 2
     monkeypatch.setattr(subprocess.Popen, "terminate", lambda process: None)
-    monkeypatch.setattr("app.downloads.GRACE", 0.01)
+    monkeypatch.setattr("ropewalk.app.models.downloads.GRACE", 0.01)
     steps = download_steps("org/small")
     while not hub.holding.is_set():
         next(steps)
@@ -124,15 +124,15 @@ def test_what_is_ended_by_force_leaves_no_file_that_looks_whole(
 
 
 def test_a_process_that_is_gone_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.downloads.CHILD", "print('{', flush=True)")
+    monkeypatch.setattr("ropewalk.app.models.downloads.CHILD", "print('{', flush=True)")
     assert "ended before it was done" in refusal("org/small")
-    monkeypatch.setattr("app.downloads.CHILD", "")
+    monkeypatch.setattr("ropewalk.app.models.downloads.CHILD", "")
     assert "ended before it was done" in refusal("org/small")
 
 
 def test_it_ends_with_whoever_started_it(hub: Hub, tmp_path: Path) -> None:
     hub.hold_at["model.safetensors"] = len(WEIGHTS) // 2
-    command = [sys.executable, "-P", "-c", CHILD, str(ROOT), "org/small"]
+    command = child_command(CHILD, "org/small")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert hub.holding.wait(20)
         assert process.stdin is not None

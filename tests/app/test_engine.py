@@ -9,45 +9,44 @@ from typing import Any
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
-
-from app import engine
-from app.door import Engine, Held, Opened
-from app.questions import (
+from ropewalk.app.session.session import DEFAULT_PROMPT, Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.engine import engine
+from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
+from ropewalk.model.engine.questions import (
     AskAtlas,
     AskCache,
+    AskCachedCheck,
     AskCell,
     AskHead,
     AskLedger,
     AskNextToken,
     AskPlanes,
-    AskProof,
     AskRefined,
     AskRow,
     Question,
 )
-from app.session import DEFAULT_PROMPT, Session
-from app.settings import SettingsStore
-from model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
-from model.progress import Partial, Progress, finished
-from model.prompt import Prompt
-from model.readings import HeadPatch, Sampling
-from model.trace_file import load_trace
+from ropewalk.model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
+from ropewalk.model.progress import Partial, Progress, finished
+from ropewalk.model.readings.records import HeadPatch, Sampling
+from ropewalk.model.runs.trace_file import load_trace
+from ropewalk.model.tokens.prompt import Prompt
 
 
 @pytest.fixture(scope="module")
-def opened(tiny: Path) -> Opened:
+def opened(tiny: Path) -> ModelHandle:
     """The tiny checkpoint."""
     return finished(engine.open_model(str(tiny), "cpu", "float32"))
 
 
 @pytest.fixture(scope="module")
-def held(opened: Opened) -> Held:
+def handle(opened: ModelHandle) -> RunHandle:
     """A run of twelve tokens."""
     return finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
 
 
-def ask(held: Held, question: Question) -> Any:
-    return finished(engine.answer(held, question))
+def ask(handle: RunHandle, question: Question) -> Any:
+    return finished(engine.answer(handle, question))
 
 
 def test_the_module_is_what_the_session_expects() -> None:
@@ -55,7 +54,7 @@ def test_the_module_is_what_the_session_expects() -> None:
     assert module is engine
 
 
-def test_a_model_is_described(opened: Opened, tiny: Path) -> None:
+def test_a_model_is_described(opened: ModelHandle, tiny: Path) -> None:
     card = opened.card
     assert (card.path, card.device, card.dtype, card.family) == (str(tiny), "cpu", "float32", "qwen3")
     assert card.weight_bytes == 4 * card.parameters
@@ -63,23 +62,23 @@ def test_a_model_is_described(opened: Opened, tiny: Path) -> None:
     assert opened.devices[0] == "cpu"
 
 
-def test_a_run_is_described(held: Held) -> None:
-    run = held.run
+def test_a_run_is_described(handle: RunHandle) -> None:
+    run = handle.run
     assert (run.run_id, run.length, run.prefill, run.newest, run.first_logit_row) == (7, 12, 12, 12, 0)
     assert "".join(token.text for token in run.tokens) == "abcdefabcdef"
-    assert run.trace_bytes == held.trace.kept_bytes
+    assert run.trace_bytes == handle.trace.kept_bytes
     assert run.seconds > 0
 
 
-def test_the_first_cell_is_the_head_with_the_clearest_stripe(held: Held) -> None:
-    atlas = ask(held, AskAtlas())
-    layer, head, query, key = held.cell
+def test_the_first_cell_is_the_head_with_the_clearest_stripe(handle: RunHandle) -> None:
+    atlas = ask(handle, AskAtlas())
+    layer, head, query, key = handle.cell
     assert atlas.scores["induction"][layer, head] == np.max(atlas.scores["induction"])
     assert query == 11
-    assert key == int(np.argmax(ask(held, AskRow(layer, head, query)).weights))
+    assert key == int(np.argmax(ask(handle, AskRow(layer, head, query)).weights))
 
 
-def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: Opened) -> None:
+def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: ModelHandle) -> None:
     assert finished(engine.run(opened, Prompt("abc"), 1, (1, 2))).cell[:2] == (1, 2)
     assert finished(engine.run(opened, Prompt("abc"), 1, (9, 2))).cell[:2] == (0, 0)
     assert finished(engine.run(opened, Prompt("a"), 1)).cell == (0, 0, 0, 0)
@@ -98,7 +97,7 @@ def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: Opened) -> N
     ],
 )
 def test_a_prompt_that_cannot_be_run_is_a_sentence(
-    opened: Opened, prompt: Prompt, error: type[Exception], words: str
+    opened: ModelHandle, prompt: Prompt, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         finished(engine.run(opened, prompt, 1))
@@ -107,9 +106,9 @@ def test_a_prompt_that_cannot_be_run_is_a_sentence(
 def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     opened = finished(engine.open_model(str(wordless), "cpu", "float32"))
     assert not opened.card.has_tokenizer
-    held = finished(engine.run(opened, Prompt("3, 1 2"), 1))
-    assert [token.id for token in held.run.tokens] == [3, 1, 2]
-    assert [token.text for token in held.run.tokens] == ["#3", "#1", "#2"]
+    handle = finished(engine.run(opened, Prompt("3, 1 2"), 1))
+    assert [token.id for token in handle.run.tokens] == [3, 1, 2]
+    assert [token.text for token in handle.run.tokens] == ["#3", "#1", "#2"]
     assert engine.text_of(opened, [3, 1]) == "3 1"
     with pytest.raises(PromptError, match="no tokenizer"):
         finished(engine.run(opened, Prompt("hello"), 1))
@@ -128,12 +127,12 @@ def test_a_device_or_a_path_that_is_not_there(tiny: Path) -> None:
         finished(engine.open_model("/nothing-here", "cpu", "float32"))
 
 
-def test_steps_grow_the_run_and_an_earlier_step_branches(held: Held) -> None:
-    longer = finished(engine.step(held, 3, Sampling()))
+def test_steps_grow_the_run_and_an_earlier_step_branches(handle: RunHandle) -> None:
+    longer = finished(engine.step(handle, 3, Sampling()))
     assert (longer.run.length, longer.run.newest, longer.run.prefill) == (15, 15, 12)
     assert longer.trace.length == 15
-    assert held.trace.length == 12
-    at_thirteen = Held(_with_length(longer, 13).run, longer.opened, longer.trace)
+    assert handle.trace.length == 12
+    at_thirteen = RunHandle(_with_length(longer, 13).run, longer.opened, longer.trace)
     branch = finished(engine.step(at_thirteen, 1, Sampling(temperature=50.0, seed=3)))
     assert branch.run.length == 14
     assert [token.id for token in branch.run.tokens[:13]] == [token.id for token in longer.run.tokens[:13]]
@@ -141,18 +140,18 @@ def test_steps_grow_the_run_and_an_earlier_step_branches(held: Held) -> None:
     assert [token.id for token in same.run.tokens] == [token.id for token in longer.run.tokens]
 
 
-def _with_length(held: Held, length: int) -> Held:
+def _with_length(handle: RunHandle, length: int) -> RunHandle:
     from dataclasses import replace
 
-    return replace(held, run=replace(held.run, length=length))
+    return replace(handle, run=replace(handle.run, length=length))
 
 
-def test_no_step_past_the_last_position(held: Held) -> None:
+def test_no_step_past_the_last_position(handle: RunHandle) -> None:
     with pytest.raises(PromptError, match="64"):
-        finished(engine.step(held, 53, Sampling()))
+        finished(engine.step(handle, 53, Sampling()))
 
 
-def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: Opened) -> None:
+def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: ModelHandle) -> None:
     points = list(engine.run(opened, Prompt("abc"), 1))
     assert all(isinstance(point, Progress) for point in points)
     assert len(points) >= 2
@@ -160,16 +159,18 @@ def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: Opened) -> N
     assert {point.total for point in steps} == {2}
 
 
-def test_a_prompt_in_chunks_gives_the_same_run(opened: Opened, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_in_chunks_gives_the_same_run(
+    opened: ModelHandle, handle: RunHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens: 5)
     chunked = finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
     for layer, head in ((0, 0), (1, 3)):
-        one, other = (ask(run, AskHead(layer, head)).weights.values for run in (held, chunked))
+        one, other = (ask(run, AskHead(layer, head)).weights.values for run in (handle, chunked))
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_every_question_is_answered_about_the_rows_in_view(held: Held) -> None:
-    longer = finished(engine.step(held, 2, Sampling()))
+def test_every_question_is_answered_about_the_rows_in_view(handle: RunHandle) -> None:
+    longer = finished(engine.step(handle, 2, Sampling()))
     view = _with_length(longer, 13)
     assert ask(view, AskHead(1, 2)).weights.rows == (0, 13)
     assert ask(view, AskAtlas(8)).thumbnails.shape[:2] == (2, 4)
@@ -190,42 +191,42 @@ def test_every_question_is_answered_about_the_rows_in_view(held: Held) -> None:
     assert (decode.tokens, decode.past) == (1, 12)
     for ledger in (prefill, decode):
         assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
-    assert ask(held, AskLedger(0))[1] is None
+    assert ask(handle, AskLedger(0))[1] is None
 
 
-def test_the_candidates_show_their_text(held: Held) -> None:
-    reading = ask(held, AskNextToken(11, 3, Sampling()))
+def test_the_candidates_show_their_text(handle: RunHandle) -> None:
+    reading = ask(handle, AskNextToken(11, 3, Sampling()))
     assert all(not candidate.token.text.startswith("#") for candidate in reading.candidates)
 
 
-def test_cached_and_full_logits_agree(held: Held) -> None:
+def test_cached_and_full_logits_agree(handle: RunHandle) -> None:
     for steps in (0, 1, 20):
-        run = held if steps == 0 else finished(engine.step(held, steps, Sampling()))
-        check = ask(run, AskProof())
+        run = handle if steps == 0 else finished(engine.step(handle, steps, Sampling()))
+        check = ask(run, AskCachedCheck())
         assert check.rows == 12 + steps
         assert check.holds
         assert check.difference < 1e-4
         assert check.explained == ""
 
 
-def test_a_broken_cache_is_found_out(held: Held) -> None:
-    longer = finished(engine.step(held, 1, Sampling()))
-    broken = finished(engine.step(held, 1, Sampling()))
+def test_a_broken_cache_is_found_out(handle: RunHandle) -> None:
+    longer = finished(engine.step(handle, 1, Sampling()))
+    broken = finished(engine.step(handle, 1, Sampling()))
     broken.trace[0].keys.tensor[:, :, 0] += 1.0
-    assert not ask(finished(engine.step(broken, 1, Sampling())), AskProof()).holds
+    assert not ask(finished(engine.step(broken, 1, Sampling())), AskCachedCheck()).holds
     assert longer.run.length == 13
 
 
 def test_half_precision_runs(tiny: Path) -> None:
     opened = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
-    held = finished(engine.step(finished(engine.run(opened, Prompt("abcabc"), 1)), 3, Sampling()))
-    assert ask(held, AskProof()).holds
-    assert ask(held, AskPlanes(0, 0, 5, 2)).approximate
-    assert ask(held, AskHead(0, 0)).weights.values.dtype == np.float32
+    handle = finished(engine.step(finished(engine.run(opened, Prompt("abcabc"), 1)), 3, Sampling()))
+    assert ask(handle, AskCachedCheck()).holds
+    assert ask(handle, AskPlanes(0, 0, 5, 2)).approximate
+    assert ask(handle, AskHead(0, 0)).weights.values.dtype == np.float32
 
 
-def test_a_run_is_saved_as_it_is_in_view(held: Held, tmp_path: Path) -> None:
-    longer = finished(engine.step(held, 2, Sampling()))
+def test_a_run_is_saved_as_it_is_in_view(handle: RunHandle, tmp_path: Path) -> None:
+    longer = finished(engine.step(handle, 2, Sampling()))
     engine.save(_with_length(longer, 13), tmp_path / "run.safetensors", pattern=True)
     back = load_trace(tmp_path / "run.safetensors")
     assert back.trace.length == 13
@@ -237,7 +238,7 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
     answers: list[Any] = []
     try:
         session.begin(str(tiny), Prompt("abcabc"))
-        qtbot.waitUntil(lambda: session.proofs.check is not None and not session.busy, timeout=60_000)
+        qtbot.waitUntil(lambda: session.consistency.check is not None and not session.busy, timeout=60_000)
         with qtbot.waitSignal(session.settled, timeout=60_000):
             session.timeline.step()
             session.timeline.step()
@@ -246,33 +247,33 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
             session.timeline.step_back()
             session.ask("scores", AskHead(1, 2), answers.append)
         assert answers[0].weights.rows == (0, 7)
-        assert session.proofs.check is not None
-        assert session.proofs.check.holds
+        assert session.consistency.check is not None
+        assert session.consistency.check.holds
     finally:
         session.close()
 
 
 def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
     opened = finished(engine.open_model(None, "cpu", "float32"))
-    held = finished(engine.run(opened, Prompt(DEFAULT_PROMPT), 1))
-    layer, head, query, key = held.cell
-    scores, _, undefined = engine.scores_of(held)
+    handle = finished(engine.run(opened, Prompt(DEFAULT_PROMPT), 1))
+    layer, head, query, key = handle.cell
+    scores, _, undefined = engine.scores_of(handle)
     assert "induction" not in undefined
     assert scores["induction"][layer, head] >= 0.6
-    assert (query, key) == (held.run.length - 1, held.run.length // 2)
+    assert (query, key) == (handle.run.length - 1, handle.run.length // 2)
 
 
-def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(opened: Opened) -> None:
-    held = finished(engine.run(opened, Prompt("5, 6 7", as_ids=True), 1))
-    assert [token.id for token in held.run.tokens] == [5, 6, 7]
-    assert held.prompt == Prompt("5, 6 7", as_ids=True)
+def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(opened: ModelHandle) -> None:
+    handle = finished(engine.run(opened, Prompt("5, 6 7", as_ids=True), 1))
+    assert [token.id for token in handle.run.tokens] == [5, 6, 7]
+    assert handle.prompt == Prompt("5, 6 7", as_ids=True)
     with pytest.raises(PromptError, match="Ids were asked for"):
         finished(engine.run(opened, Prompt("hello", as_ids=True), 1))
     with pytest.raises(PromptError, match="the ids of this model are 0 to"):
         finished(engine.run(opened, Prompt("5 9999999", as_ids=True), 1))
 
 
-def test_an_outline_states_costs_without_loading(tiny: Path, opened: Opened) -> None:
+def test_an_outline_states_costs_without_loading(tiny: Path, opened: ModelHandle) -> None:
     found = finished(engine.outline(str(tiny), {}))
     assert found.parameters == opened.card.parameters
     assert found.bytes_in["float32"] == opened.card.weight_bytes
@@ -281,9 +282,9 @@ def test_an_outline_states_costs_without_loading(tiny: Path, opened: Opened) -> 
     assert found.holds_weights
 
 
-def test_a_refined_picture_is_the_same_in_parts_and_as_a_whole(held: Held) -> None:
+def test_a_refined_picture_is_the_same_in_parts_and_as_a_whole(handle: RunHandle) -> None:
     asked = AskHead(0, 1, pixels=4)
-    steps = engine.answer(held, AskRefined(asked))
+    steps = engine.answer(handle, AskRefined(asked))
     parts, whole = [], None
     while whole is None:
         try:
@@ -299,4 +300,4 @@ def test_a_refined_picture_is_the_same_in_parts_and_as_a_whole(held: Held) -> No
         picture[part.top : part.top + height, part.left : part.left + width] = part.weights
     assert np.array_equal(picture, whole.weights.values)
     assert whole.weights.reduction == "max"
-    assert np.allclose(picture, ask(held, asked).weights.values, atol=1e-6)
+    assert np.allclose(picture, ask(handle, asked).weights.values, atol=1e-6)

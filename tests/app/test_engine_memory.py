@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from app import engine
-from model.budget import run_budget
-from model.errors import MemoryBudgetError
-from model.progress import finished
-from model.prompt import Prompt
+from ropewalk.model.engine import engine
+from ropewalk.model.errors import MemoryBudgetError
+from ropewalk.model.progress import finished
+from ropewalk.model.runs.budget import run_budget
+from ropewalk.model.tokens.prompt import Prompt
 
 
 def free_for(size: int) -> object:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from app.commands.export import ENDINGS, FILMS, Export
-from app.commands.line import run_command
-from app.commands.snapshot import Shot
-from views import pictures, reels
+from ropewalk.app.commands.export import ENDINGS, FILMS
+from ropewalk.app.commands.line import run_command
+from ropewalk.app.files.shot import Export, Shot
+from ropewalk.views.files import pictures, recordings
 
 
 @pytest.fixture
@@ -82,5 +81,5 @@ def test_a_place_that_cannot_be_written_is_refused_first(
 
 
 def test_the_command_knows_the_windows_tables() -> None:
-    assert tuple(film.name for film in reels.FILMS) == FILMS
+    assert tuple(film.name for film in recordings.FILMS) == FILMS
     assert {one.name for one in pictures.FORMATS} <= set(ENDINGS)

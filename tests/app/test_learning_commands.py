@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from app.commands.line import run_command
-from app.lesson_progress import ProgressStore
+from ropewalk.app.commands.line import run_command
+from ropewalk.app.lessons.progress import ProgressStore
 
 RIGHT = "def repeat_kv(x, groups):\n    return x.repeat_interleave(groups, dim=1)\n"
 TILED = "def repeat_kv(x, groups):\n    print('hello')\n    return x.repeat(1, groups, 1, 1)\n"

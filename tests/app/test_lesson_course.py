@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ropewalk.model.challenges.names import CHALLENGES
 
-from model.challenges.names import CHALLENGES
 from tests.app.told_lessons import SHELF
 
 REACHED: dict[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ def test_what_a_course_asks_is_reached(topic: str) -> None:
             assert place[1:] in CHALLENGES
             assert place[1:] in offered
         elif place.startswith("$"):
-            from app.commands.line import parser
+            from ropewalk.app.commands.line import parser
 
             assert place[1:] in parser(lambda shot: None).format_help()
         elif "#" in place:
@@ -78,6 +78,6 @@ def test_every_challenge_is_offered_by_a_lesson() -> None:
 
 
 def test_the_train_command_takes_sizes() -> None:
-    from app.commands.train import SIZES
+    from ropewalk.app.commands.train import SIZES
 
     assert {"layers", "steps"} <= set(SIZES)

@@ -70,8 +70,8 @@ def test_the_golden_numbers_come_out(lesson_id: str) -> None:
 
 
 def measured(lesson_id: str, expression: str) -> Any:
-    from model.lessons.evaluation import Scope, evaluate
-    from model.lessons.expressions import read_expression
+    from ropewalk.model.lessons.evaluation import Scope, evaluate
+    from ropewalk.model.lessons.expressions import read_expression
 
     lesson = lesson_of(lesson_id)
     scope = Scope(lesson.given, lesson.configs, frozenset(lesson.models), lesson.lets, runs_of(lesson_id))

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
-
-from app.engine_loading import load_engine
-from app.session import Session
-from app.settings import SettingsStore
-from model.checkpoints import weights
-from model.progress import Pace, Watch
-from model.prompt import Prompt
+from ropewalk.app.engine import load_engine
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.checkpoints import weights
+from ropewalk.model.progress import Pace, Watch
+from ropewalk.model.tokens.prompt import Prompt
 
 HELD = 30
 """The piece at which a load is held; the tiny checkpoint has some hundreds of 64 numbers each."""
@@ -27,7 +26,7 @@ class Loading:
 
     def __init__(self) -> None:
         self.pieces = 0
-        self.held = threading.Event()
+        self.handle = threading.Event()
         self.free = threading.Event()
         self.free.set()
 
@@ -35,7 +34,7 @@ class Loading:
         """Stands in for the check of a piece."""
         self.pieces += 1
         if self.pieces == HELD and not self.free.is_set():
-            self.held.set()
+            self.handle.set()
             assert self.free.wait(20)
 
 
@@ -70,7 +69,7 @@ def test_a_decode_step_waits_for_one_piece_of_a_load_and_no_more(
     session.model_changed.connect(lambda card: at.setdefault("model", loading.pieces))
     before = session.model
     session.open(str(wordless))
-    assert loading.held.wait(20)
+    assert loading.handle.wait(20)
     session.timeline.step()
     loading.free.set()
     qtbot.waitUntil(lambda: "model" in at, timeout=60_000)
@@ -84,7 +83,7 @@ def test_a_cancel_ends_a_load_and_keeps_what_is_open(
 ) -> None:
     before, run = session.model, session.run
     session.open(str(wordless))
-    assert loading.held.wait(20)
+    assert loading.handle.wait(20)
     session.cancel()
     loading.free.set()
     with qtbot.waitSignal(session.run_changed, timeout=60_000):

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
+from ropewalk.app.files.shot import Shot
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures.shot import take
+from ropewalk.views.pictures.snapshot import picture
 from safetensors import safe_open
 
-from app.commands.snapshot import Shot
-from views.main_window import MainWindow
-from views.shot import take
-from views.snapshot import picture
-
-from .test_commands import Run, one_sentence, run, shots
-from .tiny_checkpoint import write_chatty
+from tests.app.test_commands import Run, one_sentence, run, shots
+from tests.app.tiny_checkpoint import write_chatty
 
 __all__ = ["run", "shots"]
 
@@ -140,7 +139,7 @@ def test_a_picture_shows_the_prompt_as_it_was_meant(
         seen.append((run.rendered, run.length, status.stretch.text(), window.bar.chat.isChecked()))
         return picture(window, size, panel)
 
-    monkeypatch.setattr("views.shot.picture", looked_at)
+    monkeypatch.setattr("ropewalk.views.pictures.shot.picture", looked_at)
     out = tmp_path / "a.png"
     take(Shot(out, str(chatty), prompt=LONG, width=1280, height=800, chat=True, scaling=("yarn", None), steps=2))
     assert seen == [(f"<s><|user|>{LONG}<|end|>", 85, "RoPE YaRN × 1.5  ×", True)]

@@ -10,16 +10,21 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
-
-from app import engine
-from app.door import Held, Opened
-from app.prompts import check_length
-from app.questions import (
+from ropewalk.app.files.session_file import SavedView
+from ropewalk.app.files.session_keeping import open_session, save_session
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.interventions import NoScale, RopeScaling
+from ropewalk.model.engine import engine
+from ropewalk.model.engine.interface import ModelHandle, RunHandle
+from ropewalk.model.engine.prompts import check_length
+from ropewalk.model.engine.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
-    AskBranchProof,
+    AskBranchCheck,
     AskCache,
+    AskCachedCheck,
     AskCell,
     AskHead,
     AskHeadDifference,
@@ -29,24 +34,18 @@ from app.questions import (
     AskNextToken,
     AskNextTokenDifference,
     AskPlanes,
-    AskProof,
     AskRouting,
     AskRow,
     AskRules,
     Question,
 )
-from app.session import Session
-from app.session_file import SavedView
-from app.session_keeping import open_session, save_session
-from app.settings import SettingsStore
-from model.errors import ChatError, TooLongError
-from model.experiments import NoScale, RopeScaling
-from model.progress import finished
-from model.prompt import Prompt
-from model.readings import Run, Sampling
+from ropewalk.model.errors import ChatError, TooLongError
+from ropewalk.model.progress import finished
+from ropewalk.model.readings.records import Run, Sampling
+from ropewalk.model.tokens.prompt import Prompt
 
-from .test_session import settle
-from .tiny_checkpoint import write_chatty
+from tests.app.session.test_session import settle
+from tests.app.tiny_checkpoint import write_chatty
 
 CHAT = Prompt("hi", chat="default")
 LONG = "abcdefgh" * 10
@@ -59,7 +58,7 @@ def chatty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(chatty: Path) -> Opened:
+def opened(chatty: Path) -> ModelHandle:
     return finished(engine.open_model(str(chatty), "cpu", "float32"))
 
 
@@ -72,8 +71,8 @@ def session(qtbot: QtBot, tmp_path: Path, chatty: Path) -> Iterator[Session]:
     made.close()
 
 
-def ask(held: Held, question: Any) -> Any:
-    return finished(engine.answer(held, question))
+def ask(handle: RunHandle, question: Any) -> Any:
+    return finished(engine.answer(handle, question))
 
 
 def tokens_of(run: Run | None) -> list[tuple[str, str]]:
@@ -84,7 +83,7 @@ def tokens_of(run: Run | None) -> list[tuple[str, str]]:
 # Chat -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(opened: Opened) -> None:
+def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(opened: ModelHandle) -> None:
     assert opened.card.chats == ("default",)
     run = finished(engine.run(opened, CHAT, 1)).run
     assert run.rendered == "<s><|user|>hi<|end|>"
@@ -96,7 +95,7 @@ def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(o
     assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
 
 
-def test_a_system_line_comes_first(opened: Opened) -> None:
+def test_a_system_line_comes_first(opened: ModelHandle) -> None:
     run = finished(engine.run(opened, Prompt("hi", chat="default", system="be brief"), 1)).run
     assert run.rendered == "<s><|system|>be brief<|user|>hi<|end|>"
 
@@ -109,10 +108,10 @@ def test_a_model_without_a_template_says_so(tiny: Path) -> None:
     assert finished(engine.run(opened, Prompt("7", as_ids=True, chat="default"), 1)).run.rendered == ""
 
 
-def test_experiments_run_the_same_text_again(qtbot: QtBot, session: Session) -> None:
+def test_interventions_run_the_same_text_again(qtbot: QtBot, session: Session) -> None:
     settle(qtbot, session, lambda: session.start(CHAT))
     before = tokens_of(session.run)
-    settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
+    settle(qtbot, session, lambda: session.interventions.apply([NoScale()]))
     assert tokens_of(session.run) == before
     assert session.run is not None
     assert session.run.rendered == "<s><|user|>hi<|end|>"
@@ -162,59 +161,61 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
 # Longer than the model ------------------------------------------------------------------------------------------------
 
 
-def test_a_long_prompt_is_refused_with_what_would_carry_it(opened: Opened) -> None:
+def test_a_long_prompt_is_refused_with_what_would_carry_it(opened: ModelHandle) -> None:
     with pytest.raises(TooLongError, match=r"81 tokens.*64; make it 17 shorter, or pick a RoPE scaling") as caught:
         finished(engine.run(opened, Prompt(LONG), 1))
     assert caught.value.offers == tuple(RopeScaling(rule, 1.5) for rule in ("linear", "dynamic", "yarn", "llama3"))
 
 
 @pytest.mark.parametrize("rule", ["linear", "dynamic", "yarn", "llama3"])
-def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: Opened, rule: Any) -> None:
+def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: ModelHandle, rule: Any) -> None:
     scaling = RopeScaling(rule, 1.5)
-    held = finished(engine.run(opened, Prompt(LONG), 1, experiments=[scaling]))
-    assert (held.run.length, held.run.limit) == (81, 96)
-    turned = held.run.specs[1].segments[0].frequencies
-    assert tuple(ask(held, AskPlanes(1, 0, 80, 3)).query_frequencies) == pytest.approx(turned)
-    rules = {one.name: one for one in ask(held, AskRules(1))}
+    handle = finished(engine.run(opened, Prompt(LONG), 1, interventions=[scaling]))
+    assert (handle.run.length, handle.run.limit) == (81, 96)
+    turned = handle.run.specs[1].segments[0].frequencies
+    assert tuple(ask(handle, AskPlanes(1, 0, 80, 3)).query_frequencies) == pytest.approx(turned)
+    rules = {one.name: one for one in ask(handle, AskRules(1))}
     mine = next(name for name in rules if name.startswith("this run"))
     assert mine == f"this run ({rule})"
     assert tuple(rules[mine].frequencies) == pytest.approx(turned, rel=1e-6)
     assert tuple(rules["none"].frequencies) != pytest.approx(turned, rel=1e-3)
-    prefill, _ = ask(held, AskLedger(1))
+    prefill, _ = ask(handle, AskLedger(1))
     checks = {entry.key: entry.check for entry in prefill.entries}
     assert [check for check in checks.values() if check.passed is False] == []
     assert checks["rope_q"].passed
     formula = next(entry.formula for entry in prefill.entries if entry.key == "rope_q")
     assert f"stretched ({rule} × 1.5)" in formula
-    assert held.run.specs[1].experiments == (scaling.label,)
-    stepped = finished(engine.step(held, 3, Sampling()))
+    assert handle.run.specs[1].interventions == (scaling.label,)
+    stepped = finished(engine.step(handle, 3, Sampling()))
     assert stepped.run.length == 84
-    proof = ask(stepped, AskProof())
-    assert proof.holds or (rule == "dynamic" and "dynamic" in proof.explained)
+    check = ask(stepped, AskCachedCheck())
+    assert check.holds or (rule == "dynamic" and "dynamic" in check.explained)
     with pytest.raises(TooLongError, match="end after 96"):
-        finished(engine.step(held, 16, Sampling()))
+        finished(engine.step(handle, 16, Sampling()))
 
 
 @pytest.mark.parametrize("question", [
-    AskHead(1, 2), AskRow(1, 2, 80), AskCell(1, 2, 80, 70), AskCache(), AskAtlas(exact=True), AskBranchProof(),
-    AskNextToken(80, 3, Sampling()), AskNextToken(3, 3, Sampling()), AskProof(by_layer=True), AskRouting(0),
+    AskHead(1, 2), AskRow(1, 2, 80), AskCell(1, 2, 80, 70), AskCache(), AskAtlas(exact=True), AskBranchCheck(),
+    AskNextToken(80, 3, Sampling()), AskNextToken(3, 3, Sampling()), AskCachedCheck(by_layer=True), AskRouting(0),
     AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
     AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(),
 ], ids=repr)  # fmt: skip
-def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(opened: Opened, question: Question) -> None:
-    held = finished(engine.run(opened, Prompt(LONG), 1, experiments=[RopeScaling("dynamic", 1.5)]))
-    held = replace(held, pinned=finished(engine.run(opened, Prompt(LONG), 2, experiments=[RopeScaling("linear", 1.5)])))
-    found = ask(held, question)
+def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(opened: ModelHandle, question: Question) -> None:
+    handle = finished(engine.run(opened, Prompt(LONG), 1, interventions=[RopeScaling("dynamic", 1.5)]))
+    handle = replace(
+        handle, baseline=finished(engine.run(opened, Prompt(LONG), 2, interventions=[RopeScaling("linear", 1.5)]))
+    )
+    found = ask(handle, question)
     assert found is not None or isinstance(question, AskRouting)
 
 
-def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(opened: Opened) -> None:
+def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(opened: ModelHandle) -> None:
     scalings = (RopeScaling("linear", 1.5), RopeScaling("linear", 30.0))
     near, far = (
-        ask(finished(engine.run(opened, Prompt(LONG), 1, experiments=[one])), AskMean(1, (2,))) for one in scalings
+        ask(finished(engine.run(opened, Prompt(LONG), 1, interventions=[one])), AskMean(1, (2,))) for one in scalings
     )
     assert near.means != far.means
-    short = finished(engine.run(opened, Prompt("abcdef"), 1, experiments=[NoScale()]))
+    short = finished(engine.run(opened, Prompt("abcdef"), 1, interventions=[NoScale()]))
     plain = finished(engine.run(opened, Prompt("abcdef"), 1))
     assert ask(short, AskMean(1, (2,))) == ask(plain, AskMean(1, (2,)))
 
@@ -223,25 +224,25 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     said: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
     session.failed.connect(lambda sentence, details: said.append(sentence))
-    session.experiments.offered.connect(offered.append)
+    session.interventions.offered.connect(offered.append)
     before = session.run
-    settle(qtbot, session, lambda: session.experiments.apply([NoScale()]))
+    settle(qtbot, session, lambda: session.interventions.apply([NoScale()]))
     changed = session.run
     settle(qtbot, session, lambda: session.start(Prompt(LONG)))
     assert session.run is changed is not before
     assert [one.label for one in offered[0]] == [
         "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
     ]  # fmt: skip
-    settle(qtbot, session, lambda: session.experiments.accept(offered[0][2]))
+    settle(qtbot, session, lambda: session.interventions.accept(offered[0][2]))
     assert session.run is not None
     assert (session.run.prompt, session.run.prefill, session.run.limit) == (LONG, 81, 96)
-    assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
+    assert session.interventions.now == (NoScale(), RopeScaling("yarn", 1.5))
     settle(qtbot, session, lambda: session.start(Prompt("short")))
-    assert session.experiments.now == (NoScale(), RopeScaling("yarn", 1.5))
+    assert session.interventions.now == (NoScale(), RopeScaling("yarn", 1.5))
     settle(qtbot, session, lambda: session.start(Prompt(LONG * 2)))
     assert [one.factor for one in offered[1]] == [3.0] * 4
-    settle(qtbot, session, lambda: session.experiments.accept(offered[1][0]))
-    assert session.experiments.now == (NoScale(), RopeScaling("linear", 3.0))
+    settle(qtbot, session, lambda: session.interventions.accept(offered[1][0]))
+    assert session.interventions.now == (NoScale(), RopeScaling("linear", 3.0))
     assert len(said) == 2
 
 
@@ -249,23 +250,23 @@ def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbo
     said: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
     session.failed.connect(lambda sentence, details: said.append(sentence))
-    session.experiments.offered.connect(offered.append)
+    session.interventions.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start(Prompt(LONG)))
-    settle(qtbot, session, lambda: session.experiments.accept(offered[0][0]))
-    settle(qtbot, session, lambda: session.experiments.apply(()))
+    settle(qtbot, session, lambda: session.interventions.accept(offered[0][0]))
+    settle(qtbot, session, lambda: session.interventions.apply(()))
     assert session.run is not None
-    assert (session.run.prompt, session.run.limit, session.experiments.now) == ("abcdef", 64, ())
+    assert (session.run.prompt, session.run.limit, session.interventions.now) == ("abcdef", 64, ())
     assert said[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
 
 
 def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:
     offered: list[tuple[RopeScaling, ...]] = []
-    session.experiments.offered.connect(offered.append)
+    session.interventions.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start(Prompt("x" * 60)))
     settle(qtbot, session, lambda: session.timeline.run_to(64))
     session.timeline.step()
     assert [one.factor for one in offered[0]] == [1.5] * 4
-    settle(qtbot, session, lambda: session.experiments.accept(offered[0][1]))
+    settle(qtbot, session, lambda: session.interventions.accept(offered[0][1]))
     run = session.run
     assert run is not None
     assert (run.prefill, run.length, run.limit) == (61, 64, 96)
@@ -274,7 +275,7 @@ def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot
     assert session.run.length == 65
 
 
-def test_without_rope_the_refusal_says_why(opened: Opened) -> None:
+def test_without_rope_the_refusal_says_why(opened: ModelHandle) -> None:
     config = opened.card.config.changed(position="learned", rope=None)
     with pytest.raises(TooLongError, match="2 shorter: its positions are learned one by one") as caught:
         check_length(config, 66)
@@ -286,7 +287,7 @@ def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session:
     file = tmp_path / "a.ropewalk"
     asked = Prompt(LONG, chat="default", system="be brief")
     settle(qtbot, session, lambda: session.start(asked))
-    settle(qtbot, session, lambda: session.experiments.accept(RopeScaling("yarn", 2.0)))
+    settle(qtbot, session, lambda: session.interventions.accept(RopeScaling("yarn", 2.0)))
     before = session.run
     assert before is not None
     save_session(session, file, SavedView(), lambda saved: None, failures.append)
@@ -297,6 +298,6 @@ def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session:
     after = session.run
     assert after is not None
     assert (after.rendered, after.tokens, after.limit) == (before.rendered, before.tokens, 128)
-    assert session.experiments.now == (RopeScaling("yarn", 2.0),)
+    assert session.interventions.now == (RopeScaling("yarn", 2.0),)
     assert session.prompt == asked
     assert failures == []

@@ -11,36 +11,35 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
-
-from app import engine, questions
-from app.answers import ANSWERS
-from app.door import Held, missing
-from app.questions import (
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine import engine, questions
+from ropewalk.model.engine.answers import ANSWERS
+from ropewalk.model.engine.interface import RunHandle, missing
+from ropewalk.model.engine.questions import (
     EVERYTHING,
     WITHOUT,
-    AskBranchProof,
+    AskBranchCheck,
+    AskCachedCheck,
     AskHead,
     AskMean,
     AskNeeds,
     AskNextToken,
-    AskProof,
     AskRules,
     Question,
 )
-from app.session import Session
-from app.urgency import Urgency
-from model.errors import TraceError
-from model.progress import Steps, finished
-from model.prompt import Prompt
-from model.readings import Sampling
-from model.trace import Trace
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import Steps, finished
+from ropewalk.model.readings.records import Sampling
+from ropewalk.model.runs.trace import Trace
+from ropewalk.model.tokens.prompt import Prompt
 
 ALL = [one for one in vars(questions).values() if isinstance(one, type) and issubclass(one, Question)]
 ASKED = [one for one in ALL if one is not Question]
 
 
 @pytest.fixture(scope="module")
-def held(tiny: Path) -> Held:
+def handle(tiny: Path) -> RunHandle:
     """A run of six tokens."""
     opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
     return finished(engine.run(opened, Prompt("abcabc"), 1))
@@ -61,7 +60,7 @@ def test_a_question_is_frozen_and_says_its_urgency_and_its_needs(question: type[
 
 
 def test_a_new_question_is_one_record_and_one_answer(
-    qtbot: QtBot, held: Held, running: Session, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, handle: RunHandle, running: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @dataclasses.dataclass(frozen=True)
     class AskLength(Question):
@@ -72,28 +71,28 @@ def test_a_new_question_is_one_record_and_one_answer(
 
         rows: int
 
-    def length(held: Held, trace: Trace, asked: AskLength) -> Steps[int]:
+    def length(handle: RunHandle, trace: Trace, asked: AskLength) -> Steps[int]:
         yield from ()
         return trace.length // asked.rows
 
     monkeypatch.setitem(ANSWERS, AskLength, length)
-    assert finished(engine.answer(held, AskLength(2))) == 3
+    assert finished(engine.answer(handle, AskLength(2))) == 3
     answers: list[Any] = []
     with qtbot.waitSignal(running.settled):
         running.ask("length", AskLength(2), answers.append)
     assert answers == [("abc", AskLength(2))]
 
 
-def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(held: Held) -> None:
-    bare = replace(held, can=frozenset({"attention", "tokens"}))
+def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(handle: RunHandle) -> None:
+    bare = replace(handle, can=frozenset({"attention", "tokens"}))
     answered: list[Question] = [AskHead(0, 0), AskRules(0)]
     for question in answered:
         assert not missing(bare, question)
         assert finished(engine.answer(bare, question))
     refused: list[tuple[Question, str]] = [
         (AskNextToken(2, 3, Sampling()), "has no logits"),
-        (AskBranchProof(), "cannot be run again"),
-        (AskProof(), "has no logits and cannot be run again"),
+        (AskBranchCheck(), "cannot be run again"),
+        (AskCachedCheck(), "has no logits and cannot be run again"),
         (AskNeeds(2, 5), "cannot be run again and cannot be run under experiments"),
         (AskMean(0, None), "cannot be run again and cannot be run under experiments"),
     ]
@@ -110,5 +109,5 @@ def test_each_lack_has_its_words() -> None:
 
 
 def test_the_records_need_neither_torch_nor_qt() -> None:
-    code = "import sys, app.door; print([one for one in ('torch', 'PySide6') if one in sys.modules])"
+    code = "import sys, ropewalk.model.engine.interface; print({'torch', 'PySide6'} & set(sys.modules) or [])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"

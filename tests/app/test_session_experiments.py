@@ -5,72 +5,71 @@ from __future__ import annotations
 from typing import Any
 
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTokens
+from ropewalk.model.engine.questions import AskHeadDifference
+from ropewalk.model.readings.records import Sampling
+from ropewalk.model.tokens.prompt import Prompt
 
-from app.questions import AskHeadDifference
-from app.session import Session
-from model.experiments import AblateHeads, NoScale, PermuteTokens
-from model.prompt import Prompt
-from model.readings import Sampling
+from tests.app.session.test_session import settle, text
 from tests.fake_engine import FakeEngine
 
-from .test_session import settle, text
 
-
-def test_an_experiment_runs_the_same_tokens_again(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
+def test_an_intervention_runs_the_same_tokens_again(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     settle(qtbot, running, running.timeline.step)
     settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcde"
     heard: list[Any] = []
-    running.experiments.changed.connect(heard.append)
-    settle(qtbot, running, lambda: running.experiments.apply([NoScale()]))
-    assert list(running.experiments.now) == [NoScale()]
+    running.interventions.changed.connect(heard.append)
+    settle(qtbot, running, lambda: running.interventions.apply([NoScale()]))
+    assert list(running.interventions.now) == [NoScale()]
     assert heard == [(NoScale(),)]
     assert engine.calls[-2].startswith("run abc 2")
     assert "[no 1/√Dh]" in engine.calls[-2]
     run = running.run
     assert run is not None
     assert (text(running), run.prefill, run.length, run.run_id) == ("abcde", 3, 5, 2)
-    settle(qtbot, running, lambda: running.experiments.apply([]))
-    assert not running.experiments.now
+    settle(qtbot, running, lambda: running.interventions.apply([]))
+    assert not running.interventions.now
     assert heard == [(NoScale(),), ()]
 
 
-def test_a_refused_experiment_leaves_everything_as_it_was(qtbot: QtBot, running: Session) -> None:
+def test_a_refused_intervention_leaves_everything_as_it_was(qtbot: QtBot, running: Session) -> None:
     before = running.run
     failures: list[str] = []
     running.failed.connect(lambda sentence, details: failures.append(sentence))
-    settle(qtbot, running, lambda: running.experiments.apply([AblateHeads(99, (0,))]))
+    settle(qtbot, running, lambda: running.interventions.apply([AblateHeads(99, (0,))]))
     assert len(failures) == 1
     assert "Layer 99" in failures[0]
     assert running.run is before
-    assert running.experiments.now == ()
+    assert running.interventions.now == ()
 
 
-def test_another_prompt_keeps_the_experiments_but_not_an_order_of_tokens(
+def test_another_prompt_keeps_the_interventions_but_not_an_order_of_tokens(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
-    settle(qtbot, running, lambda: running.experiments.apply([NoScale(), PermuteTokens((1, 0))]))
+    settle(qtbot, running, lambda: running.interventions.apply([NoScale(), PermuteTokens((1, 0))]))
     settle(qtbot, running, lambda: running.start(Prompt("xy")))
-    assert running.experiments.now == (NoScale(),)
+    assert running.interventions.now == (NoScale(),)
 
 
-def test_another_model_starts_without_experiments(qtbot: QtBot, running: Session) -> None:
-    settle(qtbot, running, lambda: running.experiments.apply([NoScale()]))
+def test_another_model_starts_without_interventions(qtbot: QtBot, running: Session) -> None:
+    settle(qtbot, running, lambda: running.interventions.apply([NoScale()]))
     settle(qtbot, running, lambda: running.open("other"))
-    assert running.experiments.now == ()
+    assert running.interventions.now == ()
 
 
 def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running: Session) -> None:
     pins: list[Any] = []
-    running.pinned.changed.connect(pins.append)
-    running.pinned.pin()
-    assert running.pinned.run is running.run
+    running.baseline.changed.connect(pins.append)
+    running.baseline.pin()
+    assert running.baseline.run is running.run
     settle(qtbot, running, lambda: running.start(Prompt("other")))
     answers: list[Any] = []
     settle(qtbot, running, lambda: running.ask("compare", AskHeadDifference(0, 0), answers.append))
     assert answers == [("other", AskHeadDifference(0, 0), "abc")]
-    running.pinned.unpin()
-    assert running.pinned.run is None
+    running.baseline.unpin()
+    assert running.baseline.run is None
     assert [run is None for run in pins] == [False, True]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine.interface import Outlined
+from ropewalk.model.tokens.prompt import Prompt
 
-from app.door import Outlined
-from app.session import Session
-from model.prompt import Prompt
 from tests.fake_engine import FakeEngine
 
 
@@ -75,10 +75,10 @@ def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, sessi
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
-    held = session.held
-    assert held is not None
+    handle = session.handle
+    assert handle is not None
     session.timeline.step()
-    session._on_run(held, ())  # a run that was asked for before arrives before the step does
+    session._on_run(handle, ())  # a run that was asked for before arrives before the step does
     qtbot.waitUntil(lambda: not session.busy)
     assert session.run is not None
     assert (session.run.length, session.run.newest) == (3, 3)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from app.settings import RECENT, Settings, SettingsStore, settings_path
-from model.readings import Sampling
+from ropewalk.app.settings import RECENT, Settings, SettingsStore, settings_path
+from ropewalk.model.readings.records import Sampling
 
 BY_0_1_0 = r"""{
     "geometry": "AP8=",
@@ -162,7 +161,7 @@ def test_a_failed_replace_leaves_no_half_written_file(tmp_path: Path, monkeypatc
         raise OSError("no")
 
     store = SettingsStore(tmp_path / "settings.json")
-    monkeypatch.setattr("app.settings.os.replace", refuse)
+    monkeypatch.setattr("ropewalk.app.settings.os.replace", refuse)
     store.update(theme="light")
     assert list(tmp_path.iterdir()) == []
     assert store.notice

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from app.lesson_plan import Lesson, ToldLesson, ToldStep
-from app.lesson_telling import tell_lesson
-from app.lessons import load_shelf
-from model.lessons.models import LessonModel
-from model.lessons.runs import Runs
-from model.lessons.text import Span, Told, said
-from model.progress import finished
+from ropewalk.app.lessons.plan import Lesson, ToldLesson, ToldStep
+from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.lessons.telling import tell_lesson
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.runs import Runs
+from ropewalk.model.lessons.text import Span, Told, said
+from ropewalk.model.progress import finished
 
 SHELF = load_shelf()
 IDS = tuple(lesson.id for lesson in SHELF.lessons)

@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 
 import torch
+from ropewalk.model.checkpoints import open_steps
 from safetensors.torch import save_file
-
-from model.checkpoints import open_steps
 
 D, F, LAYERS, HEADS, KV_HEADS, HEAD_WIDTH, VOCABULARY = 1536, 4096, 10, 12, 4, 128, 32_000
 CONFIG = {
@@ -78,8 +77,8 @@ def measure(reader: str, folder: Path, dtype: str) -> tuple[float, int, int]:
     """Seconds, private bytes added, and bytes of the weights, in a fresh process."""
     command = [sys.executable, "-W", "ignore", "-c", reader + MEASURE, str(folder), dtype]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds, added, held = json.loads(found.stdout.splitlines()[-1])
-    return seconds, added, held
+    seconds, added, handle = json.loads(found.stdout.splitlines()[-1])
+    return seconds, added, handle
 
 
 def longest_slice(folder: Path, dtype: str) -> float:

@@ -33,22 +33,23 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from ropewalk.app.engine import load_engine
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.engine.questions import AskHead
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.resources import resource
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.pictures.snapshot import wait_until_drawn
 
-from app.door import Held
-from app.engine_loading import load_engine
-from app.questions import AskHead
-from app.session import Session
-from app.settings import SettingsStore
-from model.errors import RopewalkError
-from model.progress import Progress, Steps
-from model.prompt import Prompt
 from tests.benchmarks.callbacks import FRAME_MS, Record, TimedApplication
-from views.heads import HeadsPanel
-from views.main_window import MainWindow
-from views.scores import ScoresPanel
-from views.snapshot import wait_until_drawn
 
-BUNDLED = Path(__file__).resolve().parents[2] / "resources" / "bundled"
+BUNDLED = resource("bundled")
 HEADS = 4
 STEPS = 4
 LOOK_MS = 150
@@ -67,23 +68,23 @@ class Remembering:
     def __getattr__(self, name: str) -> Any:
         return getattr(load_engine(), name)
 
-    def run(self, opened: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[Held]:
+    def run(self, opened: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[RunHandle]:
         """Prefill, or bring back the run of the same prompt."""
-        held: Held = yield from self._recalled(
+        handle: RunHandle = yield from self._recalled(
             ("run", prompt), lambda: load_engine().run(opened, prompt, run_id, *rest, **more)
         )
-        return replace(held, run=replace(held.run, run_id=run_id))
+        return replace(handle, run=replace(handle.run, run_id=run_id))
 
-    def step(self, held: Held, count: int, sampling: Any) -> Steps[Held]:
+    def step(self, handle: RunHandle, count: int, sampling: Any) -> Steps[RunHandle]:
         """Decode, or bring back what was decoded from there."""
-        key = ("step", held.run.prompt, held.run.length, count)
-        made: Held = yield from self._recalled(key, lambda: load_engine().step(held, count, sampling))
-        return replace(made, run=replace(made.run, run_id=held.run.run_id))
+        key = ("step", handle.run.prompt, handle.run.length, count)
+        made: RunHandle = yield from self._recalled(key, lambda: load_engine().step(handle, count, sampling))
+        return replace(made, run=replace(made.run, run_id=handle.run.run_id))
 
-    def answer(self, held: Held, question: Any) -> Steps[Any]:
+    def answer(self, handle: RunHandle, question: Any) -> Steps[Any]:
         """Answer, or say again what was answered."""
-        key = (held.run.prompt, held.run.length, question)
-        return (yield from self._recalled(key, lambda: load_engine().answer(held, question)))
+        key = (handle.run.prompt, handle.run.length, question)
+        return (yield from self._recalled(key, lambda: load_engine().answer(handle, question)))
 
     def _recalled(self, key: object, compute: Callable[[], Steps[Any]]) -> Steps[Any]:
         if self.from_memory and key in self._answers:

@@ -15,14 +15,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from PySide6.QtCore import QEventLoop
 from PySide6.QtWidgets import QApplication
-
-from app.session import Session
-from app.settings import SettingsStore
-from model.experiments import (
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,
     AblatePlane,
-    Experiment,
+    Intervention,
     NoCausalMask,
     NoScale,
     PermuteTokens,
@@ -32,12 +31,12 @@ from model.experiments import (
     RopeScaling,
     ScaleScores,
 )
-from model.prompt import Prompt
-from views import snapshot
-from views.main_window import MainWindow
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
 
 TOKENS = 64
-EXPERIMENTS: tuple[Experiment, ...] = (
+INTERVENTIONS: tuple[Intervention, ...] = (
     NoScale(),
     ScaleScores(2.0),
     RopeOff(),
@@ -66,9 +65,9 @@ def main() -> None:
         run = session.run
         assert run is not None
         print(f"{run.length} tokens ({TOKENS} are wanted), window 1280 × 800")
-        for experiment in EXPERIMENTS:
+        for intervention in INTERVENTIONS:
             began = time.perf_counter()
-            session.experiments.apply((experiment,))
+            session.interventions.apply((intervention,))
             loop = QEventLoop()
             session.run_changed.connect(loop.quit)
             loop.exec()
@@ -78,7 +77,7 @@ def main() -> None:
             while not scores.settled:
                 QApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
             drawn = time.perf_counter() - began
-            print(f"{experiment.label}: run {1000 * ran:.0f} ms, scores drawn {1000 * drawn:.0f} ms")
+            print(f"{intervention.label}: run {1000 * ran:.0f} ms, scores drawn {1000 * drawn:.0f} ms")
             snapshot.wait_until_drawn(window)
         window.close()
 

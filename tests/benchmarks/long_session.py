@@ -26,16 +26,15 @@ from PySide6.QtCore import QEventLoop, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
-
-from app.session import Session
-from app.settings import SettingsStore
-from model.errors import RopewalkError
-from model.experiments import RopeScaling
-from model.prompt import Prompt
-from views.heatmap import Heatmap
-from views.main_window import MainWindow
-from views.scores import ScoresPanel
-from views.snapshot import wait_until_drawn
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.interventions import RopeScaling
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.pictures.snapshot import wait_until_drawn
+from ropewalk.views.plots.heatmap import Heatmap
 
 
 class Recording:
@@ -140,7 +139,7 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
     assert session.model is not None
     limit = session.model.config.max_position
     if parsed.tokens > limit:
-        session.experiments.apply((RopeScaling("yarn", (parsed.tokens + 64) / limit),))  # room for steps
+        session.interventions.apply((RopeScaling("yarn", (parsed.tokens + 64) / limit),))  # room for steps
         wait_until_drawn(window)
     # every stretch of 89 tokens comes again, so that heads that look for repeats have something to find
     ids = " ".join(str(3 + (i * i) % 89) for i in range(parsed.tokens))

@@ -57,11 +57,11 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 """
     + PAINTED
     + """
-from app.engine_loading import for_good
+from ropewalk.app.engine import for_good
 with for_good():
     from PySide6.QtWidgets import QApplication
-    from app.session import Session
-    from views.main_window import MainWindow
+    from ropewalk.app.session.session import Session
+    from ropewalk.views.main_window import MainWindow
     qt = QApplication([])
     session = Session()
     window = MainWindow(session)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-
-from model.config import ModelConfig, RopeConfig
-from model.decoder import Decoder
+from ropewalk.model.decoder.config import ModelConfig, RopeConfig
+from ropewalk.model.decoder.decoder import Decoder
 
 BASE = ModelConfig(vocabulary=50, width=32, layers=3, heads=4, kv_heads=2, head_width=8, mlp_width=64, max_position=512)
 

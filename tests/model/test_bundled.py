@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from model.checkpoints import Checkpoint, open_checkpoint
-from model.config import ModelConfig
-from model.grading import Bar, bars, grade_steps, side_by_side, token_losses
-from model.progress import finished
-from model.training import TrainOptions
-from resources import resource
+from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.progress import finished
+from ropewalk.model.training.grading import Bar, bars, grade_steps, side_by_side, token_losses
+from ropewalk.model.training.training import TrainOptions
+from ropewalk.resources import resource
 
 TEXT = Path(__file__).with_name("unseen_verse.txt")
 """Speeches from plays of which the text that it was trained on has no scene."""

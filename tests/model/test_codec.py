@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-from model.codec import CodecError, from_msgpack, from_plain, read_json, stored, to_json, to_msgpack, to_plain
+from ropewalk.model.codec import CodecError, from_msgpack, from_plain, read_json, stored, to_json, to_msgpack, to_plain
 
 
 @stored("wide", tag="Square")

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 import torch
+from ropewalk.model.decoder.attention import BRANCHES
+from ropewalk.model.decoder.cache import KvCache
+from ropewalk.model.decoder.config import Branch, ModelConfig, RopeConfig
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.hooks import capture, intervening
+from ropewalk.model.decoder.spec import AttentionSpec
 from torch import Tensor
-
-from model.attention import BRANCHES
-from model.cache import KvCache
-from model.config import Branch, ModelConfig, RopeConfig
-from model.decoder import Decoder
-from model.probes import capture, intervening
-from model.spec import AttentionSpec
 
 ROOT2 = math.sqrt(2)
 

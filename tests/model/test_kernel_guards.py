@@ -14,11 +14,10 @@ from multiprocessing.connection import Connection
 
 import pytest
 import torch
+from ropewalk.model.decoder.attention import explicit_attention, fused_kernel
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.errors import AttentionError
 from torch import Tensor
-
-from model.attention import explicit_attention, fused_kernel
-from model.errors import AttentionError
-from model.spec import AttentionSpec
 
 if sys.platform == "win32":
     from multiprocessing.context import SpawnContext as FreshContext

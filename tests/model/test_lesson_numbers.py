@@ -12,22 +12,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ropewalk.model.decoder.config import ModelConfig, MoeConfig
+from ropewalk.model.decoder.known_configs import KNOWN
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.evaluation import Scope, check, evaluate, is_measured
+from ropewalk.model.lessons.expressions import Call, Constant, Items, Name, calls, names, read_expression
+from ropewalk.model.lessons.kinds import KINDS
+from ropewalk.model.lessons.measured import attention, layers
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.runs import Runs
+from ropewalk.model.lessons.table import TABLE
+from ropewalk.model.lessons.text import holes, read_line, read_text, said, tell, tell_line
+from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.lessons.values import (
+    Cell,
+    Head,
+    ModelName,
+    Quantity,
+    Shape,
+    Value,
+    check_format,
+    latex,
+    plain,
+    write,
+)
 
-from model.config import ModelConfig, MoeConfig
-from model.errors import LessonError
-from model.known_configs import KNOWN
-from model.lessons.evaluation import Scope, check, evaluate, is_measured
-from model.lessons.expressions import Call, Constant, Items, Name, calls, names, read_expression
-from model.lessons.kinds import KINDS
-from model.lessons.measured import attention, layers
-from model.lessons.models import LessonModel
-from model.lessons.runs import Runs
-from model.lessons.table import TABLE
-from model.lessons.text import holes, read_line, read_text, said, tell, tell_line
-from model.lessons.values import Cell, Head, ModelName, Quantity, Shape, Value, check_format, latex, plain, write
-from model.toy_spec import ToySpec
-
-from .test_toys import CAPSTONE, VIEWS
+from tests.model.lessons.test_toys import CAPSTONE, VIEWS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -277,10 +287,10 @@ def test_lessons_are_read_and_checked_without_torch() -> None:
     """What needs torch is imported when it is called, not when it is named."""
     code = (
         "import sys\n"
-        "from app.lessons import load_shelf\n"
-        "from model.lessons.evaluation import Scope, check, evaluate\n"
-        "from model.lessons.expressions import read_expression\n"
-        "from model.lessons.table import TABLE\n"
+        "from ropewalk.app.lessons.shelf import load_shelf\n"
+        "from ropewalk.model.lessons.evaluation import Scope, check, evaluate\n"
+        "from ropewalk.model.lessons.expressions import read_expression\n"
+        "from ropewalk.model.lessons.table import TABLE\n"
         "lessons = [load_shelf().lesson(lesson.id) for lesson in load_shelf().lessons]\n"
         "check(read_expression('weight(open, 0, 0, strongest_key(open, 0, 0, -1), 0)'), Scope())\n"
         "evaluate(read_expression('kv_bytes(llama3_8b)'), Scope())\n"

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from model.whole_file import obstacle, whole_file
+from ropewalk.model.whole_file import obstacle, whole_file
 
 
 def test_the_file_is_there_at_the_end_and_not_before(tmp_path: Path) -> None:

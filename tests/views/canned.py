@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from app.door import Held, Outlined
-from app.questions import (
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
+from ropewalk.model.engine.interface import Outlined, RunHandle
+from ropewalk.model.engine.questions import (
     AskAtlas,
     AskAttribution,
     AskCache,
@@ -31,22 +34,20 @@ from app.questions import (
     AskRow,
     Question,
 )
-from app.session import Session
-from app.settings import SettingsStore
-from model.config import ModelConfig
-from model.errors import CheckpointError
-from model.ledger import ShapeLedger, build_ledger
-from model.readings import (
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.readings.magnitudes import magnitudes
+from ropewalk.model.readings.records import (
     CacheReading,
     Candidate,
     CellReading,
+    ConsistencyCheck,
     DirectAttribution,
     HeadAtlas,
     HeadPicture,
     ModelCard,
     NextTokenReading,
     PlaneReading,
-    Proof,
     Reduction,
     Routing,
     RowReading,
@@ -55,8 +56,7 @@ from model.readings import (
     Tile,
     TokenText,
 )
-from model.shades import shades
-from model.spec import AttentionSpec, RotationSegment
+
 from tests.fake_engine import FakeEngine
 
 CONFIG = ModelConfig(
@@ -261,8 +261,8 @@ def _cache(run: Run, asked: AskCache) -> CacheReading:
     return CacheReading(
         keys=keys,
         values=values,
-        key_shades=np.stack([shades(layer) for layer in keys]),
-        value_shades=np.stack([shades(layer) for layer in values]),
+        key_magnitudes=np.stack([magnitudes(layer) for layer in keys]),
+        value_magnitudes=np.stack([magnitudes(layer) for layer in values]),
         stride=stride,
         length=run.length,
         prefill=run.prefill,
@@ -375,7 +375,9 @@ class CannedEngine(FakeEngine):
 
     config: ModelConfig = CONFIG
     devices: tuple[str, ...] = ("cpu", "cuda")
-    proofs: dict[str, Proof] = field(default_factory=lambda: {"cached": Proof("cached", 12, 3e-6, 1e-4)})
+    consistency: dict[str, ConsistencyCheck] = field(
+        default_factory=lambda: {"cached": ConsistencyCheck("cached", 12, 3e-6, 1e-4)}
+    )
     prefill: int = 12
     known: dict[str, Any] = field(default_factory=dict)
     rendered: str = ""
@@ -414,11 +416,11 @@ class CannedEngine(FakeEngine):
             raise CheckpointError(f"There is nothing at {path}; check the path.")
         return self.outlines[path]
 
-    def reading(self, held: Held, question: Question) -> Any:
+    def reading(self, handle: RunHandle, question: Question) -> Any:
         own = self.answers.get(type(question))
-        return reading(held.run, question) if own is None else own(held.run, question)
+        return reading(handle.run, question) if own is None else own(handle.run, question)
 
-    def parts(self, held: Held, question: Question) -> Sequence[Any]:
+    def parts(self, handle: RunHandle, question: Question) -> Sequence[Any]:
         return self.ready.get(type(question), ())
 
 

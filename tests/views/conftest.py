@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import pytest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.style import theme
 
-from app.session import Session
-from model.prompt import Prompt
 from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import settle
-from views import theme
-from views.panel import Panel
 
 P = TypeVar("P", bound=Panel)
 

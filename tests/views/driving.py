@@ -10,16 +10,15 @@ from typing import Any
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
-
-from app.session import Session
-from app.settings import SettingsStore
-from model.config import FIRST_LAYERS
-from model.progress import Progress
-from model.prompt import Prompt
-from model.readings import Run
-from views import snapshot
-from views.main_window import MainWindow
-from views.panel import Panel
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.model.progress import Progress
+from ropewalk.model.readings.records import Run
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.pictures import snapshot
 
 ROOMY = QSize(1600, 1000)
 
@@ -74,8 +73,8 @@ def run_on(session: Session) -> Run:
 
 def meant(session: Session) -> Prompt:
     """How the prompt of the run on screen was meant."""
-    assert session.held is not None
-    return session.held.prompt
+    assert session.handle is not None
+    return session.handle.prompt
 
 
 def _nothing() -> Generator[Progress, None, None]:

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from PySide6.QtCore import QSize
-
-from app.session import Session
-from app.settings import SettingsStore
-from model.prompt import Prompt
-from views import theme
-from views.main_window import MainWindow
-from views.snapshot import picture, wait_until_drawn
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures.snapshot import picture, wait_until_drawn
+from ropewalk.views.style import theme
 
 PROMPT = "Two <b>cats</b> & two -> dogs"
 

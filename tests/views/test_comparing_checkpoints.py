@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.compare import ComparePanel
+from ropewalk.views.pictures import snapshot
 
-from model.prompt import Prompt
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened, run_of
 from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import snapshot
-from views.compare import ComparePanel
-from views.main_window import MainWindow
 
 IDS = "5 17 3 42 61 90 8 2"
 

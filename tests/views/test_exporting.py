@@ -21,19 +21,20 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
+from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.model.lessons.text import said
+from ropewalk.model.readings.readout import read_row
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.files import pictures
+from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
+from ropewalk.views.files.handout import answer_spans
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.rope import RopePanel
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.style import theme
 
-from app.lessons import load_shelf
-from model.lens import read_row
-from model.lessons.text import said
-from model.prompt import Prompt
 from tests.views.real_window import PROMPT, real_window
-from views import pictures, theme
-from views.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
-from views.handout import answer_spans
-from views.heads import HeadsPanel
-from views.main_window import MainWindow
-from views.rope import RopePanel
-from views.scores import ScoresPanel
 
 
 @pytest.fixture
@@ -248,14 +249,14 @@ def test_the_numbers_of_a_range_are_the_engines(
     assert take(lambda: dialog.save_to(str(tmp_path / "numbers.csv"))) == ""
     lines = (tmp_path / "numbers.csv").read_text().splitlines()
     cells = list(csv.DictReader(line for line in lines if not line.startswith("# ")))
-    held = window.session.held
-    assert held is not None
-    rows = held.run.length
+    handle = window.session.handle
+    assert handle is not None
+    rows = handle.run.length
     wanted = [(q, k) for q in range(*(n or rows for n in queries) if queries[0] else (0, queries[1] or rows))
               for k in range(keys[0], keys[1] or rows)]  # fmt: skip
     assert [(int(cell["query"]), int(cell["key"])) for cell in cells] == wanted
     for cell in cells:
-        row = read_row(held.trace[1], 6, int(cell["query"]))
+        row = read_row(handle.trace[1], 6, int(cell["query"]))
         # float64 sums of Dh products, added in two orders
         assert float(cell["weight"]) == pytest.approx(row.weights[int(cell["key"])], rel=1e-12)
 
@@ -355,13 +356,13 @@ def test_cancel_ends_a_film_and_puts_everything_back(qtbot: QtBot, window: MainW
     page_of(page_dialog, FilmPage.title)
     path = tmp_path / "turn.gif"
     page_dialog.save_to(str(path))
-    errand = window.files.exporter.errand
+    task = window.files.exporter.task
     panel = window.panels["rope"]
     assert isinstance(panel, RopePanel)
     qtbot.waitUntil(lambda: "Filming" in window.status.what.text() and panel.position > 1, timeout=30_000)
     assert window.status.cancel.isVisible()
     QTest.mouseClick(window.status.cancel, Qt.MouseButton.LeftButton)
-    assert not errand.busy
+    assert not task.busy
     assert panel.position == 6
     assert not path.exists()
     assert window.status.what.text() == "idle"

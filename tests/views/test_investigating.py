@@ -10,24 +10,24 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from ropewalk.model.decoder.costs import kv_bytes, kv_bytes_at_bits
+from ropewalk.model.decoder.interventions import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
+from ropewalk.model.engine.questions import AskCell, AskNextToken, AskPlanes, AskRow
+from ropewalk.model.readings.records import CellReading, NextTokenReading, PlaneReading, RowReading, Sampling
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.compare import ComparePanel
+from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.panels.needs import NeedsPanel
+from ropewalk.views.panels.rope import PARTS, RopePanel
+from ropewalk.views.panels.timeline import TimelinePanel
+from ropewalk.views.panels.why import WhyPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.turning import scores_by_distance
 
-from app.questions import AskCell, AskNextToken, AskPlanes, AskRow
-from model.costs import kv_bytes, kv_bytes_at_bits
-from model.experiments import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
-from model.prompt import Prompt
-from model.readings import CellReading, NextTokenReading, PlaneReading, RowReading, Sampling
 from tests.views.driving import answer, click, front, opened, run_of
 from tests.views.told import assert_told
-from views import snapshot
-from views.cache import CachePanel
-from views.compare import ComparePanel
-from views.experiments import ExperimentsPanel
-from views.main_window import MainWindow
-from views.needs import NeedsPanel
-from views.rope import PARTS, RopePanel
-from views.timeline import TimelinePanel
-from views.turning import scores_by_distance
-from views.why import WhyPanel
 
 PROMPT = " hark, who goes there? hark, who goes there?"
 
@@ -45,9 +45,9 @@ def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def window(whole: MainWindow) -> MainWindow:
     """The window with the prompt on screen, nothing changed in the model and the last row selected."""
     session = whole.session
-    session.pinned.unpin()
-    if session.experiments.now:
-        session.experiments.apply(())
+    session.baseline.unpin()
+    if session.interventions.now:
+        session.interventions.apply(())
         snapshot.wait_until_drawn(whole)
     run = run_of(whole)
     if (run.prompt, run.length, run.newest) != (PROMPT, run.prefill, run.prefill):
@@ -141,27 +141,27 @@ def row_of(window: MainWindow) -> RowReading:
 
 def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window: MainWindow) -> None:
     before, entropy = cell_of(window), row_of(window).entropy
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     click(window, panel.buttons["no_scale"])
     after = cell_of(window)
     if run_of(window).specs[0].scale == 1.0:
-        assert window.session.experiments.now == (NoScale(),)
+        assert window.session.interventions.now == (NoScale(),)
     assert after.scale == 1.0
     assert row_of(window).entropy < entropy
     assert_told(panel.effect.text(), "(unchanged model {})", entropy)
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
-    assert not window.session.experiments.now
+    assert not window.session.interventions.now
     assert cell_of(window).score == pytest.approx(before.score, abs=1e-6)
     click(window, panel.undo_button)
-    assert window.session.experiments.now == (NoScale(),)
+    assert window.session.interventions.now == (NoScale(),)
     click(window, panel.clear_button)
     assert panel.active_chips == ()
 
 
-def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: MainWindow) -> None:
+def test_interventions_compose_and_the_newer_of_a_kind_replaces_the_older(window: MainWindow) -> None:
     scaled = cell_of(window).scaled
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     panel.factor.setValue(3.0)
     click(window, panel.buttons["factor"])
     if window.session.selection.now.layer:
@@ -170,8 +170,8 @@ def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: 
     panel.factor.setValue(2.0)
     click(window, panel.buttons["factor"])
     click(window, panel.buttons["zero"])
-    assert len(window.session.experiments.now) == 2
-    assert window.session.experiments.now[1] == AblateHeads(2, (1,))
+    assert len(window.session.interventions.now) == 2
+    assert window.session.interventions.now[1] == AblateHeads(2, (1,))
     now = window.session.selection.now
     window.session.selection.update(layer=0)
     snapshot.wait_until_drawn(window)
@@ -184,22 +184,22 @@ def test_experiments_compose_and_the_newer_of_a_kind_replaces_the_older(window: 
 
 
 def test_a_head_to_its_mean_and_another_base_are_one_click(window: MainWindow) -> None:
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     click(window, panel.buttons["mean"])
-    (made,) = window.session.experiments.now
+    (made,) = window.session.interventions.now
     assert isinstance(made, AblateHeads)
     assert (made.layer, made.heads, len(made.means[0])) == (2, (1,), 16)
     panel.base.setValue(500.0)
     click(window, panel.buttons["base"])
-    assert window.session.experiments.now == (made, RopeBase(500.0))
+    assert window.session.interventions.now == (made, RopeBase(500.0))
     frequencies = planes_of(window).query_frequencies
     assert np.allclose(frequencies, 500.0 ** (-np.arange(8) / 8), atol=1e-6)
 
 
 def test_without_the_causal_mask_the_cache_says_why_it_is_empty(window: MainWindow) -> None:
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     click(window, panel.buttons["no_mask"])
-    assert window.session.experiments.now == (NoCausalMask(),)
+    assert window.session.interventions.now == (NoCausalMask(),)
     window.session.selection.update(query=3, key=9)
     snapshot.wait_until_drawn(window)
     assert cell_of(window).weight > 0
@@ -210,9 +210,9 @@ def test_without_the_causal_mask_the_cache_says_why_it_is_empty(window: MainWind
 
 def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWindow) -> None:
     run = run_of(window)
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     click(window, panel.buttons["reverse"])
-    assert window.session.experiments.now == (PermuteTokens(tuple(range(15, -1, -1))),)
+    assert window.session.interventions.now == (PermuteTokens(tuple(range(15, -1, -1))),)
     assert [t.id for t in run_of(window).tokens] == [t.id for t in reversed(run.tokens)]
     panel.order.setText("0, 0, 1")
     failures: list[str] = []
@@ -224,7 +224,7 @@ def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWind
     panel.heads.setText("two")
     QTest.mouseClick(panel.buttons["heads"], Qt.MouseButton.LeftButton)
     assert failures[1].startswith("'two' is not a list of numbers")
-    assert len(window.session.experiments.now) == 1
+    assert len(window.session.interventions.now) == 1
     window.failure.dismiss()
 
 
@@ -237,7 +237,7 @@ def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: Mai
     before = cell_of(window)
     click(window, panel.pin_button)
     assert np.nanmax(np.abs(cast("Any", panel.difference).scores)) == 0
-    window.session.experiments.apply((NoScale(),))
+    window.session.interventions.apply((NoScale(),))
     snapshot.wait_until_drawn(window)
     after = cell_of(window)
     difference = panel.difference
@@ -256,7 +256,7 @@ def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: Mai
         if change.token.id in likelihood:
             assert change.after == pytest.approx(likelihood[change.token.id], abs=1e-5)
     assert "KL(A‖B)" in panel.sentence.text()
-    window.session.experiments.apply(())
+    window.session.interventions.apply(())
     snapshot.wait_until_drawn(window)
     window.session.start(Prompt(" hark, who goes? hark, who goes there?"))
     snapshot.wait_until_drawn(window)
@@ -288,7 +288,7 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     now = window.session.selection.now
     assert (now.layer, now.head) == (layer, head)
-    window.session.experiments.apply((AblateHeads(layer, (head,)),))
+    window.session.interventions.apply((AblateHeads(layer, (head,)),))
     snapshot.wait_until_drawn(window)
     without = cast("NextTokenReading", answer(window, AskNextToken(15, 1024, Sampling())))
     logit = {c.token.id: c.logit for c in without.candidates}[needs.token]

@@ -9,9 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QTextEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
-
-from views import keys, theme
-from views.key_sheet import KeySheet
+from ropewalk.views import keys
+from ropewalk.views.style import theme
+from ropewalk.views.window.key_sheet import KeySheet
 
 
 def test_no_two_actions_share_a_key() -> None:

@@ -10,15 +10,16 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+from ropewalk.app.lessons.plan import Scene
+from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.interventions import NoScale, RopeOff
+from ropewalk.model.readings.records import Sampling
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import theme
 
-from app.lesson_plan import Scene
-from app.session import Session
-from model.experiments import NoScale, RopeOff
-from model.readings import Sampling
 from tests.views.canned import canned_session
 from tests.views.driving import settle
-from views import snapshot, theme
-from views.main_window import MainWindow
 
 IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
 """What a window of 1280 × 800 shows at first."""
@@ -123,7 +124,7 @@ def test_theme_and_projector_of_before_are_worn(qtbot: QtBot, window: MainWindow
 
 def test_what_a_session_holds_is_shown(window: MainWindow, running: Session) -> None:
     running.timeline.set_sampling(Sampling(temperature=0.7, top_k=9))
-    running.pinned.pin()
+    running.baseline.pin()
     late: Any = window.panels["next_token"]
     assert (late.temperature.value(), late.top_k.value()) == (0.7, 9)
     compare: Any = window.panels["compare"]
@@ -134,16 +135,16 @@ def test_every_change_can_be_undone_though_the_panel_came_later(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     assert not window.docks["experiments"].is_made
-    running.experiments.apply((NoScale(),))
+    running.interventions.apply((NoScale(),))
     settle(running)
-    running.experiments.apply((NoScale(), RopeOff()))
-    qtbot.waitUntil(lambda: len(running.experiments.now) == 2)
+    running.interventions.apply((NoScale(), RopeOff()))
+    qtbot.waitUntil(lambda: len(running.interventions.now) == 2)
     panel: Any = window.panels["experiments"]
     assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in (NoScale(), RopeOff())]
     panel.undo()
-    qtbot.waitUntil(lambda: running.experiments.now == (NoScale(),))
+    qtbot.waitUntil(lambda: running.interventions.now == (NoScale(),))
     panel.undo()
-    qtbot.waitUntil(lambda: running.experiments.now == ())
+    qtbot.waitUntil(lambda: running.interventions.now == ())
 
 
 def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
@@ -194,8 +195,8 @@ def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindo
 
 
 def test_the_palette_offers_the_controls_of_panels_in_sight_alone(window: MainWindow) -> None:
-    from views.commands import commands
-    from views.verbs import verbs
+    from ropewalk.views.commands import commands
+    from ropewalk.views.verbs import verbs
 
     offered = {command.group for command in commands(window, verbs(window, window.files))}
     assert "RoPE" in offered

@@ -12,22 +12,23 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+from ropewalk.app.lessons.plan import Lesson
+from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.interventions import NoScale
+from ropewalk.model.ledger.ledger import build_ledger
+from ropewalk.model.lessons.text import said
+from ropewalk.views.lesson.scene import SWITCHES
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.ledger import LedgerPanel
+from ropewalk.views.panels.next_token import NextTokenPanel
+from ropewalk.views.panels.panel import NOTHING_YET
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import highlight, theme
 
-from app.lesson_plan import Lesson
-from app.lessons import load_shelf
-from app.session import Session
-from model.experiments import NoScale
-from model.ledger import build_ledger
-from model.lessons.text import said
 from tests.views import driving
 from tests.views.canned import CONFIG
-from views import lit, snapshot, theme
-from views.heads import HeadsPanel
-from views.ledger import LedgerPanel
-from views.lesson_stage import SWITCHES
-from views.main_window import MainWindow
-from views.next_token import NextTokenPanel
-from views.panel import NOTHING_YET
 
 SHELF = load_shelf()
 
@@ -67,7 +68,7 @@ def everything(window: MainWindow) -> dict[str, Any]:
         "run": session.run,
         "model": session.opened,
         "prompt": (session.prompt, window.bar.prompt.text()),
-        "experiments": session.experiments.now,
+        "experiments": session.interventions.now,
         "selection": session.selection.now,
         "switches": {name: window.stage.switch(name).isChecked() for name in SWITCHES},
         "places": places(window),
@@ -81,8 +82,8 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     session = window.session
     session.timeline.run_to(9)
     settle(window)
-    session.experiments.apply([NoScale()])
-    qtbot.waitUntil(lambda: session.experiments.now == (NoScale(),) and not session.busy, timeout=60_000)
+    session.interventions.apply([NoScale()])
+    qtbot.waitUntil(lambda: session.interventions.now == (NoScale(),) and not session.busy, timeout=60_000)
     session.selection.update(layer=2, head=3, query=6, key=4, plane=2)
     window.stage.switch("scores.log").setChecked(True)
     window.docks["heads"].close()
@@ -117,11 +118,11 @@ def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow
 
 
 def test_nothing_has_to_be_computed_anew(qtbot: QtBot, window: MainWindow) -> None:
-    held = window.session.held
+    handle = window.session.handle
     enter(qtbot, window, 1, 2)
-    assert window.session.held is not held
+    assert window.session.handle is not handle
     window.lesson.leave()
-    assert window.session.held is held
+    assert window.session.handle is handle
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -180,7 +181,7 @@ def test_named_rows_of_the_ledger_are_banded_and_in_sight(qtbot: QtBot, window: 
     box = ledger.table.visualRect(ledger.model.index(first, 1))
     assert ledger.table.viewport().rect().contains(box)
     corner = box.bottomRight() - QPoint(2, box.height() // 2)
-    assert colour_at(ledger.table.viewport(), corner) == lit.band()
+    assert colour_at(ledger.table.viewport(), corner) == highlight.band()
 
 
 def test_a_rank_is_ringed(qtbot: QtBot, window: MainWindow) -> None:
@@ -196,7 +197,7 @@ def test_a_rank_is_ringed(qtbot: QtBot, window: MainWindow) -> None:
 @pytest.mark.parametrize("ink", ["text", "faint", "query", "key", "value"])
 def test_a_marked_row_can_be_read(name: theme.ThemeName, ink: str) -> None:
     theme.apply(name)
-    assert theme.contrast(getattr(theme.current(), ink), lit.band()) >= 4.5
+    assert theme.contrast(getattr(theme.current(), ink), highlight.band()) >= 4.5
     theme.apply("dark")
 
 

@@ -15,24 +15,25 @@ from PySide6.QtGui import QFontInfo, QPainter, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QTextEdit, QWidget
 from pytestqt.qtbot import QtBot
+from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, example_reply
+from ropewalk.app.lessons.plan import Asked, Lesson
+from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.model.lessons.text import said
+from ropewalk.views.lesson.check import CheckCard
+from ropewalk.views.lesson.scene import NEED_NO_RUN
+from ropewalk.views.lesson.text import LessonText
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.ledger import LedgerPanel
+from ropewalk.views.panels.next_token import NextTokenPanel
+from ropewalk.views.panels.rope import RopePanel
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.tokens import TokensPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import highlight, theme
 
-from app.lesson_checks import Chosen, Clicked, Entered, Marked, example_reply
-from app.lesson_plan import Asked, Lesson
-from app.lessons import load_shelf
-from model.lessons.text import said
 from tests.views import driving
-from views import lit, snapshot, theme
-from views.cache import CachePanel
-from views.heads import HeadsPanel
-from views.ledger import LedgerPanel
-from views.lesson_check import CheckCard
-from views.lesson_stage import NEED_NO_RUN
-from views.lesson_text import LessonText
-from views.main_window import MainWindow
-from views.next_token import NextTokenPanel
-from views.rope import RopePanel
-from views.scores import ScoresPanel
-from views.tokens import TokensPanel
 
 SMALLEST = 24
 """Pixels of 18 points, at 96 dots an inch, on a projector of 1920 × 1080."""
@@ -144,13 +145,13 @@ def check_scene(window: MainWindow, lesson: Lesson) -> None:
     assert line.says.toPlainText().strip() or told.look_at
     assert not window.bar.isVisible()
     seen = marked(window)
-    for highlight in scene.highlights:
-        places: frozenset[Any] = frozenset(highlight.places)
-        if highlight.what not in ("rows", "heads", "cells"):
-            places = lit.numbers({highlight.what: places}, highlight.what)
-        if highlight.what == "rows" and "ledger" not in wanted:
+    for one in scene.highlights:
+        places: frozenset[Any] = frozenset(one.places)
+        if one.what not in ("rows", "heads", "cells"):
+            places = highlight.numbers({one.what: places}, one.what)
+        if one.what == "rows" and "ledger" not in wanted:
             continue
-        assert seen[highlight.what] == places
+        assert seen[one.what] == places
     ledger = cast("LedgerPanel", window.panels["ledger"])
     assert ledger.outline == shapes
     if shapes is not None:
@@ -252,7 +253,7 @@ def kinds_of(lesson: Lesson) -> set[tuple[object, ...]]:
     for step in lesson.steps:
         scene = step.scene
         kinds |= {("panel", name) for name in scene.panels} | {("mark", mark.what) for mark in scene.highlights}
-        kinds |= {("switch", name) for name in scene.toggles} | {("change", one.kind) for one in scene.experiments}
+        kinds |= {("switch", name) for name in scene.toggles} | {("change", one.kind) for one in scene.interventions}
         kinds |= {("plays", scene.play), ("decodes", scene.decoded > 0)}
         kinds |= {("asks", check.kind, check.target if check.kind == "click" else "") for check in step.checks}
     return kinds

@@ -12,22 +12,24 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine.questions import AskCell
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.readings.records import Run, Sampling
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels import registry
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.tokens import TokensPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import theme
+from ropewalk.views.window.prompt_bar import sampling_text
 
-from app.questions import AskCell
-from app.session import Session
-from model.errors import CheckpointError
-from model.prompt import Prompt
-from model.readings import Run, Sampling
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import run_on, settle
-from views import registry, snapshot, theme
-from views.heads import HeadsPanel
-from views.main_window import MainWindow
-from views.panel import ElidedLabel
-from views.prompt_bar import sampling_text
-from views.scores import ScoresPanel
-from views.tokens import TokensPanel
 
 Make = Callable[..., MainWindow]
 Other = Callable[[Path], Session]

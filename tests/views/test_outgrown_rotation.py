@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.pictures import snapshot
 
 from tests.model.checkpoints import reference
 from tests.views.driving import click, opened, run_of
-from views import snapshot
-from views.cache import CachePanel
 
 
 def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tm
         assert window.status.check.text().startswith("cached = full within")
         session.timeline.run_to(reference.ORIGINAL + 3)
         snapshot.wait_until_drawn(window)
-        check = session.proofs.check
+        check = session.consistency.check
         assert check is not None
         assert not check.holds
         assert not check.alarms
@@ -33,6 +33,6 @@ def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tm
         click(window, window.status.check)
         panel = window.panels["cache"]
         assert isinstance(panel, CachePanel)
-        click(window, panel.proof.buttons["cached"])
-        assert "It begins in layer 0: the cached K of row" in panel.proof.labels["cached"].text()
+        click(window, panel.check.buttons["cached"])
+        assert "It begins in layer 0: the cached K of row" in panel.check.labels["cached"].text()
         assert not window.failure.isVisible()

@@ -15,21 +15,21 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.interventions import RopeScaling
+from ropewalk.model.readings.records import Sampling
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.rope import RopePanel
+from ropewalk.views.window.chat_button import ChatButton
+from ropewalk.views.window.prompt_bar import PromptBar
 from safetensors.torch import load_file, save_file
 
-from app.session import Session
-from app.settings import SettingsStore
-from model.experiments import RopeScaling
-from model.prompt import Prompt
-from model.readings import Sampling
 from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
 from tests.views import driving
 from tests.views.canned import CannedEngine
 from tests.views.driving import meant, run_on
-from views.chat_button import ChatButton
-from views.main_window import MainWindow
-from views.prompt_bar import PromptBar
-from views.rope import RopePanel
 
 LEFT = Qt.MouseButton.LeftButton
 LONG = "abcdefgh" * 10
@@ -218,7 +218,7 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
     assert bar.typed() == asked
     press(bar.ids)
-    session.experiments.apply([RopeScaling("linear", 2.0)])
+    session.interventions.apply([RopeScaling("linear", 2.0)])
     qtbot.waitUntil(window.status.stretch.isVisible)
     assert bar.ids.isChecked(), "what was switched since stays as it is"
 
@@ -269,7 +269,7 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     press(status.stretch)
     settle(qtbot, window)
     qtbot.waitUntil(lambda: not status.stretch.isVisible())
-    assert window.session.experiments.now == ()
+    assert window.session.interventions.now == ()
 
 
 def test_the_rope_panel_turns_by_the_rule_that_was_picked(qtbot: QtBot, opened: Open, chatty: Path) -> None:
@@ -291,7 +291,7 @@ def test_the_rope_panel_turns_by_the_rule_that_was_picked(qtbot: QtBot, opened: 
     assert "in the stretched 96 positions; " in panel.sum_label.text()
 
 
-def test_the_last_experiment_is_undone_by_going_back_to_a_prompt_that_fits(
+def test_the_last_intervention_is_undone_by_going_back_to_a_prompt_that_fits(
     qtbot: QtBot, opened: Open, chatty: Path
 ) -> None:
     window = opened(chatty, "abc")
@@ -302,12 +302,12 @@ def test_the_last_experiment_is_undone_by_going_back_to_a_prompt_that_fits(
     undo: QPushButton = window.panels["experiments"].undo_button  # type: ignore[attr-defined]
     press(undo)
     qtbot.waitUntil(lambda: tokens(window) == ["<s>", "a", "b", "c"])
-    assert window.session.experiments.now == ()
+    assert window.session.interventions.now == ()
     assert "so the last one that fits was run again" in window.failure.sentence.text()
     qtbot.waitUntil(lambda: window.bar.prompt.text() == "abc")
 
 
-def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, opened: Open, chatty: Path) -> None:
+def test_a_run_is_carried_past_the_limit_from_the_interventions(qtbot: QtBot, opened: Open, chatty: Path) -> None:
     window = opened(chatty, "x" * 60)
     window.reveal("experiments")
     panel: Any = window.panels["experiments"]
@@ -315,7 +315,7 @@ def test_a_run_is_carried_past_the_limit_from_the_experiments(qtbot: QtBot, open
     panel.stretch.setValue(4.0)
     panel.buttons["stretch"].click()
     settle(qtbot, window)
-    qtbot.waitUntil(lambda: window.session.experiments.now == (RopeScaling("yarn", 4.0),))
+    qtbot.waitUntil(lambda: window.session.interventions.now == (RopeScaling("yarn", 4.0),))
     window.session.timeline.run_to(70)
     qtbot.waitUntil(lambda: len(tokens(window)) == 70)
     assert not window.failure.isVisible()

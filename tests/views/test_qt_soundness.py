@@ -6,8 +6,7 @@ import sys
 
 import pytest
 from pytestqt.qtbot import QtBot
-
-from views.panel import plain_label
+from ropewalk.views.panels.panel import plain_label
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on")

@@ -12,14 +12,14 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+from ropewalk.app.jobs import JobProgress
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.window.open_dialog import OpenDialog
 
-from app.jobs import JobProgress
-from app.session import Session
-from app.settings import SettingsStore
-from model.prompt import Prompt
 from tests.model.checkpoints.fetch import FILE
-from views.main_window import MainWindow
-from views.open_dialog import OpenDialog
 
 PATIENCE = 120_000
 """Milliseconds; it takes four seconds where the machine has nothing else to do."""

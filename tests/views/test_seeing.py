@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
-
-from model.readings import TokenText
-from views import ink, lit, theme
-from views.tokens import TokenStrip
+from ropewalk.model.readings.records import TokenText
+from ropewalk.views.panels.tokens import TokenStrip
+from ropewalk.views.style import highlight, ink, theme
 
 Colours = NDArray[np.float64]
 """[..., 3], each part between 0 and 1."""
@@ -205,7 +204,7 @@ def test_marks_can_be_seen_on_every_ground(name: theme.ThemeName) -> None:
     for row in look.sequential[::8].tolist():
         cell = QColor(*row[:3])
         assert max(theme.contrast(look.text, cell), theme.contrast(look.panel, cell)) >= 3
-    assert theme.contrast(look.text, lit.band()) >= 4.5
+    assert theme.contrast(look.text, highlight.band()) >= 4.5
     theme.apply("dark")
 
 

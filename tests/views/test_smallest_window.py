@@ -9,13 +9,13 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.style import theme
+from ropewalk.views.window.least_height import LeastHeight
 
-from app.session import Session
 from tests.views import driving
 from tests.views.canned import CannedEngine
-from views import theme
-from views.least_height import LeastHeight
-from views.main_window import MainWindow
 
 SMALL = QSize(1024, 768)
 

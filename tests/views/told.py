@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from views import wording
+from ropewalk.views.style import wording
 
 OFF = 1e-5
 """How far two float32 ways to a number near 1 lie apart at most: some hundred roundings of 2⁻²⁴."""

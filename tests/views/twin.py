@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from app.session import Session
+from ropewalk.app.session.session import Session
 
 Array = NDArray[np.float64]
 
@@ -19,12 +18,12 @@ class Twin:
     """The run on screen, as it is now."""
 
     def __init__(self, session: Session) -> None:
-        held, run = session.held, session.run
-        assert held is not None
+        handle, run = session.handle, session.run
+        assert handle is not None
         assert run is not None
         self.run, self.specs = run, run.specs
-        self.trace: Any = held.trace.at(run.length)
-        self.model: Any = held.opened.checkpoint.model
+        self.trace: Any = handle.trace.at(run.length)
+        self.model: Any = handle.opened.checkpoint.model
 
     def _of(self, rows: Any, head: int) -> Array:
         """One head [S, Dh] of the rows that the trace keeps."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from model.errors import LessonError
-from model.lessons.values import Head, Quantity, Shape, Value, Vector, numbers, plain, write
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, Vector, numbers, plain, write
 
 
 def _kept(result: float, *values: Value) -> Value:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model import costs
-from model.config import ModelConfig
-from model.errors import LessonError
-from model.lessons.values import Quantity
+from ropewalk.model.decoder import costs
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.values import Quantity
 
 
 def kv_bytes(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from model.config import ModelConfig, RopeConfig
-from model.errors import ConfigError, LessonError, PositionError
-from model.ledger import ShapeLedger, build_ledger
-from model.ledger_entry import LedgerEntry
-from model.lessons.values import Quantity, Shape
+from ropewalk.model.decoder.config import ModelConfig, RopeConfig
+from ropewalk.model.errors import ConfigError, LessonError, PositionError
+from ropewalk.model.ledger.entry import LedgerEntry
+from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.lessons.values import Quantity, Shape
 
 LETTERS = {
     "V": "vocabulary",

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
+from ropewalk.model.decoder.intervening import changed_block
+from ropewalk.model.decoder.interventions import NoCausalMask
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.runs import Runs, device_of, matrix_of, place_of
+from ropewalk.model.lessons.values import Matrix, ModelName, Vector
+from ropewalk.model.readings import readout
+from ropewalk.model.readings.records import CellReading, RowReading
 from torch import Tensor
-
-from model import lens
-from model.errors import LessonError
-from model.experiments import NoCausalMask
-from model.intervention import changed_block
-from model.lessons.runs import Runs, device_of, matrix_of, place_of
-from model.lessons.values import Matrix, ModelName, Vector
-from model.readings import CellReading, RowReading
 
 # ----------------------------------------------------------------------------------------------------------------------
 # One head
@@ -23,13 +22,13 @@ from model.readings import CellReading, RowReading
 def scores(runs: Runs, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
     """Scaled scores before the mask."""
     trace = runs.trace(model, prompt)
-    rows = (lens.read_row(trace[layer], head, row).scores for row in range(trace.length))
+    rows = (readout.read_row(trace[layer], head, row).scores for row in range(trace.length))
     return tuple(tuple(row.tolist()) for row in rows)
 
 
 def weights(runs: Runs, model: ModelName, layer: int, head: int, prompt: str = "") -> Matrix:
     """Weights after softmax."""
-    return matrix_of(torch.tensor(lens.weights(runs.trace(model, prompt)[layer], head)))
+    return matrix_of(torch.tensor(readout.weights(runs.trace(model, prompt)[layer], head)))
 
 
 def score(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> float:
@@ -49,7 +48,7 @@ def product(runs: Runs, model: ModelName, layer: int, head: int, query: int, key
 
 def _cell(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str) -> CellReading:
     trace = runs.trace(model, prompt)
-    return lens.read_cell(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
+    return readout.read_cell(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
 
 
 def entropy(runs: Runs, model: ModelName, layer: int, head: int, query: int, prompt: str = "") -> float:
@@ -64,13 +63,13 @@ def strongest_key(runs: Runs, model: ModelName, layer: int, head: int, query: in
 
 def _row(runs: Runs, model: ModelName, layer: int, head: int, query: int, prompt: str) -> RowReading:
     trace = runs.trace(model, prompt)
-    return lens.read_row(trace[layer], head, place_of(query, trace.length))
+    return readout.read_row(trace[layer], head, place_of(query, trace.length))
 
 
 def plane_shares(runs: Runs, model: ModelName, layer: int, head: int, query: int, key: int, prompt: str = "") -> Vector:
     """What each rotation plane adds to a scaled score."""
     trace = runs.trace(model, prompt)
-    reading = lens.read_planes(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
+    reading = readout.read_planes(trace[layer], head, place_of(query, trace.length), place_of(key, trace.length))
     if reading is None:
         raise LessonError(f"Layer {layer} of {model.name!r} does not rotate, so it has no planes.")
     return tuple(reading.shares.tolist())
@@ -131,4 +130,4 @@ def _batch_rows(runs: Runs, model: ModelName, rows: Sequence[int]) -> Iterator[R
     for batch in range(trace.batch):
         for head in range(trace.config.heads):
             for row in rows:
-                yield lens.read_row(trace[0], head, place_of(row, trace.length), batch=batch)
+                yield readout.read_row(trace[0], head, place_of(row, trace.length), batch=batch)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from ropewalk.model.decoder.cache import KvCache
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.runs import Runs, device_of
+from ropewalk.model.lessons.values import ModelName
+from ropewalk.model.readings import readout
+from ropewalk.model.runs.trace import Trace, append
+from ropewalk.model.runs.trace import capture as run
 from torch import Tensor
-
-from model import lens
-from model.cache import KvCache
-from model.decoder import Decoder
-from model.errors import LessonError
-from model.lessons.runs import Runs, device_of
-from model.lessons.values import ModelName
-from model.trace import Trace, append
-from model.trace import capture as run
 
 
 def cached_gap(
@@ -62,7 +61,7 @@ def value_gap(runs: Runs, model: ModelName, prompt: str = "") -> float:
 
 def cache_bytes(runs: Runs, model: ModelName, prompt: str = "") -> float:
     """Bytes of the KV cache, counted from the tensors of a run."""
-    return float(lens.read_cache(runs.trace(model, prompt)).bytes_measured)
+    return float(readout.read_cache(runs.trace(model, prompt)).bytes_measured)
 
 
 def _branch(name: str) -> Any:

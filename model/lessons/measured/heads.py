@@ -7,20 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.intervening import changed_block
+from ropewalk.model.decoder.interventions import RopeOff
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.measured.tokens import row_of
+from ropewalk.model.lessons.models import ablations
+from ropewalk.model.lessons.runs import Runs, defined_head_scores, device_of, place_of, score_named
+from ropewalk.model.lessons.values import Head, Matrix, ModelName
+from ropewalk.model.readings import readout
+from ropewalk.model.readings.next_token import row_logits
+from ropewalk.model.readings.patterns import repeated_ids
+from ropewalk.model.runs.trace import capture as run
 from torch.nn import functional
-
-from model import lens
-from model.decoder import Decoder
-from model.errors import LessonError
-from model.experiments import RopeOff
-from model.generation import row_logits
-from model.intervention import changed_block
-from model.lessons.measured.tokens import row_of
-from model.lessons.models import ablations
-from model.lessons.runs import Runs, defined_head_scores, device_of, place_of, score_named
-from model.lessons.values import Head, Matrix, ModelName
-from model.patterns import repeated_ids
-from model.trace import capture as run
 
 ROWS = 8
 """Sequences that a loss is averaged over."""
@@ -56,7 +55,7 @@ def heads_over(
 
 def score_without_rope(runs: Runs, model: ModelName, head: Head, score: str, prompt: str = "") -> float:
     """A head's score on the prompt when nothing is rotated."""
-    still = run(runs.decoder(model), runs.ids(model, prompt), experiments=(RopeOff(),))
+    still = run(runs.decoder(model), runs.ids(model, prompt), interventions=(RopeOff(),))
     return score_named(score, defined_head_scores(still))[head.layer][head.head]
 
 
@@ -84,7 +83,7 @@ def _looks(runs: Runs, model: ModelName, word: str, text: str) -> list[tuple[flo
     found = []
     for layer in range(trace.config.layers):
         for number in range(trace.config.heads):
-            weights = lens.read_row(trace[layer], number, row).weights[1 : row - 1]
+            weights = readout.read_row(trace[layer], number, row).weights[1 : row - 1]
             key = int(weights.argmax())
             found.append((float(weights[key]), Head(layer, number), key + 1))
     return sorted(found, key=lambda one: -one[0])

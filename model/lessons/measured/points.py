@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
+from ropewalk.model.decoder.decoder import MoeMlp
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.runs import Runs, matrix_of, place_of, vector_of
+from ropewalk.model.lessons.values import Matrix, ModelName, Vector
 from torch import Tensor
-
-from model.decoder import MoeMlp
-from model.errors import LessonError
-from model.lessons.runs import Runs, matrix_of, place_of, vector_of
-from model.lessons.values import Matrix, ModelName, Vector
 
 
 def point(runs: Runs, model: ModelName, name: str, row: int, layer: int = 0, prompt: str = "") -> Vector | Matrix:

@@ -6,16 +6,16 @@ import math
 from dataclasses import replace
 
 import torch
+from ropewalk.model.decoder import rope
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.runs import Runs, device_of, vector_of
+from ropewalk.model.lessons.values import ModelName, Vector
+from ropewalk.model.readings import readout
+from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import capture as run
 from torch import Tensor
-
-from model import lens, rope
-from model.config import ModelConfig
-from model.decoder import Decoder
-from model.errors import LessonError
-from model.lessons.runs import Runs, device_of, vector_of
-from model.lessons.values import ModelName, Vector
-from model.trace import Trace
-from model.trace import capture as run
 
 SMALL_VOCABULARY = 16
 
@@ -106,7 +106,7 @@ def _score_gap(first: Trace, second: Trace) -> float:
     worst = 0.0
     for layer in range(first.config.layers):
         for head in range(first.config.heads):
-            a, b = (torch.tensor(lens.scores(trace[layer], head)) for trace in (first, second))
+            a, b = (torch.tensor(readout.scores(trace[layer], head)) for trace in (first, second))
             seen = torch.isfinite(a)
             worst = max(worst, float((a[seen] - b[seen]).abs().max()))
     return worst

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.runs import Runs, place_of
+from ropewalk.model.lessons.values import ModelName
+from ropewalk.model.readings.next_token import row_logits
 from torch import Tensor
-
-from model.errors import LessonError
-from model.generation import row_logits
-from model.lessons.runs import Runs, place_of
-from model.lessons.values import ModelName
 
 
 def tokens(runs: Runs, model: ModelName, prompt: str = "") -> int:

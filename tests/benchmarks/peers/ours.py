@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 import torch
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.costs import weight_bytes
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.progress import Steps, finished
+from ropewalk.model.readings.patterns import atlas_steps
+from ropewalk.model.readings.tiles import AT_ONCE, read_head, refine_steps
+from ropewalk.model.runs.budget import chunk_rows, run_budget
+from ropewalk.model.runs.memory import give_back
+from ropewalk.model.runs.trace import Trace, append, capture, capture_steps
 from torch import Tensor
 
-from model.budget import chunk_rows, run_budget
-from model.config import ModelConfig
-from model.costs import weight_bytes
-from model.decoder import Decoder
-from model.memory import give_back
-from model.patterns import atlas_steps
-from model.progress import Steps, finished
-from model.tiles import AT_ONCE, read_head, refine_steps
-from model.trace import Trace, append, capture, capture_steps
 from tests.benchmarks.peers.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
 from tests.benchmarks.peers.subject import SMOLLM2, one_layer_trace, prompt, subject
 
@@ -56,7 +56,7 @@ def prefill_memory(path: str | None, tokens: int) -> Numbers:
     before = resident()
     with PeakMemory() as whole:
         trace = capture(model, ids, logits="last")
-    held, kept = resident() - before, reserved_bytes(trace)
+    handle, kept = resident() - before, reserved_bytes(trace)
     del trace
     with PeakMemory() as pieces:
         finished(capture_steps(model, ids, logits="last", chunk=rows))
@@ -65,7 +65,7 @@ def prefill_memory(path: str | None, tokens: int) -> Numbers:
         "plain": plain.bytes,
         "capture": whole.bytes,
         "streamed": pieces.bytes,
-        "held": held,
+        "held": handle,
         "kept": kept,
         "needed": needed_bytes(model.config, tokens),
         "predicted": budget.total,

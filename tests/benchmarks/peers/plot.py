@@ -43,10 +43,10 @@ def time_curves(figures: Sequence[Figure]) -> list[Curve]:
 
 def memory_curves(figures: Sequence[Figure]) -> list[Curve]:
     """Peak bytes of a prefill beyond the weights against T."""
-    held = [(one.tokens, one.ours) for one in figures if one.section == MEMORY and one.what == "peak in slices"]
-    known = {tokens for tokens, _ in held}
+    handle = [(one.tokens, one.ours) for one in figures if one.section == MEMORY and one.what == "peak in slices"]
+    known = {tokens for tokens, _ in handle}
     long = [(one.tokens, one.ours) for one in figures if one.section == LONG and one.what == "peak memory"]
-    ours = held + [point for point in long if point[0] not in known]
+    ours = handle + [point for point in long if point[0] not in known]
     return _curves({"Ropewalk": ours, **_peers(figures, PEAK)})
 
 

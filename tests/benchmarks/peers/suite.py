@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from model.progress import Progress, Steps
+from ropewalk.model.progress import Progress, Steps
+
 from tests.benchmarks.peers import figures
 from tests.benchmarks.peers.process import Measuring, Numbers
 from tests.benchmarks.peers.report import Figure, Report

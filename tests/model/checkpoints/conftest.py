@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from model.checkpoints import weights
-from model.progress import Pace, Watch
+from ropewalk.model.checkpoints import weights
+from ropewalk.model.progress import Pace, Watch
 
 
 @pytest.fixture

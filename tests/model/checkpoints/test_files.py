@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from ropewalk.model.checkpoints import open_checkpoint, open_steps, opening, outline_checkpoint
+from ropewalk.model.checkpoints.formats import hf_folder
+from ropewalk.model.checkpoints.formats.safetensors_files import SafetensorsFiles
+from ropewalk.model.errors import CheckpointError, DeviceError
 from safetensors.torch import load_file, save_file
 
-import model.checkpoints.opening as opening
-from model.checkpoints import folder_format, open_checkpoint, open_steps, outline_checkpoint
-from model.checkpoints.safetensors_format import SafetensorsFiles
-from model.errors import CheckpointError, DeviceError
 from tests.closeness import assert_close, assert_identical, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, prompt
@@ -133,7 +133,7 @@ def test_a_slow_tokenizer_does_not_hold_a_slice(folder: Path, monkeypatch: pytes
         for _ in range(3):  # goes on only when the opening has paused thrice meanwhile
             assert pauses.acquire(timeout=20)
 
-    monkeypatch.setattr(folder_format, "tokenizer_beside", slow)
+    monkeypatch.setattr(hf_folder, "tokenizer_beside", slow)
     for point in open_steps(folder):
         if point.what == "Reading the tokenizer":
             pauses.release()

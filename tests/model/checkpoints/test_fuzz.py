@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from ropewalk.model.checkpoints import open_checkpoint
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.tokens.tokenizer import JsonCodec, train_tokenizer
 from safetensors.torch import load_file
 
-from model.checkpoints import open_checkpoint
-from model.errors import RopewalkError
-from model.tokenizer import JsonCodec, train_tokenizer
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case

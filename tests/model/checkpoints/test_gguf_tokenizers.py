@@ -16,21 +16,16 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
+from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
+from ropewalk.model.checkpoints.tokenizers.gguf import SPLITTERS, WHOLE_WORDS, tokenizer_of
+from ropewalk.model.checkpoints.tokenizers.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
+from ropewalk.model.errors import TokenizerError
+from ropewalk.model.tokens.tokenizer import JsonCodec, Tokenizer, train_tokenizer
 from tokenizers import Regex, models, pre_tokenizers
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
-from model.checkpoints.gguf_file import GgufFile
-from model.checkpoints.gguf_tokenizer import SPLITTERS, WHOLE_WORDS, tokenizer_of
-from model.checkpoints.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
-from model.errors import TokenizerError
-from model.tokenizer import JsonCodec, Tokenizer, train_tokenizer
 from tests.model.checkpoints.odd_texts import WORDS, odd_texts
-from tests.model.checkpoints.test_tokenizer_files import (
-    CORPUS,
-    ranks_of_a_small_vocabulary,
-    train,
-    write_tiktoken,
-)
+from tests.model.checkpoints.tokenizers.test_beside import CORPUS, ranks_of_a_small_vocabulary, train, write_tiktoken
 
 ODD = [
     *WORDS, "\n", "\n\n\n", "\t\n ", " \n\n \n", "\r\n\r", "Hello,  World!!", "y'all've 'tis ' era", "''''''",

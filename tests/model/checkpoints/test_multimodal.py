@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
+from ropewalk.model.checkpoints.multimodal import ABSENT, TEXT_TYPES, WRAPPERS, text_name
+from ropewalk.model.errors import CheckpointError
 
-from model.checkpoints import open_checkpoint, outline_checkpoint
-from model.checkpoints.multimodal import ABSENT, TEXT_TYPES, WRAPPERS, text_name
-from model.errors import CheckpointError
 from tests.closeness import assert_close, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import decode, prompt, read
@@ -125,7 +125,7 @@ def test_a_field_beside_the_text_that_nobody_knows_is_refused(tmp_path: Path) ->
 
 
 def test_text_types_are_families_that_open() -> None:
-    from model.checkpoints.families import BY_TYPE
+    from ropewalk.model.checkpoints.families.table import BY_TYPE
 
     assert {*TEXT_TYPES.values(), *(wrapper.text for wrapper in WRAPPERS.values())} <= set(BY_TYPE)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtWidgets import QApplication
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
 
-from model.prompt import Prompt
 from tests import imported
 from tests.views.driving import opened, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
-from views import snapshot
-from views.main_window import MainWindow
 
 
 @pytest.fixture(scope="package", params=MODELS, ids=lambda subject: subject.name)
@@ -35,15 +35,15 @@ def window(whole: tuple[MainWindow, Subject]) -> MainWindow:
     """The window with the prompt on screen, nothing changed in the model, and one cell selected."""
     window, subject = whole
     session = window.session
-    session.pinned.unpin()
-    if session.experiments.now:
-        session.experiments.apply(())
+    session.baseline.unpin()
+    if session.interventions.now:
+        session.interventions.apply(())
         snapshot.wait_until_drawn(window)
     if run_of(window).prompt != subject.prompt or run_of(window).newest > run_of(window).prefill:
         session.start(Prompt(subject.prompt))
         snapshot.wait_until_drawn(window)
     session.selection.update(layer=LAYER, head=HEAD, query=QUERY, key=KEY, plane=0)
     snapshot.wait_until_drawn(window)
-    assert session.proofs.check is not None
-    assert session.proofs.check.holds
+    assert session.consistency.check is not None
+    assert session.consistency.check.holds
     return window

@@ -14,13 +14,13 @@ from typing import cast
 
 import pytest
 from _pytest.mark import ParameterSet
+from ropewalk.model.engine.questions import AskArithmetic
+from ropewalk.model.readings.records import Arithmetic
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.style import wording
 
-from app.questions import AskArithmetic
-from model.readings import Arithmetic
 from tests.model.checkpoints.fetch import FILE
 from tests.views.driving import answer
-from views import wording
-from views.main_window import MainWindow
 
 WORDS = " hark, who goes there? hark, who goes there?"
 IDS = "5 17 3 42 61 90 8 2 5 17 3 42 61 90 8 2"

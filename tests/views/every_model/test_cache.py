@@ -12,19 +12,20 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
+from ropewalk.model.decoder import attention
+from ropewalk.model.decoder.costs import kv_bytes, kv_bytes_at_bits
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.routing import RoutingPanel
+from ropewalk.views.panels.timeline import TimelinePanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.slabs import SIDES
+from ropewalk.views.style import wording
 
-from model import attention
-from model.costs import kv_bytes, kv_bytes_at_bits
-from model.prompt import Prompt
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, LAYER, QUERY, arithmetic_of
 from tests.views.twin import Twin
-from views import snapshot, wording
-from views.cache import CachePanel
-from views.main_window import MainWindow
-from views.routing import RoutingPanel
-from views.slabs import SIDES
-from views.timeline import TimelinePanel
 
 # The cache over time ----------------------------------------------------------------------------------------------
 
@@ -57,8 +58,8 @@ def test_timeline(window: MainWindow) -> None:
     run = run_of(window)
     assert (run.length, run.newest) == (prefill + 1, prefill + 1)
     assert [token.id for token in run.tokens] == [*tokens[:prefill], offered[1]]
-    assert session.proofs.check is not None
-    assert session.proofs.check.holds
+    assert session.consistency.check is not None
+    assert session.consistency.check.holds
     press(window, window, Qt.Key.Key_Right)
     assert run_of(window).length == prefill + 2
     click(window, panel.steps, panel.steps.cell_of(prefill).center().toPoint())
@@ -149,26 +150,26 @@ def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
     assert panel.on_screen
     assert panel.page_box.currentText() == "proof"
     for kind, words in (("cached", "cached = full within"), ("branches", "fused = explicit within")):
-        click(window, panel.proof.buttons[cast("Any", kind)])
-        assert panel.proof.labels[cast("Any", kind)].text().startswith(words)
-    assert session.proofs.branches is not None
-    assert session.proofs.branches.holds
-    assert session.proofs.branches.past > 0
-    assert session.proofs.branches.padded > 0
-    assert len(session.proofs.branches.layers) == run_of(window).config.layers
+        click(window, panel.check.buttons[cast("Any", kind)])
+        assert panel.check.labels[cast("Any", kind)].text().startswith(words)
+    assert session.consistency.branches is not None
+    assert session.consistency.branches.holds
+    assert session.consistency.branches.past > 0
+    assert session.consistency.branches.padded > 0
+    assert len(session.consistency.branches.layers) == run_of(window).config.layers
     assert not window.failure.isVisible()
 
-    held = session.held
-    assert held is not None
-    held.trace[LAYER].keys.tensor[:, :, 13] += 40.0
+    handle = session.handle
+    assert handle is not None
+    handle.trace[LAYER].keys.tensor[:, :, 13] += 40.0
     press(window, window, Qt.Key.Key_Right)
-    assert session.proofs.check is not None
-    assert session.proofs.check.alarms
+    assert session.consistency.check is not None
+    assert session.consistency.check.alarms
     assert f"from layer {LAYER} on" in window.status.check.text()
     assert window.failure.isVisible()
     assert f"It begins in layer {LAYER}: the cached K of row 13" in window.failure.sentence.text()
-    assert panel.proof.labels["cached"].property("tone") == "bad"
-    gaps = panel.proof.gaps["cached"].proof
+    assert panel.check.labels["cached"].property("tone") == "bad"
+    gaps = panel.check.gaps["cached"].check
     assert gaps is not None
     assert all(gap.difference <= gaps.layer_tolerance for gap in gaps.layers[:LAYER])
     window.session.start(Prompt(run_of(window).prompt))
@@ -187,14 +188,14 @@ def test_a_branch_that_is_wrong_raises_the_alarm(window: MainWindow, monkeypatch
     monkeypatch.setitem(attention.BRANCHES, "explicit", wrong)
     window.show_proofs()
     panel = cast("CachePanel", window.panels["cache"])
-    click(window, panel.proof.buttons["branches"])
-    proof = window.session.proofs.branches
-    assert proof is not None
-    assert proof.alarms
+    click(window, panel.check.buttons["branches"])
+    check = window.session.consistency.branches
+    assert check is not None
+    assert check.alarms
     assert window.failure.isVisible()
     assert f"It begins in layer {LAYER}: the stream after row" in window.failure.sentence.text()
-    assert panel.proof.labels["branches"].text().startswith(f"fused ≠ explicit from layer {LAYER} on")
+    assert panel.check.labels["branches"].text().startswith(f"fused ≠ explicit from layer {LAYER} on")
     monkeypatch.setitem(attention.BRANCHES, "explicit", right)
-    click(window, panel.proof.buttons["branches"])
+    click(window, panel.check.buttons["branches"])
     assert not window.failure.isVisible()
     panel.page_box.setCurrentText("contents")

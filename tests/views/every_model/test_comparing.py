@@ -10,17 +10,18 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.compare import ComparePanel
+from ropewalk.views.panels.needs import NeedsPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import wording
 
-from model.experiments import AblateHeads
-from model.prompt import Prompt
 from tests.views.driving import click, front, run_of
 from tests.views.every_model.models import FEW_HEADS, HEAD, LAYER, QUERY, Subject
 from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import snapshot, wording
-from views.compare import ComparePanel
-from views.main_window import MainWindow
-from views.needs import NeedsPanel
 
 # Compare ----------------------------------------------------------------------------------------------------------
 
@@ -30,7 +31,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     assert "Nothing is pinned" in panel.notice.text()
     a = Twin(window.session)
     click(window, panel.pin_button)
-    window.session.experiments.apply((AblateHeads(0, (0,)),))
+    window.session.interventions.apply((AblateHeads(0, (0,)),))
     snapshot.wait_until_drawn(window)
     b, difference = Twin(window.session), panel.difference
     assert difference is not None
@@ -50,7 +51,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     click(window, panel.weights, panel.weights.cell_rect(6, 4).center().toPoint())
     assert (window.session.selection.now.query, window.session.selection.now.key) == (6, 4)
 
-    window.session.experiments.apply(())
+    window.session.interventions.apply(())
     snapshot.wait_until_drawn(window)
     window.session.start(Prompt(whole[1].other))
     snapshot.wait_until_drawn(window)
@@ -123,7 +124,7 @@ def check_ablation(window: MainWindow) -> None:
     assert wording.head_name(layer, head) in panel.sentence.text()
     click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
     assert (window.session.selection.now.layer, window.session.selection.now.head) == (layer, head)
-    window.session.experiments.apply((AblateHeads(layer, (head,)),))
+    window.session.interventions.apply((AblateHeads(layer, (head,)),))
     snapshot.wait_until_drawn(window)
     changed = Twin(window.session).logits(QUERY)[needs.token] - twin.logits(QUERY)[needs.token]
     assert needs.change[layer, head] == pytest.approx(changed, abs=1e-3)

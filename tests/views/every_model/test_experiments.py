@@ -10,40 +10,47 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from ropewalk.model.decoder.interventions import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Intervention,
+    NoCausalMask,
+    PermuteTokens,
+)
+from ropewalk.model.engine.questions import AskLedger
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.pictures import snapshot
 
-from app.questions import AskLedger
-from model.experiments import AblateHeads, AblateMlp, AblatePlane, Experiment, NoCausalMask, PermuteTokens
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, arithmetic_of
 from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import snapshot
-from views.experiments import ExperimentsPanel
-from views.main_window import MainWindow
 
 
-def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
+def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     if whole[1].layers is not None:
         pytest.skip("the slow run tries them on all layers")
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     before, config = Twin(window.session), run_of(window).config
     kv, group = config.kv_head_of(HEAD), config.heads // config.kv_heads
     exercised = {"reverse", "shuffle", "swap", "order"}  # in a test of their own
 
-    def toggled(name: str) -> tuple[tuple[Experiment, ...], Twin]:
+    def toggled(name: str) -> tuple[tuple[Intervention, ...], Twin]:
         """Click a button; the proof and every check of the ledger have to hold with the experiment on."""
         exercised.add(name)
         click(window, panel.buttons[name])
-        active = window.session.experiments.now
+        active = window.session.interventions.now
         assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in active]
-        assert window.session.proofs.check is not None
-        assert window.session.proofs.check.holds
+        assert window.session.consistency.check is not None
+        assert window.session.consistency.check.holds
         prefill, _ = answer(window, AskLedger(LAYER))
         assert [entry.key for entry in prefill.failed] == []
         twin = Twin(window.session)
         row = window.session.selection.now.query
         assert_told(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
-        return window.session.experiments.now, twin
+        return window.session.interventions.now, twin
 
     def without() -> None:
         click(window, panel.clear_button)
@@ -55,7 +62,7 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
     assert_told(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
     click(window, panel.undo_button)
-    assert window.session.experiments.now == ()
+    assert window.session.interventions.now == ()
     panel.factor.setValue(3.0)
     _, twin = toggled("factor")
     assert np.allclose(twin.scaled(0, HEAD), 3 * before.scaled(0, HEAD), rtol=1e-4, atol=1e-3)
@@ -66,7 +73,7 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
     _, twin = toggled("base")
     planes = run_of(window).specs[LAYER].rotary_width // 2
     assert np.allclose(twin.frequencies(LAYER, QUERY), 500.0 ** (-np.arange(planes) / planes), rtol=1e-5)
-    assert len(window.session.experiments.now) == 1, "a rotation replaces a rotation"
+    assert len(window.session.interventions.now) == 1, "a rotation replaces a rotation"
     without()
     panel.scaling.setCurrentText("linear")
     panel.stretch.setValue(2.0)
@@ -75,7 +82,7 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
     without()
     _, twin = toggled("no_mask")
     assert twin.weights(LAYER, HEAD)[3, 5] > 0
-    assert window.session.experiments.now == (NoCausalMask(),)
+    assert window.session.interventions.now == (NoCausalMask(),)
     without()
 
     toggled("zero")
@@ -86,8 +93,8 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
     assert np.allclose(made.means[0], before.z(LAYER, HEAD).mean(0), atol=1e-4)
     assert np.allclose(arithmetic_of(window).line("softmax.z").vector, made.means[0], atol=1e-6)
     without()
-    experiments, _ = toggled("group")
-    assert experiments == (AblateHeads(LAYER, tuple(range(kv * group, (kv + 1) * group))),)
+    interventions, _ = toggled("group")
+    assert interventions == (AblateHeads(LAYER, tuple(range(kv * group, (kv + 1) * group))),)
     without()
     window.session.selection.update(plane=1)
     snapshot.wait_until_drawn(window)
@@ -120,19 +127,19 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
         assert not panel.buttons["kv"].isEnabled()
         exercised.add("kv")
     panel.heads.setText(f"0, 2-{config.heads - 1}")
-    experiments, _ = toggled("heads")
-    assert experiments == (AblateHeads(LAYER, (0, *range(2, config.heads))),)
+    interventions, _ = toggled("heads")
+    assert interventions == (AblateHeads(LAYER, (0, *range(2, config.heads))),)
     without()
     (made,), _ = toggled("heads_mean")
     assert isinstance(made, AblateHeads)
     assert np.allclose(made.means[0], before.z(LAYER, 0).mean(0), atol=1e-4)
     without()
-    experiments, _ = toggled("all_heads")
-    assert experiments == (AblateHeads(LAYER, tuple(range(config.heads))),)
+    interventions, _ = toggled("all_heads")
+    assert interventions == (AblateHeads(LAYER, tuple(range(config.heads))),)
     assert not np.any(arithmetic_of(window).line("output.concat").vector)
     without()
-    experiments, _ = toggled("mlp")
-    assert experiments == (AblateMlp(LAYER),)
+    interventions, _ = toggled("mlp")
+    assert interventions == (AblateMlp(LAYER),)
     read_again = arithmetic_of(window)
     assert not np.any(read_again.line("mlp.out").vector)
     assert np.array_equal(
@@ -146,18 +153,18 @@ def test_experiments(window: MainWindow, whole: tuple[MainWindow, Subject]) -> N
     assert exercised == set(panel.buttons)
 
 
-def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
-    panel: ExperimentsPanel = front(window, "experiments")
+def test_interventions_go_on_while_decoding(window: MainWindow) -> None:
+    panel: InterventionsPanel = front(window, "experiments")
     prefill = run_of(window).prefill
     panel.factor.setValue(0.5)
     for name in ("factor", "zero", "rope_off"):
         click(window, panel.buttons[name])
     press(window, window, Qt.Key.Key_Right, 2)
     assert run_of(window).length == prefill + 2
-    assert len(window.session.experiments.now) == 3
-    assert window.session.proofs.check is not None
-    assert window.session.proofs.check.holds
-    assert window.session.proofs.check.rows == prefill + 2
+    assert len(window.session.interventions.now) == 3
+    assert window.session.consistency.check is not None
+    assert window.session.consistency.check.holds
+    assert window.session.consistency.check.rows == prefill + 2
     row = prefill + 1
     window.session.selection.update(layer=LAYER, head=HEAD, query=row, key=prefill)
     snapshot.wait_until_drawn(window)
@@ -167,16 +174,16 @@ def test_experiments_go_on_while_decoding(window: MainWindow) -> None:
         assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)
     decoded = [token.id for token in run_of(window).tokens[prefill:]]
     click(window, panel.undo_button)
-    assert len(window.session.experiments.now) == 2
+    assert len(window.session.interventions.now) == 2
     assert [token.id for token in run_of(window).tokens[prefill:]] == decoded, "an experiment keeps what was decoded"
     assert not np.allclose(Twin(window.session).frequencies(LAYER, row), 0)
     click(window, panel.clear_button)
-    assert window.session.proofs.check is not None
-    assert window.session.proofs.check.holds
+    assert window.session.consistency.check is not None
+    assert window.session.consistency.check.holds
 
 
 def test_the_prompt_in_another_order(window: MainWindow) -> None:
-    panel: ExperimentsPanel = front(window, "experiments")
+    panel: InterventionsPanel = front(window, "experiments")
     ids = [token.id for token in run_of(window).tokens]
 
     def order() -> list[int]:
@@ -185,7 +192,7 @@ def test_the_prompt_in_another_order(window: MainWindow) -> None:
     click(window, panel.buttons["reverse"])
     assert order() == ids[::-1]
     click(window, panel.buttons["shuffle"])
-    (made,) = window.session.experiments.now
+    (made,) = window.session.interventions.now
     assert isinstance(made, PermuteTokens)
     assert order() == [ids[row] for row in made.order]
     window.session.selection.update(query=QUERY, key=KEY)

@@ -13,15 +13,16 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels import places
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.why import WhyPanel
+from ropewalk.views.pictures import snapshot
 
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, read
 from tests.views.told import assert_told
 from tests.views.twin import Twin
-from views import places, snapshot
-from views.cache import CachePanel
-from views.main_window import MainWindow
-from views.why import WhyPanel
 
 
 def test_why(window: MainWindow) -> None:

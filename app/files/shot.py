@@ -1,0 +1,68 @@
+"""A picture, or another file from the window, as it was asked for. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ropewalk.model.decoder.config import Scaling
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture that was asked for. ``select`` holds fields of the selection; ``panel`` is "" for the whole window."""
+
+    out: Path
+    path: str | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    prompt: str | None = None
+    width: int = 1920
+    height: int = 1080
+    theme: str = "dark"
+    projector: bool = False
+    select: tuple[tuple[str, int], ...] = ()
+    steps: int = 0
+    panel: str = ""
+    chat: bool = False
+    system: str = ""
+    scaling: tuple[Scaling, float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Export(Shot):
+    """Something to take home.
+
+    Attributes
+    ----------
+    scale, paper
+        Of pictures and animations: pixels for each one of the window, along a side; dark on white.
+    film
+        What moves in an animation, and how many tokens are decoded in one.
+    lesson
+        A lesson, by name or number, opened first; with a PDF, its handout is printed.
+    queries, keys
+        Of numbers: half-open ranges of rows; None for the selected query's row and all keys.
+    session
+        A session file to begin from.
+    """
+
+    scale: int = 1
+    paper: bool = False
+    film: str = "rotation"
+    film_steps: int = 12
+    lesson: str = ""
+    queries: Range | None = None
+    keys: Range | None = None
+    session: Path | None = None
+
+    @property
+    def ending(self) -> str:
+        """What kind of file it is."""
+        return self.out.suffix[1:].lower()
+
+
+TakeShot = Callable[[Shot], None]

@@ -1,0 +1,1 @@
+"""Lessons and challenges: read, filled with numbers, played, checked, remembered."""

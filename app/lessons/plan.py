@@ -1,0 +1,423 @@
+"""What a lesson is, as plain data: as its author wrote it, and as it is told once the engine has filled it in.
+
+Two shapes of everything. What an author wrote (``Lesson``, ``Step``, ``Check``, ``SceneDraft``) holds expressions. What
+a person is shown (``ToldLesson``, ``ToldStep``, ``Asked``, ``Scene``) holds finished text and numbers only; the window
+needs no other. Nothing here reads files, evaluates, judges or draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Intervention,
+    NoCausalMask,
+    NoScale,
+    PermuteTokens,
+    ReadKvHead,
+    RopeBase,
+    RopeOff,
+    ScaleScores,
+)
+from ropewalk.model.lessons.expressions import Expression, names
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.text import Part, Span, Text, Told, holes, holes_of
+from ropewalk.model.lessons.values import Value
+
+Line = tuple[Part, ...]
+
+CheckKind = Literal["choose", "number", "shape", "click", "say"]
+Target = Literal["head", "cell", "query", "key", "plane", "layer"]
+What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
+PlayWhat = Literal["", "decode", "rotation"]
+
+PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+"""Panels that a step may show."""
+
+SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
+"""Fields of the selection that a step may set; ``head`` takes a head such as L2H5 as well."""
+
+TOGGLES: Final = ("scores.log", "scores.skip_first", "ledger.all_columns")
+"""Switches that a step may turn on: a panel's name and one of its own switches."""
+
+HIGHLIGHTS: Final[Mapping[str, tuple[What, str]]] = {
+    "rows": ("rows", "ledger"),
+    "heads": ("heads", "heads"),
+    "cells": ("cells", "scores"),
+    "tokens": ("tokens", "tokens"),
+    "planes": ("planes", "rope"),
+    "layers": ("layers", "cache"),
+    "ranks": ("ranks", "next_token"),
+}
+"""What can be highlighted, and the panel it is in."""
+
+INTERVENTIONS: Final[Mapping[str, type[Any]]] = {
+    "no_scale": NoScale,
+    "scale_scores": ScaleScores,
+    "no_rope": RopeOff,
+    "rope_base": RopeBase,
+    "no_causal_mask": NoCausalMask,
+    "ablate_heads": AblateHeads,
+    "ablate_plane": AblatePlane,
+    "ablate_mlp": AblateMlp,
+    "read_kv_head": ReadKvHead,
+    "permute_tokens": PermuteTokens,
+}
+"""Experiments that a step may start, with the classes whose fields it sets."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# As written
+
+
+@dataclass(frozen=True)
+class HighlightDraft:
+    """Something to highlight; each place is an expression."""
+
+    panel: str
+    what: What
+    places: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class InterventionDraft:
+    """An experiment to start; its fields are expressions."""
+
+    kind: str
+    fields: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class SceneDraft:
+    """What a step puts on screen, with expressions in place of numbers. See :class:`Scene`."""
+
+    model: str
+    prompt: str
+    panels: tuple[str, ...]
+    select: tuple[tuple[str, Expression], ...] = ()
+    decoded: int = 0
+    interventions: tuple[InterventionDraft, ...] = ()
+    toggles: frozenset[str] = frozenset()
+    highlights: tuple[HighlightDraft, ...] = ()
+    play: PlayWhat = ""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One answer to choose; ``why`` says what is right or wrong about it."""
+
+    text: Line
+    right: bool
+    why: Line
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong number that a known misunderstanding gives, and what to say to it."""
+
+    value: Expression
+    says: Line
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A number (or ``count`` numbers) drawn afresh each time, from choices."""
+
+    name: str
+    choices: tuple[Value, ...]
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question.
+
+    Attributes
+    ----------
+    id
+        Unique in its lesson; progress is kept by it.
+    ask, why, hint
+        The question, what is said after an answer whatever it was, and what helps before one.
+    options
+        Of ``choose``; one of them is right.
+    answer
+        Of ``number`` (a number or several), ``shape`` and ``click``.
+    unit, tolerance
+        Of ``number``: what to answer in, and the relative error that is let pass; None for the usual one.
+    mistakes
+        Of ``number`` and ``shape``.
+    target, values
+        Of ``click``: what is clicked, and the engine's value of each thing that could be, as rows.
+    seconds, reveal, points
+        Of ``say``: the clock, the model answer, and the points to mark oneself by.
+    draws, derived
+        Fresh numbers, and what follows from them; with draws the check is a practice problem.
+    """
+
+    id: str
+    kind: CheckKind
+    ask: Text
+    why: Text = ()
+    hint: Text = ()
+    options: tuple[Option, ...] = ()
+    answer: Expression | None = None
+    unit: str = ""
+    tolerance: float | None = None
+    mistakes: tuple[Mistake, ...] = ()
+    target: Target = "head"
+    values: Expression | None = None
+    seconds: int = 0
+    reveal: Text = ()
+    points: tuple[Line, ...] = ()
+    draws: tuple[Draw, ...] = ()
+    derived: tuple[tuple[str, Expression], ...] = ()
+
+    @property
+    def is_practice(self) -> bool:
+        """Whether each time brings fresh numbers."""
+        return bool(self.draws)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a walk: what is said, what is on screen, and what is asked afterwards."""
+
+    title: Line
+    text: Text
+    scene: SceneDraft
+    notes: Text = ()
+    look_at: Line = ()
+    checks: tuple[Check, ...] = ()
+    challenge: str = ""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson.
+
+    Attributes
+    ----------
+    id
+        The file's stem; progress is kept by it.
+    number, title, about, minutes
+        Its place in the course, its name, a sentence about it, and how long it takes.
+    given
+        Numbers that it states.
+    lets
+        Names for expressions.
+    configs
+        Configs by name, those of its models among them.
+    models
+        Models by name; ``main`` is the one it opens with.
+    """
+
+    id: str
+    number: int
+    title: str
+    about: str
+    minutes: int
+    steps: tuple[Step, ...]
+    models: Mapping[str, LessonModel]
+    given: Mapping[str, Value] = field(default_factory=dict)
+    lets: Mapping[str, Expression] = field(default_factory=dict)
+    configs: Mapping[str, ModelConfig] = field(default_factory=dict)
+    path: Path = field(default_factory=Path)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Every check, in order."""
+        return tuple(check for step in self.steps for check in step.checks)
+
+    @property
+    def reads_open(self) -> bool:
+        """Whether any of its numbers are those of the model that the person has open."""
+        yours = {"open", *(name for name, model in self.models.items() if model.kind == "open")}
+        return any(name in yours for expression in expressions_of(self) for name in names(expression))
+
+    @property
+    def challenges(self) -> tuple[str, ...]:
+        """Build challenges that its steps offer, each once."""
+        return tuple(dict.fromkeys(step.challenge for step in self.steps if step.challenge))
+
+    def place_of(self, check_id: str) -> tuple[int, int]:
+        """The step and the place in it of a check.
+
+        Raises
+        ------
+        KeyError
+            When there is no such check.
+        """
+        for step_place, step in enumerate(self.steps):
+            for place, check in enumerate(step.checks):
+                if check.id == check_id:
+                    return step_place, place
+        raise KeyError(check_id)
+
+
+def expressions_of(lesson: Lesson) -> Iterator[Expression]:
+    """Every expression in a lesson, wherever it stands."""
+    yield from lesson.lets.values()
+    for step in lesson.steps:
+        yield from expressions_of_step(step)
+        for check in step.checks:
+            yield from expressions_of_check(check)
+
+
+def expressions_of_step(step: Step) -> Iterator[Expression]:
+    """Every expression in a step's own texts and in its scene."""
+    scene = step.scene
+    yield from (hole.expression for line in (step.title, step.look_at) for hole in holes_of(line))
+    yield from (hole.expression for text in (step.text, step.notes) for hole in holes(text))
+    yield from (expression for _, expression in scene.select)
+    yield from (place for highlight in scene.highlights for place in highlight.places)
+    yield from (expression for intervention in scene.interventions for _, expression in intervention.fields)
+
+
+def expressions_of_check(check: Check) -> Iterator[Expression]:
+    """Every expression in a check."""
+    lines = [line for option in check.options for line in (option.text, option.why)]
+    lines += [*(mistake.says for mistake in check.mistakes), *check.points]
+    yield from (hole.expression for line in lines for hole in holes_of(line))
+    texts = (check.ask, check.why, check.hint, check.reveal)
+    yield from (hole.expression for text in texts for hole in holes(text))
+    yield from (expression for expression in (check.answer, check.values) if expression is not None)
+    yield from (mistake.value for mistake in check.mistakes)
+    yield from (expression for _, expression in check.derived)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# As told
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """Something to point at.
+
+    Attributes
+    ----------
+    panel
+        The panel it is in.
+    what
+        ``rows`` of the ledger, by key; ``heads`` (layer, head); ``cells`` (query, key); ``tokens``, ``planes``,
+        ``layers`` and ``ranks`` of candidates, by number.
+    places
+        Which: texts, or tuples of numbers.
+    """
+
+    panel: str
+    what: What
+    places: tuple[str | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a step puts on screen. It is whole: shown after any other scene, it looks the same.
+
+    Attributes
+    ----------
+    model
+        A name in ``Lesson.models``.
+    prompt
+        What is run on it; empty for a model of kind ``shapes`` or ``open``, which keeps its run.
+    decoded
+        Tokens decoded after the prompt, greedily.
+    experiments
+        Experiments that are on.
+    panels
+        One to three panels that a projector shows.
+    select
+        Fields of the selection to set; those left out stay as they are. A negative query or key counts from the end
+        of the rows in view: −1 is the last.
+    toggles
+        Switches that are on (:data:`TOGGLES`); the others are off.
+    play
+        What to set going: decoding, the rotation, or nothing.
+    """
+
+    model: str
+    prompt: str
+    panels: tuple[str, ...]
+    select: tuple[tuple[str, int], ...] = ()
+    decoded: int = 0
+    interventions: tuple[Intervention, ...] = ()
+    toggles: frozenset[str] = frozenset()
+    highlights: tuple[Highlight, ...] = ()
+    play: PlayWhat = ""
+
+
+@dataclass(frozen=True)
+class AskedOption:
+    """One answer to choose, finished."""
+
+    text: tuple[Span, ...]
+    right: bool
+    why: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its numbers in it, and all that is needed to judge a reply at once.
+
+    Attributes
+    ----------
+    seed
+        What the fresh numbers and the order of the options were drawn with.
+    options
+        In the order to show them.
+    answer, written
+        The engine's own value and how it is written; ``source`` is the expression it came from.
+    accepted
+        Of ``click``, what may be clicked: (layer, head), (query, key) or (number,).
+    missing
+        Why the question cannot be asked now; empty where it can.
+    """
+
+    id: str
+    kind: CheckKind
+    seed: int
+    is_practice: bool
+    ask: Told
+    why: Told = ()
+    hint: Told = ()
+    options: tuple[AskedOption, ...] = ()
+    answer: Value = 0
+    written: str = ""
+    source: str = ""
+    unit: str = ""
+    tolerance: float | None = None
+    mistakes: tuple[tuple[Value, tuple[Span, ...]], ...] = ()
+    target: Target = "head"
+    accepted: tuple[tuple[int, ...], ...] = ()
+    values: Value = ()
+    seconds: int = 0
+    reveal: Told = ()
+    points: tuple[tuple[Span, ...], ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class ToldStep:
+    """A step with its numbers in it."""
+
+    title: tuple[Span, ...]
+    text: Told
+    scene: Scene
+    notes: Told = ()
+    look_at: tuple[Span, ...] = ()
+    checks: tuple[Asked, ...] = ()
+    challenge: str = ""
+
+
+@dataclass(frozen=True)
+class ToldLesson:
+    """A lesson with its numbers in it."""
+
+    lesson: Lesson
+    steps: tuple[ToldStep, ...]

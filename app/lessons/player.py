@@ -1,0 +1,409 @@
+"""Plays a lesson: which step is on, what has to be on screen for it, and how its checks went.
+
+The player moves the session (model, prompt, decoded tokens, experiments, selection) and tells the window the rest by
+signals; it draws nothing. The numbers of a step are asked for when it comes on, those of the next one in advance. What
+the person had open before comes back when the lesson ends. See ``app.lessons`` for the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from PySide6.QtCore import QObject, Signal
+from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
+from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.progress import ProgressStore
+from ropewalk.app.lessons.telling import tell_check, tell_step
+from ropewalk.app.session.session import Session
+from ropewalk.app.session.state import Kept, placed
+from ropewalk.model.engine.interface import ModelHandle
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import LessonError
+from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.text import Span
+from ropewalk.model.progress import Progress
+from ropewalk.model.readings.records import ModelCard, Run
+from ropewalk.model.tokens.prompt import Prompt
+
+OWN_RUNS: Final = frozenset({"toy", "bundled"})
+"""Kinds of models that a lesson brings itself; a step about one of them shows nothing of what the person opens."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What the session was last asked to show: everything of a scene that takes a run."""
+
+    model: str
+    prompt: str
+    decoded: int
+    interventions: tuple[Any, ...]
+
+
+class LessonPlayer(QObject):
+    """One lesson at a time.
+
+    Signals
+    -------
+    lesson_changed(lesson)
+        A :class:`~app.lessons.plan.Lesson`, or None when it was closed.
+    step_changed(place)
+        Another step is on; its numbers may still be on their way.
+    step_told(place, told)
+        The numbers of a step are there; a :class:`~app.lessons.plan.ToldStep`.
+    scene_changed(scene)
+        What the session owns of the scene is on screen; the window applies the rest of the :class:`Scene`.
+    check_changed(place, asked)
+        A check of the step was asked again with fresh numbers.
+    judged(asked, verdict)
+        A reply was judged and recorded.
+    away_changed(name)
+        The person opened a model of this name, which the step that is on does not speak of, and the lesson waits;
+        empty when its scene is on again.
+    failed(sentence)
+        Something of the lesson could not be done.
+
+    Attributes
+    ----------
+    records
+        What the learner has done so far.
+    """
+
+    lesson_changed = Signal(object)
+    step_changed = Signal(int)
+    step_told = Signal(int, object)
+    scene_changed = Signal(object)
+    check_changed = Signal(int, object)
+    judged = Signal(object, object)
+    away_changed = Signal(str)
+    failed = Signal(str)
+
+    def __init__(self, session: Session, records: ProgressStore | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.records = ProgressStore() if records is None else records
+        self._lesson: Lesson | None = None
+        self._step = 0
+        self._told: dict[int, ToldStep] = {}
+        self._runs: Any = None
+        self._models: dict[str, ModelHandle] = {}
+        self._yours: ModelHandle | None = None
+        self._your_prompt = Prompt()
+        self._kept: Kept | None = None
+        self._staged: Staged | None = None
+        self._stage_run = 0
+        self._away = ""
+        session.model_changed.connect(self._on_model)
+        session.run_changed.connect(self._on_run)
+
+    # What is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def lesson(self) -> Lesson | None:
+        """The lesson that is open."""
+        return self._lesson
+
+    @property
+    def step(self) -> int:
+        """The step that is on."""
+        return self._step
+
+    @property
+    def told(self) -> ToldStep | None:
+        """The step that is on, with its numbers; None while they are on their way."""
+        return self._told.get(self._step)
+
+    def title_of(self, step: int) -> tuple[Span, ...]:
+        """The title of a step, once it has been read; empty before, and past the end."""
+        told = self._told.get(step)
+        return () if told is None else told.title
+
+    @property
+    def ledger(self) -> ShapeLedger | None:
+        """The ledger of a scene whose model is a config alone, else None: there is no run to show it from."""
+        model = self._model_of_step()
+        if model is None or model.kind != "shapes" or model.config is None:
+            return None
+        return build_ledger(model.config, 0, model.batch, model.tokens, model.past, model.dtype)
+
+    # Walking --------------------------------------------------------------------------------------------------------
+
+    def open(self, lesson: Lesson, step: int | None = None) -> None:
+        """Open a lesson where it was left, or at a step; another one that is open is closed first."""
+        if self._lesson is None:
+            self._yours, self._your_prompt = self.session.opened, self.session.prompt
+            self._kept = self.session.stage.keep()
+        self._forget()
+        self._lesson = lesson
+        self.lesson_changed.emit(lesson)
+        self.go(self.records.lesson(lesson.id).step if step is None else step)
+
+    def close(self) -> None:
+        """Close the lesson, and bring back what was on screen before: the very run, its experiments, the selection."""
+        if self._lesson is None:
+            return
+        self._forget()
+        self._lesson = None
+        self.lesson_changed.emit(None)
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            self.session.stage.bring_back(kept)
+
+    @property
+    def away(self) -> str:
+        """The name of the model that the person opened in the middle of a step about another; empty where none is."""
+        return self._away
+
+    def resume(self) -> None:
+        """Bring the scene of the step that is on back."""
+        self._set_away("")
+        self._enter()
+
+    def forward(self) -> None:
+        """Go one step on; the last one stays."""
+        self.go(self._step + 1)
+
+    def back(self) -> None:
+        """Go one step back; the first one stays."""
+        self.go(self._step - 1)
+
+    def go(self, step: int) -> None:
+        """Go to a step."""
+        if self._lesson is None:
+            return
+        self._step = min(max(step, 0), len(self._lesson.steps) - 1)
+        self.records.reach(self._lesson.id, self._step, len(self._lesson.steps))
+        self._set_away("")
+        self.step_changed.emit(self._step)
+        if self._step in self._told:
+            self._enter()
+        else:
+            self._tell(self._step)
+
+    # Checks ---------------------------------------------------------------------------------------------------------
+
+    def asked(self, place: int) -> Asked:
+        """A check of the step that is on.
+
+        Raises
+        ------
+        LessonError
+            When there is none, or its numbers are not there yet.
+        """
+        told = self.told
+        if told is None or not 0 <= place < len(told.checks):
+            raise LessonError("This question is not there yet; wait until the step has been read.")
+        return told.checks[place]
+
+    def reply(self, place: int, reply: Reply) -> Verdict:
+        """Judge a reply to a check of the step that is on, and record it.
+
+        Raises
+        ------
+        LessonError
+            When the reply cannot be read; it is not recorded.
+        """
+        asked = self.asked(place)
+        verdict = judge(asked, reply)
+        if self._lesson is not None:
+            self.records.answer(self._lesson.id, asked.id, verdict.right)
+        self.judged.emit(asked, verdict)
+        return verdict
+
+    def click(self, place: int) -> Verdict:
+        """Reply to a check with the selection as it is."""
+        now = self.session.selection.now
+        return self.reply(place, Clicked(now.layer, now.head, now.query, now.key, now.plane))
+
+    def again(self, place: int) -> None:
+        """Ask a check of the step that is on once more, a practice problem with fresh numbers."""
+        asked, lesson, step = self.asked(place), self._lesson, self._step
+        if lesson is None:
+            return
+        check, runs = lesson.steps[step].checks[place], self._runs
+        seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
+
+        def arrived(fresh: Asked) -> None:
+            told = self._told.get(step)
+            if self._lesson is lesson and told is not None:
+                checks = (*told.checks[:place], fresh, *told.checks[place + 1 :])
+                self._told[step] = replace(told, checks=checks)
+                self.check_changed.emit(place, fresh)
+
+        self.session.work(
+            "lesson check",
+            lambda engine: _at_once(lambda: tell_check(lesson, check, runs, seed)),
+            arrived,
+            self.failed.emit,
+            what="Drawing fresh numbers",
+        )
+
+    # Numbers --------------------------------------------------------------------------------------------------------
+
+    def _tell(self, step: int) -> None:
+        """Ask for the numbers of a step."""
+        lesson = self._lesson
+        if lesson is None:
+            return
+        kept, yours = self._runs, self._yours
+        handle = self.session.handle if self.session.opened is yours else None
+        seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
+
+        def work(engine: Any) -> Generator[Progress, None, tuple[Any, ToldStep]]:
+            runs = kept
+            if runs is None:
+                runs = yield from engine.lesson_runs(lesson.models, yours, handle)
+            told = yield from tell_step(lesson, step, runs, seeds)
+            return runs, told
+
+        self.session.work(
+            "lesson step",
+            work,
+            lambda result: self._on_told(lesson, step, *result),
+            self.failed.emit,
+            what="Reading the lesson's numbers",
+            urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
+        )
+
+    def _on_told(self, lesson: Lesson, step: int, runs: Any, told: ToldStep) -> None:
+        if self._lesson is not lesson:
+            return
+        self._runs, self._told[step] = runs, told
+        self.step_told.emit(step, told)
+        if step == self._step and not self._away:
+            self._enter()
+        elif self._step not in self._told:
+            self._tell(self._step)
+
+    def _enter(self) -> None:
+        """Set the scene of the step that is on, and read the next one in advance."""
+        told = self.told
+        if told is None or self._lesson is None:
+            return
+        self._set_scene(told.scene)
+        following = self._step + 1
+        if following < len(self._lesson.steps) and following not in self._told:
+            self._tell(following)
+
+    # Scenes ---------------------------------------------------------------------------------------------------------
+
+    def _model_of_step(self) -> LessonModel | None:
+        if self._lesson is None:
+            return None
+        return self._lesson.models[self._lesson.steps[self._step].scene.model]
+
+    def _set_scene(self, scene: Scene) -> None:
+        """Bring what the session owns of a scene on screen; the run is left alone where it is the same already."""
+        lesson, model = self._lesson, self._model_of_step()
+        if lesson is None or model is None:
+            return
+        wanted = Staged(scene.model, scene.prompt, scene.decoded, scene.interventions)
+        prompt = Prompt(scene.prompt)
+        if model.kind == "open":
+            prompt = prompt if scene.prompt else self._your_prompt
+            if self._yours is None:
+                self.failed.emit("No model is open for this step; open one, and come back to it.")
+        absent = model.kind == "open" and self._yours is None
+        if model.kind == "shapes" or absent or not prompt.text or wanted == self._staged:
+            self._select(scene)
+            self.scene_changed.emit(scene)
+            return
+        self._with_model(lesson, model, lambda opened: self._stage(opened, prompt, scene, wanted))
+
+    def _select(self, scene: Scene) -> None:
+        run = self.session.run
+        if run is not None and scene.select:
+            self.session.selection.update(**placed(dict(scene.select), run.length))
+
+    def _stage(self, opened: ModelHandle, prompt: Prompt, scene: Scene, wanted: Staged) -> None:
+        told = self.told
+        if told is None or told.scene is not scene:
+            return
+
+        def arrived() -> None:
+            self._staged = wanted
+            if self.told is told:
+                self.scene_changed.emit(scene)
+
+        self._staged = None
+        self._stage_run = self.session.stage.put(
+            opened,
+            prompt,
+            interventions=scene.interventions,
+            decoded=scene.decoded,
+            select=dict(scene.select),
+            arrived=arrived,
+        )
+
+    def _with_model(self, lesson: Lesson, model: LessonModel, then: Callable[[ModelHandle], None]) -> None:
+        """Have a model of the lesson open, and go on with it."""
+        if model.kind == "open":
+            if self._yours is not None:
+                then(self._yours)
+            return
+        if model.kind == "bundled" and self._yours is not None and self._yours.card.name == "bundled":
+            self._models[model.name] = self._yours
+        if model.name in self._models:
+            then(self._models[model.name])
+            return
+
+        def arrived(opened: ModelHandle) -> None:
+            if self._lesson is lesson:
+                self._models[model.name] = opened
+                then(opened)
+
+        self.session.work("lesson model", lambda engine: _opening(engine, model), arrived, self.failed.emit,
+                          what="Opening the lesson's model")  # fmt: skip
+
+    def _on_model(self, card: ModelCard) -> None:
+        """Another model was opened by the person, not by the lesson: it is theirs from now on."""
+        opened = self.session.opened
+        if opened is None or opened in self._models.values() or opened is self._yours:
+            return
+        self._yours, self._staged = opened, None
+        self._your_prompt, self._kept = self.session.prompt, None
+        model = self._model_of_step()
+        self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
+        if self._lesson is not None and self._lesson.reads_open:
+            self._runs = None
+            self._told.clear()
+            self._tell(self._step)
+
+    def _set_away(self, name: str) -> None:
+        if name != self._away:
+            self._away = name
+            self.away_changed.emit(name)
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        """Where the run is not just the one that was staged, the next scene has to be set anew."""
+        same = before is not None and after is not None and before.run_id == after.run_id
+        if after is not None and after.run_id == self._stage_run and not same:
+            return
+        self._staged = None
+        if self._lesson is not None and self._kept is None and self.session.opened is self._yours:
+            self._kept = self.session.stage.keep()  # the first run of a model that was opened during the lesson
+
+    def _forget(self) -> None:
+        self._set_away("")
+        self._told.clear()
+        self._models.clear()
+        self._runs, self._staged = None, None
+
+
+def _opening(engine: Any, model: LessonModel) -> Generator[Progress, None, ModelHandle]:
+    """The job that opens a toy or the bundled model."""
+    opened: ModelHandle
+    if model.kind == "toy":
+        name = "toy" if model.name == "main" else f"toy {model.name}"
+        opened = yield from engine.open_toy(model.toy, name)
+    else:
+        opened = yield from engine.open_model(None, "cpu", "float32")
+    return opened
+
+
+def _at_once(act: Callable[[], Any]) -> Generator[Progress, None, Any]:
+    """A job of one slice."""
+    yield Progress(0, 1, "")
+    return act()

@@ -1,0 +1,424 @@
+"""Reads a lesson file: TOML to a :class:`~app.lessons.plan.Lesson`, with line and reason for all that is wrong in it.
+
+Keys are tables here, not branches: what a table may hold is listed once, and a key that is not listed is refused with
+the nearest that is. Expressions are checked against the engine's table of functions, and those that need no model are
+evaluated, so that a lesson which loads can be told.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from ropewalk.app.lessons.models import ModelReader, read_config
+from ropewalk.app.lessons.plan import (
+    HIGHLIGHTS,
+    INTERVENTIONS,
+    PANELS,
+    SELECTABLE,
+    TOGGLES,
+    Check,
+    CheckKind,
+    Draw,
+    HighlightDraft,
+    InterventionDraft,
+    Lesson,
+    Line,
+    Mistake,
+    Option,
+    PlayWhat,
+    SceneDraft,
+    Step,
+    Target,
+)
+from ropewalk.app.lessons.table import LessonFileError, Table, check_size
+from ropewalk.app.lessons.toml_lines import TomlLines, line_in
+from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.decoder.known_configs import KNOWN
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
+from ropewalk.model.lessons.expressions import Constant, Expression, Items, read_expression
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
+from ropewalk.model.lessons.values import UNITS, Value
+
+Result = TypeVar("Result")
+
+MAIN = "main"
+MOST_PANELS = 3
+NAME = re.compile(r"[A-Za-z_]\w*\Z")
+LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
+STEP_KEYS = (
+    "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
+    "play", "challenge", "check",
+)  # fmt: skip
+SCENE_KEYS = ("model", "prompt", "show", "select", "decode", "try", "toggle", "highlight", "play")
+CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
+KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
+    "choose": ("options",),
+    "number": ("answer", "unit", "tolerance", "mistakes"),
+    "shape": ("answer", "mistakes"),
+    "click": ("answer", "target", "values"),
+    "say": ("seconds", "reveal", "points"),
+}
+
+
+def read_lesson(source: str, path: Path) -> Lesson:
+    """Read a lesson from the text of its file.
+
+    Raises
+    ------
+    LessonFileError
+        For the first thing that is wrong, with its line.
+    """
+    lines = TomlLines(source)
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        reason = re.sub(r"\s*\(at .*\)\Z", "", said)
+        raise LessonFileError(line_in(said, len(lines.lines)), f"{reason}.", path.name) from error
+    except RecursionError as error:
+        raise LessonFileError(1, "lists or tables lie in one another too deeply to be read.", path.name) from error
+    try:
+        check_size(data, (), lines)
+        return _Reader(data, lines, path).lesson()
+    except LessonFileError as error:
+        raise LessonFileError(error.line, error.why, path.name) from error
+
+
+class _Reader:
+    """Reads one file from the outside in."""
+
+    def __init__(self, data: Mapping[str, Any], lines: TomlLines, path: Path) -> None:
+        self.top = Table(data, (), lines, "A lesson")
+        self.path = path
+        self.scope = Scope()
+        self.models: dict[str, LessonModel] = {}
+
+    def lesson(self) -> Lesson:
+        top = self.top
+        top.only(LESSON_KEYS)
+        configs = {name: read_config(top.inner("configs").inner(name)) for name in top.inner("configs").values}
+        given = self._given(top.inner("given"))
+        self.scope = Scope(given, configs)
+        reader = ModelReader(configs)
+        self.models = {MAIN: reader.read(MAIN, top.inner("model"))}
+        named = top.inner("models")
+        for name in named.values:
+            self._check_name(named, name)
+            self.models[name] = reader.read(name, named.inner(name))
+        sized = {name: model.config for name, model in self.models.items() if model.config is not None}
+        self.scope = Scope(given, configs | sized, frozenset(self.models))
+        for name in top.inner("let").values:
+            self._check_name(top.inner("let"), name)
+            expression = self._expression(top.inner("let"), name)
+            self.scope = replace(self.scope, lets={**self.scope.lets, name: expression})
+        return Lesson(
+            id=self.path.stem,
+            number=top.whole("number", 99),
+            title=top.text("title"),
+            about=top.text("about"),
+            minutes=top.whole("minutes", least=1),
+            steps=self._steps(),
+            models=self.models,
+            given=given,
+            lets=dict(self.scope.lets),
+            configs=dict(self.scope.configs),
+            path=self.path,
+        )
+
+    # What is given ----------------------------------------------------------------------------------------------------
+
+    def _check_name(self, table: Table, name: str) -> None:
+        taken = (
+            name in self.scope.given
+            or name in self.scope.lets
+            or name in self.scope.configs
+            or name in self.models
+            or name in ALWAYS
+        )
+        if NAME.match(name) is None or taken or name in KNOWN:
+            why = "stands for something already" if NAME.match(name) else "is no name: letters, digits and _ only"
+            raise table.broken(f"{name!r} {why}.", name)
+
+    def _given(self, table: Table) -> dict[str, Value]:
+        given: dict[str, Value] = {}
+        for name, value in table.values.items():
+            self._check_name(table, name)
+            given[name] = self._plain(table, name, value)
+        return given
+
+    def _plain(self, table: Table, key: str, value: Any) -> Value:
+        """A number, a text or a list of them."""
+        if isinstance(value, list):
+            return tuple(self._plain(table, key, item) for item in value)
+        if isinstance(value, bool | int | float | str):
+            return value
+        raise table.broken(f"{key} holds {value!r:.60}, but only numbers, texts and lists can be given.", key)
+
+    # Steps ------------------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> tuple[Step, ...]:
+        tables = self.top.tables("step")
+        if not tables:
+            raise self.top.broken("A lesson has at least one [[step]].")
+        steps: list[Step] = []
+        scene = SceneDraft(MAIN, self.models[MAIN].prompt, ())
+        seen: set[str] = set()
+        for table in tables:
+            table.only(STEP_KEYS)
+            scene = self._scene(table, scene)
+            steps.append(
+                Step(
+                    title=self._line(table, "title"),
+                    text=self._text(table, "text"),
+                    scene=scene,
+                    notes=self._text(table, "notes", ""),
+                    look_at=self._line(table, "look_at", ""),
+                    checks=tuple(self._check(one, seen) for one in table.tables("check")),
+                    challenge=table.one_of("challenge", ("", *CHALLENGES), ""),
+                )
+            )
+        return tuple(steps)
+
+    def _scene(self, table: Table, before: SceneDraft) -> SceneDraft:
+        """What a step shows: model, prompt and panels stay those of the step before unless it says otherwise."""
+        model = table.one_of("model", self.models, before.model)
+        stays = model == before.model
+        prompt = table.text("prompt", before.prompt if stays else self.models[model].prompt)
+        panels = table.words("show") or before.panels
+        if not 1 <= len(panels) <= MOST_PANELS:
+            raise table.broken(f"A step shows one to {MOST_PANELS} panels, not {len(panels)}.", "show")
+        for panel in panels:
+            if panel not in PANELS:
+                raise table.broken(f"There is no panel {panel!r}; there are {', '.join(PANELS)}.", "show", panel)
+        play: Any = table.one_of("play", get_args(PlayWhat), "")
+        return SceneDraft(
+            model=model,
+            prompt=prompt,
+            panels=panels,
+            select=self._selected(table.inner("select")),
+            decoded=table.whole("decode", 0),
+            interventions=tuple(self._intervention(one) for one in table.tables("try")),
+            toggles=frozenset(self._toggle(table, name) for name in table.words("toggle")),
+            highlights=self._highlights(table.inner("highlight")),
+            play=play,
+        )
+
+    def _toggle(self, table: Table, name: str) -> str:
+        if name not in TOGGLES:
+            raise table.broken(f"There is no switch {name!r}; there are {', '.join(TOGGLES)}.", "toggle", name)
+        return name
+
+    def _selected(self, table: Table) -> tuple[tuple[str, Expression], ...]:
+        table.only(SELECTABLE)
+        return tuple((name, self._expression(table, name)) for name in table.values)
+
+    def _intervention(self, table: Table) -> InterventionDraft:
+        kind = table.one_of("kind", INTERVENTIONS)
+        allowed = tuple(field.name for field in fields(INTERVENTIONS[kind]))
+        table.only(("kind", *allowed))
+        return InterventionDraft(
+            kind, tuple((name, self._expression(table, name)) for name in allowed if table.has(name))
+        )
+
+    def _highlights(self, table: Table) -> tuple[HighlightDraft, ...]:
+        table.only(HIGHLIGHTS)
+        found = []
+        for name in table.values:
+            what, panel = HIGHLIGHTS[name]
+            value = table.values[name]
+            places = value if isinstance(value, list) else [value]
+            found.append(HighlightDraft(panel, what, tuple(self._place(table, name, what, place) for place in places)))
+        return tuple(found)
+
+    def _place(self, table: Table, key: str, what: str, value: Any) -> Expression:
+        """A place to highlight: a ledger row by its key, else an expression or numbers."""
+        if what == "rows" and isinstance(value, str):
+            return Constant(value)
+        return self._read(table, key, value)
+
+    # Checks -----------------------------------------------------------------------------------------------------------
+
+    def _check(self, table: Table, seen: set[str]) -> Check:
+        kind: Any = table.one_of("kind", get_args(CheckKind))
+        table.only((*CHECK_KEYS, *KIND_KEYS[kind]))
+        name = table.text("id")
+        if name in seen:
+            raise table.broken(f"Two checks of this lesson are called {name!r}.", "id")
+        seen.add(name)
+        outer = self.scope
+        draws = self._draws(table.inner("draw"))
+        self.scope = self._with(outer, {draw.name: _sample(draw) for draw in draws})
+        derived = self._derived(table.inner("derive"))
+        try:
+            return Check(
+                id=name,
+                kind=kind,
+                ask=self._text(table, "ask"),
+                why=self._text(table, "why", "" if kind in ("choose", "say") else None),
+                hint=self._text(table, "hint", ""),
+                draws=draws,
+                derived=derived,
+                **self._of_kind(table, kind),
+            )
+        finally:
+            self.scope = outer
+
+    @staticmethod
+    def _with(scope: Scope, more: Mapping[str, Value]) -> Scope:
+        return replace(scope, given={**scope.given, **more})
+
+    def _draws(self, table: Table) -> tuple[Draw, ...]:
+        draws = []
+        for name, value in table.values.items():
+            self._check_name(table, name)
+            if isinstance(value, dict):
+                draws.append(self._range(table.inner(name), name))
+            elif isinstance(value, list) and value:
+                draws.append(Draw(name, tuple(self._plain(table, name, item) for item in value)))
+            else:
+                raise table.broken(f"{name} is drawn from {value!r:.60}, but it must be a list of choices.", name)
+        return tuple(draws)
+
+    def _range(self, table: Table, name: str) -> Draw:
+        table.only(("from", "to", "count"))
+        start, stop = (table.values.get(key) for key in ("from", "to"))
+        if not isinstance(start, int) or not isinstance(stop, int) or start >= stop:
+            raise table.broken(
+                f"{name} is drawn from {start!r} to {stop!r}, but the first must be the smaller.", "from"
+            )
+        return Draw(name, tuple(range(start, stop + 1)), table.whole("count", 0))
+
+    def _derived(self, table: Table) -> tuple[tuple[str, Expression], ...]:
+        """What follows from the draws; each may use those before it."""
+        found = []
+        for name in table.values:
+            self._check_name(table, name)
+            expression = self._expression(table, name)
+            found.append((name, expression))
+            worth = evaluate(expression, self.scope) if not is_measured(expression, self.scope) else 0
+            self.scope = self._with(self.scope, {name: worth})
+        return tuple(found)
+
+    def _of_kind(self, table: Table, kind: CheckKind) -> dict[str, Any]:
+        if kind == "choose":
+            return {"options": self._options(table)}
+        if kind == "say":
+            points = tuple(self._as_line(table, "points", point) for point in table.words("points"))
+            if not points:
+                raise table.broken("A check to say aloud has points to mark oneself by.")
+            return {
+                "seconds": table.whole("seconds", least=5),
+                "reveal": self._text(table, "reveal"),
+                "points": points,
+            }
+        found: dict[str, Any] = {"answer": self._expression(table, "answer")}
+        if kind == "click":
+            found["target"] = table.one_of("target", get_args(Target))
+            found["values"] = self._expression(table, "values") if table.has("values") else None
+            return found
+        found["mistakes"] = tuple(self._mistake(one) for one in table.tables("mistakes"))
+        if kind == "number":
+            found["unit"] = table.one_of("unit", ("", *UNITS), "")
+            found["tolerance"] = self._tolerance(table)
+        return found
+
+    def _tolerance(self, table: Table) -> float | None:
+        value = table.values.get("tolerance")
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+            raise table.broken(f"tolerance is {value!r:.60}, but it must be a relative error from 0 to 1.", "tolerance")
+        return float(value)
+
+    def _options(self, table: Table) -> tuple[Option, ...]:
+        options = []
+        for one in table.tables("options"):
+            one.only(("text", "right", "why"))
+            right = one.values.get("right", False)
+            if not isinstance(right, bool):
+                raise one.broken(f"right is {right!r:.60}, but it must be true or false.", "right")
+            options.append(Option(self._line(one, "text"), right, self._line(one, "why")))
+        if len(options) < 2 or sum(option.right for option in options) != 1:
+            raise table.broken(
+                "A choice has at least two options, and exactly one of them has right = true.", "options"
+            )
+        return tuple(options)
+
+    def _mistake(self, table: Table) -> Mistake:
+        table.only(("value", "says"))
+        return Mistake(self._expression(table, "value"), self._line(table, "says"))
+
+    # Texts and expressions --------------------------------------------------------------------------------------------
+
+    def _text(self, table: Table, key: str, default: str | None = None) -> Text:
+        source = table.text(key, default)
+        read = self._try(table, key, source, lambda: read_text(source))
+        for hole in holes(read):
+            self._check_hole(table, key, hole)
+        return read
+
+    def _line(self, table: Table, key: str, default: str | None = None) -> Line:
+        return self._as_line(table, key, table.text(key, default))
+
+    def _as_line(self, table: Table, key: str, source: str) -> Line:
+        line = self._try(table, key, source, lambda: read_line(source.strip()))
+        for hole in holes_of(line):
+            self._check_hole(table, key, hole)
+        return line
+
+    def _check_hole(self, table: Table, key: str, hole: Hole) -> None:
+        self._try(table, key, hole.source, lambda: self._proved(hole.expression))
+
+    def _expression(self, table: Table, key: str) -> Expression:
+        if not table.has(key):
+            raise table.broken(f"{table.what} has no {key}.")
+        return self._read(table, key, table.values[key])
+
+    def _read(self, table: Table, key: str, value: Any) -> Expression:
+        """An expression in quotes, a number, or a list of them."""
+        if isinstance(value, str):
+            expression = self._try(table, key, value, lambda: read_expression(value))
+            self._try(table, key, value, lambda: self._proved(expression))
+            return expression
+        if isinstance(value, bool | int | float):
+            return Constant(value)
+        if isinstance(value, list):
+            return Items(tuple(self._read(table, key, item) for item in value))
+        raise table.broken(f"{key} is {value!r:.60}, but it must be an expression in quotes, a number or a list.", key)
+
+    def _proved(self, expression: Expression) -> None:
+        """Check an expression, and evaluate it where that needs no model."""
+        check(expression, self.scope)
+        if not is_measured(expression, self.scope):
+            evaluate(expression, self.scope)
+
+    @staticmethod
+    def _try(table: Table, key: str, needle: str, act: Callable[[], Result]) -> Result:
+        """Do something, and point to a text in the file when it fails."""
+        try:
+            return act()
+        except LessonFileError:
+            raise
+        except RopewalkError as error:
+            raise table.broken(error.sentence, key, _quoted(error.sentence, needle)) from error
+
+
+def _quoted(sentence: str, needle: str) -> str:
+    """The text that a sentence quotes, if the file has it; else the needle."""
+    for quoted in re.findall(r"'([^']+)'", sentence):
+        if len(quoted) > 3 and quoted in needle:
+            return str(quoted)
+    return needle
+
+
+def _sample(draw: Draw) -> Value:
+    """One value that a draw may give, to try expressions with."""
+    middle = draw.choices[len(draw.choices) // 2]
+    return (middle,) * draw.count if draw.count else middle

@@ -1,0 +1,127 @@
+"""Lessons: where they lie, how one is opened, and the contract for whoever shows them.
+
+**Loading** (no torch, any thread). ``load_shelf()`` reads every lesson of ``resources/lessons`` in course order; a
+broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
+one from anywhere. ``docs/lessons.md`` tells how to write one.
+
+**Playing.** A lesson as loaded holds expressions; ``app.lesson_player.LessonPlayer`` has them filled in on the compute
+thread, a step at a time, and moves the session. A view needs nothing else:
+
+- ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
+- ``lesson``, ``step`` (a place in ``lesson.steps``), ``told`` (the :class:`ToldStep` that is on, None while its numbers
+  are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
+- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_told(place, told)``,
+  ``scene_changed(scene)``, ``check_changed(place, asked)``, ``judged(asked, verdict)``, ``failed(sentence)``.
+- ``told.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
+  ``Entered``, ``Chosen``, ``Clicked``, ``Marked``), records it and returns a ``Verdict``; a reply that cannot be read
+  raises ``LessonError`` with a sentence. ``click(place)`` replies with the selection as it is. ``again(place)`` asks a
+  practice problem with fresh numbers; ``check_changed`` brings it.
+- ``records`` is a ``ProgressStore``: ``lesson(id)``, ``now.challenges``, ``reset(id)``, ``reset()``.
+
+**Showing a step.** ``title``, ``text``, ``notes`` (for the teacher alone) and ``look_at`` (one large line: what to look
+at now) are paragraphs of spans (``model.lessons.text``): ``words``, ``strong``, ``emphasis``, ``code``; ``formula`` is
+LaTeX for ziamath; ``value`` is a number that the engine gave, the expression it came from as ``source`` (a tooltip);
+``missing`` is a gap whose ``source`` says why. A paragraph of kind ``point`` is a list item, ``row`` a table row with
+its cells, ``formula`` a formula on a line of its own.
+
+**The scene** says what is on screen. The player applies what the session owns: model, prompt, decoded tokens,
+experiments, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
+projector shows, one to three), ``highlights``, ``toggles``, and ``play``. Scenes are whole: shown after any other, one
+looks the same, so going back is the same as going on.
+
+**Challenges.** A step's ``challenge`` names a build challenge; ``app.challenges`` writes the starter and runs a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.reader import read_lesson
+from ropewalk.app.lessons.table import LessonFileError
+from ropewalk.model.errors import LessonError
+from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.resources import resource
+
+__all__ = ["Asked", "Lesson", "Problem", "Scene", "Shelf", "ToldStep", "load_lesson", "load_shelf"]
+
+FOLDER = resource("lessons")
+LARGEST = 1_000_000
+"""Bytes of a lesson file; a larger one is something else."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A lesson file that cannot be used: which line, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.path.name}, line {self.line}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The lessons of a folder in course order, and the files that could not be read."""
+
+    lessons: tuple[Lesson, ...]
+    problems: tuple[Problem, ...]
+
+    def lesson(self, lesson_id: str) -> Lesson:
+        """A lesson by id or number.
+
+        Raises
+        ------
+        LessonError
+            When there is none, with those there are.
+        """
+        for lesson in self.lessons:
+            if lesson_id in (lesson.id, str(lesson.number)):
+                return lesson
+        known = ", ".join(lesson.id for lesson in self.lessons) or "none"
+        raise LessonError(f"There is no lesson {lesson_id!r}; there are {known}.")
+
+
+def load_lesson(path: Path) -> Lesson:
+    """Open one lesson file.
+
+    Raises
+    ------
+    LessonError
+        When it cannot be read; a :class:`~app.lessons.table.LessonFileError` says which line.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            raise LessonError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a lesson.")
+        source = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise LessonFileError(line, "this is not UTF-8 text.", path.name) from error
+    except OSError as error:
+        raise LessonError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return read_lesson(source, path)
+
+
+def load_shelf(folder: Path = FOLDER) -> Shelf:
+    """Read every lesson of a folder."""
+    return finished(shelf_steps(folder))
+
+
+def shelf_steps(folder: Path = FOLDER) -> Steps[Shelf]:
+    """Read every lesson of a folder, pausing after each."""
+    lessons, problems = [], []
+    paths = sorted(folder.glob("*.toml"))
+    for done, path in enumerate(paths):
+        yield Progress(done, len(paths), "Reading the lessons")
+        try:
+            lessons.append(load_lesson(path))
+        except LessonFileError as error:
+            problems.append(Problem(path, error.line, error.why))
+        except LessonError as error:
+            problems.append(Problem(path, 1, error.sentence))
+    return Shelf(tuple(sorted(lessons, key=lambda lesson: (lesson.number, lesson.id))), tuple(problems))

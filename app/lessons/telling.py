@@ -1,0 +1,257 @@
+"""Tells a lesson: fills texts, scenes and checks with the engine's numbers, once, on the compute thread.
+
+A number that cannot be had (nothing is open, a model without a tokenizer) leaves a gap that says why; the rest of the
+lesson is told all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.app.lessons.plan import (
+    INTERVENTIONS,
+    Asked,
+    AskedOption,
+    Check,
+    Draw,
+    Highlight,
+    HighlightDraft,
+    InterventionDraft,
+    Lesson,
+    Scene,
+    SceneDraft,
+    ToldLesson,
+    ToldStep,
+    expressions_of_step,
+)
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.evaluation import Scope, evaluate
+from ropewalk.model.lessons.expressions import Expression
+from ropewalk.model.lessons.models import ablations
+from ropewalk.model.lessons.text import tell, tell_line
+from ropewalk.model.lessons.values import Cell, Head, Value, numbers, write
+from ropewalk.model.progress import Progress, Steps
+
+if TYPE_CHECKING:
+    from ropewalk.model.lessons.runs import Runs
+
+Worth = Callable[[Expression], Value]
+READING = "Reading the lesson's numbers"
+"""What the progress of telling says."""
+
+
+def tell_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldLesson]:
+    """Tell a whole lesson.
+
+    Parameters
+    ----------
+    seeds
+        Check id → seed of its fresh numbers; 0 where it is not named.
+    """
+    told = []
+    for place in range(len(lesson.steps)):
+        step = yield from tell_step(lesson, place, runs, seeds)
+        told.append(step)
+    return ToldLesson(lesson, tuple(told))
+
+
+def tell_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldStep]:
+    """Tell one step of a lesson, pausing after every number of its text and every check."""
+    step, worth = lesson.steps[place], worth_in(lesson, runs)
+    needed, checks = tuple(expressions_of_step(step)), []
+    total = len(needed) + len(step.checks)
+    for done, expression in enumerate(needed):
+        yield Progress(done, total, READING)
+        _or_none(expression, worth)  # worked out now, looked up below
+    for done, check in enumerate(step.checks, start=len(needed)):
+        yield Progress(done, total, READING)
+        checks.append(tell_check(lesson, check, runs, (seeds or {}).get(check.id, 0)))
+    return ToldStep(
+        title=tell_line(step.title, worth),
+        text=tell(step.text, worth),
+        scene=tell_scene(step.scene, worth),
+        notes=tell(step.notes, worth),
+        look_at=tell_line(step.look_at, worth),
+        checks=tuple(checks),
+        challenge=step.challenge,
+    )
+
+
+def worth_in(lesson: Lesson, runs: Runs | None, more: Mapping[str, Value] | None = None) -> Worth:
+    """What evaluates the expressions of a lesson; ``more`` are names beyond those it gives."""
+    given = {**lesson.given, **(more or {})}
+    scope = Scope(given, lesson.configs, frozenset(lesson.models), lesson.lets, runs)
+    known: dict[Expression, Value] = {}
+
+    def worth(expression: Expression) -> Value:
+        if expression not in known:
+            known[expression] = evaluate(expression, scope)
+        return known[expression]
+
+    return worth
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Scenes
+
+
+def tell_scene(draft: SceneDraft, worth: Worth) -> Scene:
+    """A scene with its numbers; what cannot be had is left out of it."""
+    select: dict[str, int] = {}
+    for name, expression in draft.select:
+        value = _or_none(expression, worth)
+        if isinstance(value, Head):
+            select |= {"layer": value.layer, "head": value.head}
+        elif isinstance(value, Cell):
+            select |= {"query": value.query, "key": value.key}
+        elif value is not None:
+            select[name] = round(numbers(value)[0])
+    return Scene(
+        model=draft.model,
+        prompt=draft.prompt,
+        panels=draft.panels,
+        select=tuple(select.items()),
+        decoded=draft.decoded,
+        interventions=tuple(one for each in draft.interventions for one in tell_intervention(each, worth)),
+        toggles=draft.toggles,
+        highlights=tuple(_highlight(each, worth) for each in draft.highlights),
+        play=draft.play,
+    )
+
+
+def tell_intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
+    """An experiment with its numbers; heads of several layers make one for each layer."""
+    values: dict[str, Any] = {}
+    heads: list[Head] = []
+    for name, expression in draft.fields:
+        value = _or_none(expression, worth)
+        if value is None:
+            return ()
+        if name == "heads" and _are_heads(value):
+            heads = list(value) if isinstance(value, tuple) else [value]  # type: ignore[list-item,arg-type]
+        elif name in ("heads", "order"):
+            values[name] = tuple(round(number) for number in numbers(value))
+        elif name in ("factor", "base"):
+            values[name] = numbers(value)[0]
+        else:
+            values[name] = round(numbers(value)[0])
+    if heads:
+        return ablations(heads)
+    made: Intervention = INTERVENTIONS[draft.kind](**values)
+    return (made,)
+
+
+def _are_heads(value: Value) -> bool:
+    return isinstance(value, Head) or (isinstance(value, tuple) and all(isinstance(one, Head) for one in value))
+
+
+def _highlight(draft: HighlightDraft, worth: Worth) -> Highlight:
+    places: list[str | tuple[int, ...]] = []
+    for expression in draft.places:
+        value = _or_none(expression, worth)
+        if value is None:
+            continue
+        if isinstance(value, str):
+            places.append(value)
+        else:
+            places += _places(value, pairs=draft.what in ("heads", "cells"))
+    return Highlight(draft.panel, draft.what, tuple(places))
+
+
+def _places(value: Value, pairs: bool) -> list[tuple[int, ...]]:
+    """Numbers as places: pairs for heads and cells, single ones for the rest."""
+    flat = [round(number) for number in numbers(value)]
+    if pairs:
+        return list(zip(flat[::2], flat[1::2], strict=True))
+    return [(number,) for number in flat]
+
+
+def _or_none(expression: Expression, worth: Worth) -> Value | None:
+    try:
+        return worth(expression)
+    except LessonError:
+        return None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Checks
+
+
+def tell_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Asked:
+    """A check with its numbers, drawn by the seed; ``missing`` says why where it cannot be asked."""
+    draw = random.Random(f"{lesson.id}/{check.id}/{seed}")
+    try:
+        more = _drawn(lesson, check, runs, draw)
+        worth = worth_in(lesson, runs, more)
+        asked = Asked(
+            id=check.id,
+            kind=check.kind,
+            seed=seed,
+            is_practice=check.is_practice,
+            ask=tell(check.ask, worth),
+            why=tell(check.why, worth),
+            hint=tell(check.hint, worth),
+            unit=check.unit,
+            tolerance=check.tolerance,
+            target=check.target,
+            seconds=check.seconds,
+            reveal=tell(check.reveal, worth),
+            points=tuple(tell_line(point, worth) for point in check.points),
+        )
+        return _with_answer(asked, check, worth, draw)
+    except LessonError as error:
+        return Asked(check.id, check.kind, seed, check.is_practice, (), missing=error.sentence)
+
+
+def _drawn(lesson: Lesson, check: Check, runs: Runs | None, draw: random.Random) -> dict[str, Value]:
+    """The fresh numbers and what follows from them."""
+    more: dict[str, Value] = {one.name: _draw(one, draw) for one in check.draws}
+    for name, expression in check.derived:
+        more[name] = worth_in(lesson, runs, more)(expression)
+    return more
+
+
+def _draw(one: Draw, draw: random.Random) -> Value:
+    if one.count:
+        return tuple(draw.choice(one.choices) for _ in range(one.count))
+    return draw.choice(one.choices)
+
+
+def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) -> Asked:
+    if check.kind == "choose":
+        options = [AskedOption(tell_line(o.text, worth), o.right, tell_line(o.why, worth)) for o in check.options]
+        draw.shuffle(options)
+        return replace(asked, options=tuple(options))
+    if check.answer is None:
+        return asked
+    answer = worth(check.answer)
+    if check.kind == "click":
+        pairs = check.target in ("head", "cell")
+        return replace(
+            asked,
+            answer=answer,
+            written=_written_places(answer, check.target),
+            accepted=tuple(_places(answer, pairs)),
+            values=() if check.values is None else worth(check.values),
+        )
+    mistakes = []
+    for mistake in check.mistakes:
+        value = worth(mistake.value)
+        if numbers(value) != numbers(answer):  # fresh numbers may make a mistake come out right
+            mistakes.append((value, tell_line(mistake.says, worth)))
+    written = write(answer, check.unit)
+    return replace(asked, answer=answer, written=written, mistakes=tuple(mistakes))
+
+
+def _written_places(answer: Value, target: str) -> str:
+    """Places to click, as a person reads them."""
+    if target in ("head", "cell"):
+        kind = Head if target == "head" else Cell
+        names = [write(kind(*place)) for place in _places(answer, pairs=True)]
+    else:
+        names = [f"{target} {place[0]}" for place in _places(answer, pairs=False)]
+    return names[0] if len(names) == 1 else " or ".join(names)

@@ -1,0 +1,172 @@
+"""The process that downloads a checkpoint: says on stdout, a line of JSON each, how far it is and what came of it.
+
+Started by ``app.downloads``, and ended by it at a cancel: a server that stalls holds up this process alone. SIGTERM
+ends it as Ctrl+C would, so that the library takes its unfinished file away; so does the end of stdin, when whoever
+started it is gone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ropewalk.model.codec import stored, to_json
+from ropewalk.model.errors import CheckpointError
+
+DESCRIPTIONS = (
+    "config.json",
+    "params.json",
+    "chat_template*",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "*.tiktoken",
+    "tekken.json",
+)
+GGUF = ("*.gguf",)
+WEIGHTS = (
+    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
+    ("model.safetensors",),
+    ("*.safetensors",),
+    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
+    ("pytorch_model.bin",),
+    GGUF,
+)
+"""Kinds of weight files, in the order in which a folder is read; only the first kind that is there is needed."""
+
+UNREACHABLE = "Hugging Face cannot be reached; check the network"
+REASONS = {
+    "RepositoryNotFoundError": "Hugging Face has no such public model",
+    "GatedRepoError": "its owner gives access on request only",
+    "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set in the environment, which forbids it",
+    "ConnectError": UNREACHABLE,
+    "ConnectionError": UNREACHABLE,
+    "TimeoutException": UNREACHABLE,
+    "NetworkError": UNREACHABLE,
+    "LocalEntryNotFoundError": UNREACHABLE,
+}
+"""What went wrong, by the name of the exception or of what it derives from."""
+
+
+@stored("done total what place why details")
+@dataclass(frozen=True)
+class Report:
+    """One line: how many bytes have come; at the end ``place``, or ``why`` there is none with the ``details``."""
+
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    place: str = ""
+    why: str = ""
+    details: str = ""
+
+
+Say = Callable[[Report], None]
+
+
+def main() -> None:
+    """Download the checkpoint that the command line names."""
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    name = sys.argv[-1]
+    try:
+        _say(Report(place=download(name, _say)))
+    except CheckpointError as error:
+        _say(Report(why=error.sentence, details=error.details))
+    except Exception as error:  # noqa: BLE001 - whatever the network and its library raise becomes a sentence
+        _say(Report(why=f"{name} could not be downloaded: {reason(error)}.", details=repr(error)))
+
+
+def download(name: str, say: Say) -> str:
+    """Download what is needed of ``org/name``, a file after another; returns the folder or file to open."""
+    import huggingface_hub as hub
+
+    info = hub.HfApi().model_info(name, files_metadata=True)
+    sizes: dict[str, int] = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    files = needed(name, list(sizes))
+    total, done, place = sum(sizes[file] for file in files), 0, ""
+    for file in files:
+        what = f"Downloading {file}"
+        say(Report(done, total, what))
+        place = hub.hf_hub_download(name, file, revision=info.sha, tqdm_class=_counting(what, done, total, say))
+        done += sizes[file]  # also where it was there already
+    say(Report(done, total, what))
+    return place if place.endswith(".gguf") else str(Path(place).parent)
+
+
+def needed(name: str, files: Sequence[str]) -> list[str]:
+    """The files of a repository that Ropewalk reads, the descriptions first.
+
+    Raises
+    ------
+    CheckpointError
+        When there are no weights, or several GGUF files of which one has to be chosen.
+    """
+    here = [file for file in files if "/" not in file]
+    for kind in WEIGHTS:
+        if not any(fnmatch.fnmatch(file, kind[0]) for file in here):
+            continue
+        weights = [file for file in here if any(fnmatch.fnmatch(file, pattern) for pattern in kind)]
+        if kind is GGUF:
+            if len(weights) > 1:
+                raise CheckpointError(
+                    f"{name} holds {len(weights)} GGUF files, of which one is enough; download one and open that file.",
+                    "\n".join(weights),
+                )
+            return weights
+        return [file for file in here if any(fnmatch.fnmatch(file, one) for one in DESCRIPTIONS)] + weights
+    raise CheckpointError(f"{name} holds no weights that Ropewalk reads (safetensors, pytorch_model.bin or GGUF).")
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, as a clause."""
+    named = next((REASONS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REASONS), "")
+    if named:
+        return named
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return f"Hugging Face answered with an error ({status}); try again later"
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+
+
+def _counting(what: str, before: int, total: int, say: Say) -> Any:
+    """A class of progress bars that shows nothing and says how much of all files has come."""
+    from huggingface_hub.utils import tqdm
+
+    class Counting(tqdm):  # type: ignore[misc]
+        """A silent bar."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **(options | {"disable": True}))
+            self.come = before
+
+        def update(self, n: float | None = 1) -> None:
+            """Count."""
+            self.come += int(n or 0)
+            say(Report(min(self.come, total), total, what))
+
+    return Counting
+
+
+def _say(report: Report) -> None:
+    print(to_json(report), flush=True)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: a second must not disturb the tidying
+    raise KeyboardInterrupt
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)

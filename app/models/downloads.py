@@ -1,0 +1,100 @@
+"""Downloading a checkpoint from Hugging Face, when and only when the person asked for it.
+
+A process of its own does it (``app.download_child``), so that a cancel ends it at once, whatever the network does. What
+comes lands in the ordinary Hugging Face cache, so that other programs find it too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from ropewalk.app.models.download_child import Report
+from ropewalk.model.child_process import child_command
+from ropewalk.model.codec import CodecError, from_plain, read_json
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.progress import Progress
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+"""What names a repository: ``org/name``."""
+
+CHILD = "app.models.download_child"
+"""What the other process runs: our packages come before whatever lies in the current directory."""
+POLL = 0.05
+"""Seconds between two looks at whether the download was cancelled."""
+GRACE = 0.5
+"""Seconds that the other process has for taking its unfinished file away."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text could be ``org/name``, and is no path that exists."""
+    return NAME.fullmatch(text) is not None and not Path(text).exists()
+
+
+def download_steps(name: str) -> Generator[Progress, None, str]:
+    """Download what is needed of ``org/name``; returns the folder or file to open.
+
+    Closing the generator ends the process that downloads, whatever it waits for.
+
+    Raises
+    ------
+    CheckpointError
+        For a repository that is not there, is closed, or holds nothing to open, and when the network fails.
+    """
+    report = Report(what=f"Asking Hugging Face about {name}")
+    yield Progress(0, 0, report.what)
+    process = subprocess.Popen(
+        child_command(CHILD, name),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"HF_HUB_DISABLE_XET": "1", **os.environ},  # Xet cannot be ended without leaving its file behind
+    )
+    said: SimpleQueue[bytes] = SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process, said))
+    with process:
+        reader.start()
+        try:
+            while not (report.place or report.why):
+                with suppress(Empty):
+                    report = _report(name, said.get(timeout=POLL))
+                yield Progress(report.done, report.total, report.what)
+        finally:
+            _end(process)
+            reader.join()
+    if report.why:
+        raise CheckpointError(report.why, report.details)
+    return report.place
+
+
+def _read(process: subprocess.Popen[bytes], said: SimpleQueue[bytes]) -> None:
+    """Hand on every line, and an empty one at the end."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.put(line)
+    said.put(b"")
+
+
+def _report(name: str, line: bytes) -> Report:
+    try:
+        return from_plain(Report, read_json(line))
+    except CodecError as error:
+        raise CheckpointError(
+            f"{name} could not be downloaded: the process that does it ended before it was done; try again.", str(error)
+        ) from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process: by asking, then by force."""
+    process.terminate()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

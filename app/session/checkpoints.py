@@ -1,0 +1,84 @@
+"""Checkpoints that could be opened: what one is, which lie on this machine, and fetching one when asked.
+
+Downloads have a thread of their own: the network is slow, and panels must not wait for it. Opening one is the
+session's; reading one is the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from ropewalk.app.models.downloads import download_steps
+from ropewalk.app.models.local_models import LocalModel, cache_folder, local_models_steps
+from ropewalk.model.engine.urgency import Urgency
+
+if TYPE_CHECKING:
+    from ropewalk.app.jobs import Jobs
+    from ropewalk.app.session.context import SessionContext
+    from ropewalk.model.engine.interface import Outlined
+
+
+class Checkpoints(QObject):
+    """What somebody asks before opening one.
+
+    Signals
+    -------
+    fetched(progress)
+        How far a download is: a ``JobProgress``, or None when there is none; the session's progress has it too.
+    """
+
+    fetched = Signal(object)
+
+    def __init__(self, session: SessionContext, downloads: Jobs, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._downloads = downloads
+        self._downloads.progress_changed.connect(self.fetched)
+
+    def outline(
+        self,
+        path: str | None,
+        answer: Callable[[Outlined], None],
+        failed: Callable[[str], None],
+        options: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say what a checkpoint is and would cost, without loading it; a newer question replaces an older one."""
+        self._session.submit(
+            "outline",
+            Urgency.COARSE,
+            lambda engine: engine.outline(path, options or {}),
+            answer,
+            lambda failure: failed(failure.sentence),
+            what="Looking at the checkpoint",
+        )
+
+    def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
+        """List what the local Hugging Face cache holds; no network."""
+        steps = local_models_steps(cache_folder())
+        self._session.jobs.submit("local models", Urgency.COARSE, steps, answer, self._session.fail)
+
+    def forget_questions(self) -> None:
+        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
+        for slot in ("outline", "local models"):
+            self._session.jobs.cancel(slot)
+
+    def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
+        """Download ``org/name`` from Hugging Face; ``arrived`` hears where it lies. Only when a person asked for it."""
+        self._downloads.submit(
+            "download",
+            Urgency.PREFILL,
+            download_steps(name),
+            arrived,
+            lambda failure: failed(failure.sentence),
+            what=f"Downloading {name}",
+        )
+
+    def cancel(self) -> None:
+        """End a download."""
+        self._downloads.cancel_all()
+
+    def close(self) -> None:
+        """Cancel everything and wait for the thread."""
+        self._downloads.close()

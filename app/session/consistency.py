@@ -1,0 +1,104 @@
+"""Proofs of the run on screen: cached against full logits, and the two branches of attention against each other.
+
+It owns what has been proved of this run, and when a run proves itself. How a proof is made is the engine's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from PySide6.QtCore import QObject, Signal
+from ropewalk.app.jobs import Failure
+from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
+from ropewalk.model.readings.records import ConsistencyCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ropewalk.app.session.context import SessionContext
+
+CHECK_LIMIT = 1024
+"""Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
+CHECK_FLOPS = 3e11
+"""The full prefix may take so many FLOPs to be run by itself, some seconds; a larger one is run on demand."""
+
+
+class ConsistencyChecks(QObject):
+    """What has been proved.
+
+    Signals
+    -------
+    check_changed(check)
+        A cached :class:`Proof`, or None when there is none for this run.
+    branches_changed(proof)
+        The :class:`Proof` of the two branches, or None when there is none for this run.
+    """
+
+    check_changed = Signal(object)
+    branches_changed = Signal(object)
+
+    def __init__(self, session: SessionContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.check: ConsistencyCheck | None = None
+        self.branches: ConsistencyCheck | None = None
+
+    @property
+    def proves_itself(self) -> bool:
+        """Whether each step of this run proves by itself that cached logits are the full prefix's."""
+        run = self._session.run
+        if run is None:
+            return False
+        return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
+
+    def prove(self, kind: Literal["cached", "branches"]) -> None:
+        """Compare cached with full logits, or both branches of attention, layer by layer and however large the run."""
+        if self._session.handle is None:
+            self._session.fail(Failure("There is nothing to prove yet; run a prompt first."))
+        elif kind == "cached":
+            self._ask("check", AskCachedCheck(by_layer=True), self._set_check)
+        else:
+            self._ask("branches", AskBranchCheck(), self._set_branches)
+
+    def follow(self) -> None:
+        """Check cached against full logits when nothing else is to do."""
+        if self.proves_itself:
+            self._ask("check", AskCachedCheck(), self._set_check)
+        else:
+            self._set_check(None)
+
+    def forget(self) -> None:
+        """Another run has to be proved anew."""
+        self._session.jobs.cancel("branches")
+        self._set_check(None)
+        self._set_branches(None)
+
+    def _ask(
+        self, slot: str, question: AskCachedCheck | AskBranchCheck, proved: Callable[[ConsistencyCheck], None]
+    ) -> None:
+        handle = self._session.handle
+        if handle is None:
+            return
+
+        def arrived(check: ConsistencyCheck) -> None:
+            if self._session.handle is handle:
+                proved(check)
+
+        self._session.submit(
+            slot,
+            question.urgency,
+            lambda engine: engine.answer(handle, question),
+            arrived,
+            self._session.fail,
+            what="Checking cached against full logits" if slot == "check" else "Checking both branches of attention",
+        )
+
+    def _set_check(self, check: ConsistencyCheck | None) -> None:
+        if check != self.check:
+            self.check = check
+            self.check_changed.emit(check)
+
+    def _set_branches(self, check: ConsistencyCheck | None) -> None:
+        if check != self.branches:
+            self.branches = check
+            self.branches_changed.emit(check)

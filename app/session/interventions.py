@@ -1,0 +1,149 @@
+"""What is changed in the model of the run on screen, and what is offered where a prompt does not fit.
+
+It owns the experiments of the run in view, those of the run under way, and the prompts that an offer or the end of a
+stretch goes back to. What an experiment does is the model's; who chooses one is the window's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from ropewalk.app.jobs import Failure
+from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.model.engine.urgency import Urgency
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.consistency import ConsistencyChecks
+    from ropewalk.app.session.context import SessionContext
+    from ropewalk.app.session.timeline import Timeline
+    from ropewalk.model.engine.interface import RunHandle
+    from ropewalk.model.readings.records import Sampling
+    from ropewalk.model.tokens.prompt import Prompt
+
+
+class Interventions(QObject):
+    """What is changed in a run.
+
+    Signals
+    -------
+    changed(experiments)
+        What is changed in the run on screen; a tuple of ``model.experiments``.
+    offered(experiments)
+        After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
+    """
+
+    changed = Signal(object)
+    offered = Signal(object)
+
+    def __init__(
+        self, session: SessionContext, timeline: Timeline, consistency: ConsistencyChecks, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._timeline = timeline
+        self._proofs = consistency
+        self._now: tuple[Intervention, ...] = ()
+        self._wanted: tuple[Intervention, ...] = ()
+        self._refused: Prompt | None = None
+        self._fitting: Prompt | None = None
+        """The newest prompt that ran without its positions being stretched."""
+
+    @property
+    def now(self) -> tuple[Intervention, ...]:
+        """What is changed in the model in the run on screen."""
+        return self._now
+
+    @property
+    def wanted(self) -> tuple[Intervention, ...]:
+        """What is changed in the model once the run that is under way is there."""
+        return self._wanted if self._session.jobs.has("run") else self._now
+
+    def apply(self, interventions: Sequence[Intervention]) -> None:
+        """Run the prompt and the tokens decoded after it again, with these things changed in the model.
+
+        What was on screen stays when an experiment is refused.
+        """
+        session = self._session
+        handle, opened = session.handle, session.opened
+        if handle is None or opened is None:
+            session.fail(Failure("There is nothing to experiment on yet; run a prompt first."))
+            return
+        wanted = self.want(interventions)
+        self._timeline.leave()
+        session.jobs.cancel("check")
+        run, run_id = handle.run, session.next_run_id()
+        decoded = [token.id for token in run.tokens[run.prefill : run.length]]
+        drawn, now = self._timeline.drawn[: run.steps], session.selection.now
+        session.submit(
+            "run",
+            Urgency.PREFILL,
+            lambda engine: engine.run(
+                opened, handle.prompt, run_id, (now.layer, now.head), interventions=wanted, decoded=decoded
+            ),
+            lambda after: self._on_applied(after, wanted, drawn),
+            lambda failure: self._on_failed(failure, wanted),
+            what="Running the prompt again",
+        )
+
+    def accept(self, scaling: RopeScaling) -> None:
+        """Do what was refused for its length with RoPE stretched, from now on until that is taken out."""
+        wanted = (*without_scaling(self._now), scaling)
+        refused, self._refused = self._refused, None
+        if refused is None:
+            self.apply(wanted)
+        else:
+            self._session.run_prompt(refused, wanted)
+
+    # For the session ----------------------------------------------------------------------------------------------
+
+    def want(self, interventions: Iterable[Intervention]) -> tuple[Intervention, ...]:
+        """Begin a run with these."""
+        self._wanted = tuple(interventions)
+        return self._wanted
+
+    def arrived(self, interventions: tuple[Intervention, ...]) -> None:
+        """Have the run that was begun with these on screen."""
+        handle = self._session.handle
+        if handle is not None and without_scaling(interventions) == interventions:
+            self._fitting = handle.prompt
+        if interventions != self._now:
+            self._now = interventions
+            self.changed.emit(interventions)
+
+    def offer(self, interventions: tuple[Intervention, ...], refused: Prompt | None) -> None:
+        """Offer what a refused prompt could be run with; None where the run on screen was to be gone on with."""
+        self._refused = refused
+        self.offered.emit(interventions)
+
+    def forget_prompts(self) -> None:
+        """Another model has other limits."""
+        self._refused = self._fitting = None
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _on_applied(
+        self, handle: RunHandle, interventions: tuple[Intervention, ...], drawn: tuple[Sampling, ...]
+    ) -> None:
+        self._timeline.drawn = drawn
+        self._proofs.forget()
+        self._session.show_run(handle)
+        self.arrived(interventions)
+
+    def _on_failed(self, failure: Failure, wanted: tuple[Intervention, ...]) -> None:
+        """Stay with what is on screen; where only a stretch had room for the prompt, go back to one from before."""
+        unstretched = without_scaling(wanted) == wanted and without_scaling(self._now) != self._now
+        if not (failure.offers and unstretched and self._fitting is not None):
+            self._session.fail(failure)
+            return
+        self._session.run_prompt(
+            self._fitting,
+            wanted,
+            "Without the RoPE scaling the prompt is too long for this model, so the last one that fits was run again.",
+        )
+
+
+def without_scaling(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:
+    """Experiments that leave the model the positions it has."""
+    return tuple(one for one in interventions if not isinstance(one, RopeScaling))

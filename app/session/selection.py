@@ -1,0 +1,175 @@
+"""What is selected, and the one place that changes it.
+
+Panels read the selection and send intent; only :class:`SelectionStore` writes it, clamps it to the run, and tells
+everybody once. It knows no widgets and no tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+from ropewalk.model.codec import stored
+
+
+@stored("prompt layer head query key plane step")
+@dataclass(frozen=True)
+class Selection:
+    """One cell of one head at one moment of the run. All numbers count from zero; ``step`` is the length in view."""
+
+    prompt: int = 0
+    layer: int = 0
+    head: int = 0
+    query: int = 0
+    key: int = 0
+    plane: int = 0
+    step: int = 0
+
+    def differences(self, other: Selection) -> frozenset[str]:
+        """Names of the fields in which two selections differ."""
+        return frozenset(f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far each field may go: exclusive upper ends."""
+
+    prompts: int = 1
+    layers: int = 1
+    heads: int = 1
+    rows: int = 1
+    planes: int = 1
+
+
+@dataclass(frozen=True)
+class Hover:
+    """What is under the pointer, None where nothing is.
+
+    ``operation`` is a row of the ledger by its key; ``slot`` says which of its two the cache keeps for ``key``.
+    """
+
+    query: int | None = None
+    key: int | None = None
+    layer: int | None = None
+    head: int | None = None
+    plane: int | None = None
+    operation: str | None = None
+    slot: Literal["K", "V"] | None = None
+
+
+class SelectionStore(QObject):
+    """The only writer of the selection.
+
+    Signals
+    -------
+    changed(before, after)
+        Emitted once for an update that changes something.
+    hovered(hover)
+        The pointer moved to another cell; carries a :class:`Hover`.
+    """
+
+    changed = Signal(object, object)
+    hovered = Signal(object)
+
+    HISTORY = 200
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._now = Selection()
+        self._bounds = Bounds()
+        self._hover = Hover()
+        self._back: list[Selection] = []
+        self._forward: list[Selection] = []
+        self._emitting = False
+
+    @property
+    def now(self) -> Selection:
+        """The selection."""
+        return self._now
+
+    @property
+    def hover(self) -> Hover:
+        """What is under the pointer."""
+        return self._hover
+
+    def update(self, **changes: int) -> None:
+        """Change some fields, clamped to the run; does nothing when the result is equal.
+
+        Raises
+        ------
+        RuntimeError
+            When called while a change is being announced: no handler writes the selection.
+        """
+        if self._emitting:
+            raise RuntimeError("The selection was written while a change was being announced.")
+        after = self._clamped(replace(self._now, **changes))
+        if after == self._now:
+            return
+        self._back = [*self._back[-self.HISTORY + 1 :], self._now]
+        self._forward.clear()
+        self._set(after)
+
+    def bind(self, bounds: Bounds, **changes: int) -> None:
+        """Say how far a new run reaches, and change fields in the same announcement.
+
+        Raises
+        ------
+        RuntimeError
+            When called while a change is being announced.
+        """
+        if self._emitting:
+            raise RuntimeError("The selection was bound to a run while a change was being announced.")
+        self._bounds = bounds
+        after = self._clamped(replace(self._now, **changes))
+        if after != self._now:
+            self._set(after)
+
+    def back(self) -> None:
+        """Go to the selection before this one."""
+        self._walk(self._back, self._forward)
+
+    def forward(self) -> None:
+        """Undo :meth:`back`."""
+        self._walk(self._forward, self._back)
+
+    def point_at(self, hover: Hover) -> None:
+        """Say what is under the pointer."""
+        if hover != self._hover:
+            self._hover = hover
+            self.hovered.emit(hover)
+
+    def _walk(self, source: list[Selection], target: list[Selection]) -> None:
+        if self._emitting:
+            raise RuntimeError("The selection was written while a change was being announced.")
+        while source:
+            # the length in view belongs to the session's timeline, so walking back does not bring an older one
+            after = self._clamped(replace(source.pop(), step=self._now.step))
+            if after != self._now:
+                target.append(self._now)
+                self._set(after)
+                return
+
+    def _set(self, after: Selection) -> None:
+        before, self._now = self._now, after
+        self._emitting = True
+        try:
+            self.changed.emit(before, after)
+        finally:
+            self._emitting = False
+
+    def _clamped(self, wanted: Selection) -> Selection:
+        b = self._bounds
+
+        def inside(value: int, end: int) -> int:
+            return min(max(value, 0), max(end - 1, 0))
+
+        return Selection(
+            prompt=inside(wanted.prompt, b.prompts),
+            layer=inside(wanted.layer, b.layers),
+            head=inside(wanted.head, b.heads),
+            query=inside(wanted.query, b.rows),
+            key=inside(wanted.key, b.rows),
+            plane=inside(wanted.plane, b.planes),
+            step=min(max(wanted.step, 0), b.rows),
+        )

@@ -1,0 +1,120 @@
+"""What is put on screen in one go: a scene of a lesson, or what was there before it.
+
+It owns what is kept of a moment and how it comes back. What a scene shows is the lesson's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.readings.records import Sampling
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.consistency import ConsistencyChecks
+    from ropewalk.app.session.context import SessionContext
+    from ropewalk.app.session.interventions import Interventions
+    from ropewalk.app.session.selection import Selection
+    from ropewalk.app.session.timeline import Timeline
+    from ropewalk.model.decoder.interventions import Intervention
+    from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
+    from ropewalk.model.progress import Progress
+    from ropewalk.model.tokens.prompt import Prompt
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was on screen at a moment. The run is kept by its handle, so that bringing it back computes nothing."""
+
+    opened: ModelHandle
+    handle: RunHandle
+    prompt: Prompt
+    drawn: tuple[Sampling, ...]
+    interventions: tuple[Intervention, ...]
+    selection: Selection
+
+
+class Stage:
+    """Scenes on screen, and what they were put in place of."""
+
+    def __init__(
+        self, session: SessionContext, timeline: Timeline, consistency: ConsistencyChecks, interventions: Interventions
+    ) -> None:
+        self._session = session
+        self._timeline = timeline
+        self._proofs = consistency
+        self._interventions = interventions
+
+    def keep(self) -> Kept | None:
+        """What is on screen, to be brought back by :meth:`bring_back`; None before the first run."""
+        session = self._session
+        opened, handle = session.opened, session.handle
+        if opened is None or handle is None:
+            return None
+        drawn, interventions = self._timeline.drawn, self._interventions.now
+        return Kept(opened, handle, session.prompt, drawn, interventions, session.selection.now)
+
+    def bring_back(self, kept: Kept) -> None:
+        """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
+        session = self._session
+        session.drop("open", "run", "check")
+        self._timeline.drawn = kept.drawn
+        session.swap_model(kept.opened, kept.prompt)
+        self._proofs.forget()
+        now = kept.selection
+        session.show_run(kept.handle, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
+        self._interventions.arrived(kept.interventions)
+
+    def put(
+        self,
+        opened: ModelHandle,
+        prompt: Prompt,
+        *,
+        interventions: Sequence[Intervention] = (),
+        decoded: int = 0,
+        select: Mapping[str, int] | None = None,
+        arrived: Callable[[], None] | None = None,
+    ) -> int:
+        """Put a scene on screen: a model, a prompt, and tokens decoded greedily. Nothing is remembered.
+
+        Parameters
+        ----------
+        select
+            Fields of the selection; a negative query or key counts from the end.
+        arrived
+            Called when it is on screen.
+
+        Returns
+        -------
+        int
+            The id that its run will have.
+        """
+        session = self._session
+        session.drop("open", "check")
+        run_id = session.next_run_id()
+        wanted = self._interventions.want(interventions)
+
+        def staged(engine: Engine) -> Generator[Progress, None, RunHandle]:
+            handle = yield from engine.run(opened, prompt, run_id, (0, 0), interventions=wanted)
+            if decoded:
+                handle = yield from engine.step(handle, decoded, Sampling())
+            return handle
+
+        def show(handle: RunHandle) -> None:
+            session.swap_model(opened, prompt)
+            self._timeline.drawn = (Sampling(),) * decoded
+            self._proofs.forget()
+            session.show_run(handle, **placed(select or {}, handle.run.length))
+            self._interventions.arrived(wanted)
+            if arrived is not None:
+                arrived()
+
+        session.submit("run", Urgency.PREFILL, staged, show, session.fail, what="Setting the scene")
+        return run_id
+
+
+def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:
+    """Fields of a selection in which a negative query or key counts from the end of ``rows``."""
+    return {name: value % rows if value < 0 and name in ("query", "key") else value for name, value in select.items()}

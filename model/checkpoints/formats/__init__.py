@@ -1,0 +1,1 @@
+"""Container formats, one file each, and the table of them."""

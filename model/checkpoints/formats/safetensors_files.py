@@ -1,0 +1,209 @@
+"""Safetensors: one file, or shards with an index. The header is checked here, byte for byte, before anything is mapped.
+
+The format is an 8-byte little-endian header length, a JSON header of names, dtypes, shapes and byte ranges, then the
+bytes. This file knows no families.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from contextlib import ExitStack
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from ropewalk.model.checkpoints.damage import check_is_data
+from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
+from ropewalk.model.errors import CheckpointError
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+LARGEST_HEADER = 100_000_000
+SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
+DTYPE_BYTES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "U16": 2, "U32": 4,
+    "U64": 8, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
+}  # fmt: skip
+
+
+class SafetensorsFiles:
+    """The tensors of one or several safetensors files, read through mmap."""
+
+    def __init__(self, tensors: Mapping[str, Stored]) -> None:
+        self.tensors: Mapping[str, Stored] = MappingProxyType(dict(tensors))
+        self._stack = ExitStack()
+        self._open: dict[Path, Any] = {}
+
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A view of the file, in the dtype it is stored in."""
+        file = self.tensors[name].file
+        try:
+            if file not in self._open:
+                self._open[file] = self._stack.enter_context(safe_open(str(file), framework="pt", device="cpu"))
+            tensor: Tensor = self._open[file].get_tensor(name)
+        except SafetensorError as error:
+            raise CheckpointError(f"{file.name} cannot be read; download it again.", str(error)) from error
+        return part.of(tensor)
+
+    def close(self) -> None:
+        """Unmap."""
+        self._open.clear()
+        self._stack.close()
+
+
+def open_single(path: Path) -> SafetensorsFiles:
+    """Describe one file."""
+    return SafetensorsFiles({tensor.name: tensor for tensor in read_header(path)})
+
+
+def open_sharded(index: Path) -> SafetensorsFiles:
+    """Describe the shards that an index names.
+
+    Raises
+    ------
+    CheckpointError
+        When a shard is missing, lies outside the folder, or does not hold what the index says.
+    """
+    folder = index.parent
+    placed = read_index(index)
+    check_no_extra_shard(folder, index, placed)
+    tensors: dict[str, Stored] = {}
+    shards = {shard: shard_path(folder, shard, index) for shard in sorted(set(placed.values()))}
+    for shard, path in shards.items():
+        for tensor in read_header(path):
+            if placed.get(tensor.name) != shard:
+                raise CheckpointError(
+                    f"{shard} holds {tensor.name!r:.80}, which {index.name} does not place there; the files are of "
+                    "different downloads, so download the folder again."
+                )
+            tensors[tensor.name] = tensor
+    missing = sorted(set(placed) - set(tensors))
+    if missing:
+        raise CheckpointError(
+            f"{index.name} says that {placed[missing[0]]} holds {missing[0]}, but it does not; download both again."
+        )
+    return SafetensorsFiles(tensors)
+
+
+def read_index(index: Path) -> dict[str, str]:
+    """Tensor name → shard name."""
+    try:
+        placed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        pairs = {str(name): str(shard) for name, shard in placed.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{index.name} is not an index with a weight_map of tensor names to files; download it again.", str(error)
+        ) from error
+    if not pairs:
+        raise CheckpointError(f"{index.name} names no tensors; download it again.")
+    return pairs
+
+
+def check_no_extra_shard(folder: Path, index: Path, placed: Mapping[str, str]) -> None:
+    """Refuse a shard in the folder that the index does not name: one of the two is of another download."""
+    named = set(placed.values())
+    for path in sorted(folder.iterdir()):
+        if SHARD.fullmatch(path.name) and path.suffix == Path(next(iter(named))).suffix and path.name not in named:
+            raise CheckpointError(
+                f"{path.name} is in the folder, but {index.name} does not name it; the files are of different "
+                "downloads, so download the folder again."
+            )
+
+
+def shard_path(folder: Path, shard: str, index: Path) -> Path:
+    """Where a shard lies, refusing one that is not directly in the folder or not there."""
+    if Path(shard).name != shard or shard in ("", ".", ".."):
+        raise CheckpointError(f"{index.name} points to {shard!r}, outside its own folder; refuse such a download.")
+    path = folder / shard
+    if not path.is_file():
+        raise CheckpointError(
+            f"{index.name} names the shard {shard}, but it is not in the folder; download the missing file."
+        )
+    return path
+
+
+def read_header(path: Path) -> list[Stored]:
+    """Read and check the header of one file.
+
+    Raises
+    ------
+    CheckpointError
+        When lengths, ranges, shapes or dtypes contradict each other or the size of the file.
+    """
+    check_is_data(path)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        if len(start) < 8:
+            raise CheckpointError(f"{path.name} has {size} bytes, too few for a safetensors file; download it again.")
+        (length,) = struct.unpack("<Q", start)
+        if length > min(size - 8, LARGEST_HEADER):
+            raise CheckpointError(
+                f"{path.name} says its header has {length:,} bytes, but the file has {size:,}; it is not a safetensors "
+                "file or was cut short, so download it again."
+            )
+        header = file.read(length)
+    try:
+        entries = json.loads(header)
+        if not isinstance(entries, dict):
+            raise ValueError("the header is not a JSON object")
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path.name} has a header that is not JSON, so it is not a safetensors file; download it again.",
+            str(error),
+        ) from error
+    entries.pop("__metadata__", None)
+    ranges = [_entry(path, name, entry, size - 8 - length) for name, entry in entries.items()]
+    ranges.sort(key=lambda item: item[0])
+    end = 0
+    for begin, stop, tensor in ranges:
+        if begin != end:
+            state = "overlaps another" if begin < end else "leaves a gap before it"
+            raise CheckpointError(
+                f"{path.name} places {tensor.name} at byte {begin:,}, which {state} (expected {end:,}); "
+                "the file is damaged, so download it again."
+            )
+        end = stop
+    if end != size - 8 - length:
+        raise CheckpointError(
+            f"{path.name} holds {size - 8 - length:,} bytes of tensors, but its header describes {end:,}; "
+            "the file was cut short or changed, so download it again."
+        )
+    return [tensor for _, _, tensor in ranges]
+
+
+def _entry(path: Path, name: str, entry: Any, available: int) -> tuple[int, int, Stored]:
+    """Check one header entry; returns its byte range and description."""
+    try:
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        begin, stop = entry["data_offsets"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path.name} describes {name!r:.80} without a dtype, shape or byte range; download it again.", str(error)
+        ) from error
+    if dtype not in DTYPE_BYTES:
+        raise CheckpointError(
+            f"{path.name} stores {name!r:.80} as {dtype!r:.40}, a dtype Ropewalk does not know; it reads "
+            "float32, float16, bfloat16 and float8."
+        )
+    numbers = (*shape, begin, stop)
+    if any(isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in numbers):
+        raise CheckpointError(f"{path.name} gives {name!r:.80} a shape or byte range that is not of whole numbers.")
+    if stop > available or begin > stop:
+        raise CheckpointError(
+            f"{path.name} places {name!r:.80} at bytes {begin:,} to {stop:,}, but has {available:,} bytes of tensors; "
+            "it was cut short, so download it again."
+        )
+    if prod(shape) * DTYPE_BYTES[dtype] != stop - begin:
+        raise CheckpointError(
+            f"{path.name} gives {name!r:.80} the shape {list(shape)} in {dtype} but {stop - begin:,} bytes; "
+            "the file is damaged, so download it again."
+        )
+    return begin, stop, Stored(name, shape, dtype, path)

@@ -1,0 +1,179 @@
+"""PyTorch's own files (``.bin``, ``.pth``, ``.pt``): one, or shards with an index; read through mmap, never executed.
+
+A torch file is a zip of a pickle and raw storages. The zip is checked before torch sees it, and the pickle is only read
+with ``weights_only=True``, which refuses everything but tensors and plain containers.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from ropewalk.model.checkpoints.damage import check_is_data, first_bytes
+from ropewalk.model.checkpoints.formats.safetensors_files import check_no_extra_shard, read_index, shard_path
+from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
+from ropewalk.model.errors import CheckpointError
+from torch import Tensor
+
+SUFFIXES = (".bin", ".pth", ".pt", ".ckpt")
+SINGLE = "pytorch_model.bin"
+INDEX = "pytorch_model.bin.index.json"
+LARGEST_PICKLE = 256_000_000
+
+DAMAGED = (
+    RuntimeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    AssertionError,
+    NotImplementedError,
+    UnicodeError,
+    RecursionError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+)
+"""What the zip reader, the restricted unpickler and torch raise on a file that is not what it says."""
+
+Renamed = Callable[[Mapping[str, Any], Path], Mapping[str, Any]]
+
+
+class TorchFiles:
+    """Tensors of one or several torch files, held as views of the mapped files."""
+
+    def __init__(self, handle: Mapping[str, tuple[Tensor, Path]]) -> None:
+        self._handle = dict(handle)
+        self.tensors: Mapping[str, Stored] = MappingProxyType(
+            {
+                name: Stored(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), path)
+                for name, (value, path) in self._handle.items()
+            }
+        )
+
+    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
+        """A view of the file, in the dtype it is stored in."""
+        return part.of(self._handle[name][0])
+
+    def close(self) -> None:
+        """Unmap."""
+        self._handle.clear()
+
+
+def open_single(path: Path) -> TorchFiles:
+    """Describe one file."""
+    return TorchFiles({name: (value, path) for name, value in tensors_of(load_file(path), path).items()})
+
+
+def open_sharded(index: Path) -> TorchFiles:
+    """Describe the shards that an index names."""
+    placed = read_index(index)
+    check_no_extra_shard(index.parent, index, placed)
+    handle: dict[str, tuple[Tensor, Path]] = {}
+    for path in [shard_path(index.parent, shard, index) for shard in sorted(set(placed.values()))]:
+        for name, value in tensors_of(load_file(path), path).items():
+            handle[name] = (value, path)
+    missing = sorted(set(placed) - set(handle))
+    if missing:
+        raise CheckpointError(
+            f"{index.name} says that {placed[missing[0]]} holds {missing[0]!r:.80}, but it does not; download both "
+            "again."
+        )
+    return TorchFiles(handle)
+
+
+def load_file(path: Path) -> Any:
+    """What a torch file holds, mapped.
+
+    Raises
+    ------
+    CheckpointError
+        For a file that is no torch file, is damaged, or wants to run code.
+    """
+    check_is_data(path)
+    _check_zip(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except pickle.UnpicklingError as error:
+        named = re.search(r"(?:GLOBAL|global|function|class)[ :]+`?([A-Za-z_][\w.]*\.[\w.]+)", str(error))
+        wants = f" ({named.group(1)})" if named else ""
+        raise CheckpointError(
+            f"{path.name} holds more than tensors{wants}: a pickle that could run code when it is opened, so it is "
+            "refused; use a safetensors copy of the model.",
+            str(error),
+        ) from error
+    except DAMAGED as error:
+        raise CheckpointError(
+            f"{path.name} is damaged: its parts do not fit together; download it again.", str(error)
+        ) from error
+
+
+def _check_zip(path: Path) -> None:
+    """Refuse what is no zip, and zips whose entries are compressed, encrypted or larger than the file."""
+    if not first_bytes(path, 4).startswith(b"PK\x03\x04"):
+        raise CheckpointError(
+            f"{path.name} is not a torch file of version 1.6 or newer (a zip of tensors); if it is an older one, load "
+            "it and save it again with a recent torch, or use a safetensors copy."
+        )
+    size = path.stat().st_size
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (*DAMAGED, OSError) as error:
+        raise CheckpointError(
+            f"{path.name} begins like a torch file but has no readable table of contents, so it was cut short; "
+            "download it again.",
+            str(error),
+        ) from error
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or entry.file_size > size:
+            raise CheckpointError(
+                f"{path.name} holds the entry {entry.filename!r:.60} of {entry.file_size:,} bytes in a file of "
+                f"{size:,}; torch stores entries as they are, so the file is damaged or not a torch file."
+            )
+        if entry.filename.endswith(".pkl") and entry.file_size > LARGEST_PICKLE:
+            raise CheckpointError(
+                f"{path.name} describes its tensors in {entry.file_size:,} bytes, more than any model needs; it is "
+                "damaged or not a model."
+            )
+
+
+def tensors_of(found: Any, path: Path) -> dict[str, Tensor]:
+    """The flat dictionary of tensors in what a file holds.
+
+    Raises
+    ------
+    CheckpointError
+        When it holds something else.
+    """
+    if not isinstance(found, Mapping) or not found:
+        raise CheckpointError(
+            f"{path.name} holds {type(found).__name__} where a dictionary of named tensors was expected."
+        )
+    for name, value in found.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise CheckpointError(
+                f"{path.name} holds {type(value).__name__} under {name!r:.60} where a tensor was expected; it is not a "
+                "plain file of weights."
+            )
+        if value.layout != torch.strided or value.is_quantized or value.is_complex():
+            raise CheckpointError(
+                f"{path.name} stores {name!r:.80} in a form (sparse, quantised or complex) that weights do not have."
+            )
+    return {name: value.detach() for name, value in found.items()}

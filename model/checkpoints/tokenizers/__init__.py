@@ -1,0 +1,1 @@
+"""Tokenizers as files of a checkpoint, one file a kind."""

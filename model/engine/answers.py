@@ -1,0 +1,248 @@
+"""The answer to every question of a panel: one entry for each, read from the run in view.
+
+It is a part of the engine, which asks it. A reading that may take long pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ropewalk.model.checkpoints import Checkpoint
+from ropewalk.model.decoder.intervening import mean_heads, mean_mlp, mean_plane
+from ropewalk.model.decoder.interventions import (
+    AblateHeads,
+    AblateMlp,
+    AblatePlane,
+    Intervention,
+    RopeScaling,
+    check_interventions,
+)
+from ropewalk.model.decoder.rope import other_rules
+from ropewalk.model.decoder.rope_scaling import as_run
+from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.engine.questions import (
+    AskArithmetic,
+    AskAtlas,
+    AskAttribution,
+    AskBranchCheck,
+    AskCache,
+    AskCachedCheck,
+    AskCell,
+    AskHead,
+    AskHeadDifference,
+    AskLedger,
+    AskMean,
+    AskNeeds,
+    AskNextToken,
+    AskNextTokenDifference,
+    AskPlanes,
+    AskRandomLayers,
+    AskRefined,
+    AskRouting,
+    AskRow,
+    AskRules,
+    Question,
+)
+from ropewalk.model.engine.shown import Shown, in_view, texts
+from ropewalk.model.errors import InterventionError
+from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
+from ropewalk.model.ledger.measurement import measure_steps
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings.arithmetic import read_arithmetic
+from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
+from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
+from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
+from ropewalk.model.readings.next_token import next_token_reading, row_logits
+from ropewalk.model.readings.patterns import atlas_steps
+from ropewalk.model.readings.random_layer import random_layers
+from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
+from ropewalk.model.readings.records import (
+    Arithmetic,
+    ConsistencyCheck,
+    DirectAttribution,
+    HeadDifference,
+    HeadPicture,
+    Line,
+    NextTokenDifference,
+    RopeRule,
+    Routing,
+)
+from ropewalk.model.readings.routing import read_routing
+from ropewalk.model.readings.tiles import read_head, refine_steps
+from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
+from ropewalk.model.runs.trace import Trace
+
+
+def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, Any], Steps[Any]]:
+    """A reading that is short enough for one slice."""
+
+    def steps(handle: RunHandle, trace: Trace, asked: Any) -> Steps[Any]:
+        yield from ()
+        return read(trace, asked)
+
+    return steps
+
+
+def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[Any]:
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    yield from ()
+    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, Shown(checkpoint))
+
+
+def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
+    """Prefill and, after a step, decode, each with its checks decided by what the run measures.
+
+    A run under experiments is held to what these change, and to nothing else.
+    """
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    card, model = handle.opened.card, checkpoint.model
+    config = as_run(checkpoint.config, trace.interventions)
+
+    def built(tokens: int, past: int) -> ShapeLedger:
+        return build_ledger(config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch)
+
+    start = trace.at(trace.prefill)
+    # running the prompt again takes one slice, so a long one is measured by its last row
+    rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 8 else 1
+    measured = yield from measure_steps(model, start, asked.layer, rows=rows)
+    prefill = checked(built(trace.prefill, 0), measured)
+    yield Progress(1, 2, "Checking shapes")
+    if trace.length == trace.prefill:
+        return prefill, None
+    measured = yield from measure_steps(model, trace, asked.layer, rows=1)
+    return prefill, checked(built(1, trace.length - 1), measured)
+
+
+def _check(handle: RunHandle, trace: Trace, asked: AskCachedCheck) -> Steps[ConsistencyCheck]:
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    chunk = chunk_rows(checkpoint.config, trace.length)
+    dtype = handle.opened.card.dtype
+    return cached_check_steps(checkpoint.model, trace, dtype, chunk=chunk, by_layer=asked.by_layer)
+
+
+def _branch_check(handle: RunHandle, trace: Trace, asked: AskBranchCheck) -> Steps[ConsistencyCheck]:
+    return branch_check_steps(handle.opened.checkpoint.model, trace, handle.opened.card.dtype)
+
+
+def _arithmetic(handle: RunHandle, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
+    """Every line of a cell; the tokens whose logits are followed get their text beside their id."""
+    yield from ()
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    read = read_arithmetic(checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
+
+    def named(line: Line) -> Line:
+        if not line.key.startswith("logit."):
+            return line
+        token = texts(checkpoint, [int(line.symbol.removeprefix("token "))])[0]
+        return replace(line, symbol=f"{line.symbol} {token.inline}")
+
+    stages = tuple(replace(stage, lines=tuple(map(named, stage.lines))) for stage in read.stages)
+    return replace(read, stages=stages)
+
+
+def _attribution(handle: RunHandle, trace: Trace, asked: AskAttribution) -> Steps[DirectAttribution]:
+    yield from ()
+    return direct_attribution(handle.opened.checkpoint.model, trace, asked.query, asked.token)
+
+
+def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routing | None]:
+    yield from ()
+    return read_routing(handle.opened.checkpoint.model, trace, asked.layer)
+
+
+def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
+    """The ablation to the mean over this run's rows in the model as it is without experiments, but for its stretch."""
+    yield from ()
+    model = handle.opened.checkpoint.model
+    if trace.ids is None:
+        raise InterventionError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
+    layer, heads, plane = asked.layer, asked.heads, asked.plane
+    stretched = [one for one in trace.interventions if isinstance(one, RopeScaling)]
+    if heads is None:
+        check_interventions([AblateMlp(layer)], trace.config)
+        return mean_mlp(model, trace.ids, layer, stretched)
+    if plane is None:
+        check_interventions([AblateHeads(layer, heads)], trace.config)
+        return mean_heads(model, trace.ids, layer, heads, stretched)
+    check_interventions([AblatePlane(layer, heads[0], plane)], trace.config)
+    return mean_plane(model, trace.ids, layer, heads[0], plane, stretched)
+
+
+def _rules(handle: RunHandle, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
+    yield from ()
+    config = as_run(trace.config, trace.interventions)
+    rope, width = config.rope_of(asked.layer), config.rotary_width(asked.layer)
+    if rope is None:
+        return ()
+    if rope == trace.config.rope_of(asked.layer):
+        found = other_rules(rope, width, config.max_position)
+    else:
+        found = other_rules(rope, width, trace.length, "this run")
+    return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
+
+
+def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) -> Steps[HeadDifference | None]:
+    yield from ()
+    if handle.baseline is None:
+        return None
+    before = in_view(handle.baseline)
+    rows = align(before, trace, by_row=handle.baseline.opened is not handle.opened)
+    return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
+
+
+def _next_token_difference(
+    handle: RunHandle, trace: Trace, asked: AskNextTokenDifference
+) -> Steps[NextTokenDifference | None]:
+    yield from ()
+    if handle.baseline is None:
+        return None
+    before = in_view(handle.baseline)
+    a, _ = row_logits(handle.baseline.opened.checkpoint.model, before, before.length - 1)
+    b, _ = row_logits(handle.opened.checkpoint.model, trace, trace.length - 1)
+    return next_token_difference(a, b, Shown(handle.opened.checkpoint))
+
+
+def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
+    yield from ()
+    return read_head(
+        trace[asked.layer],
+        asked.head,
+        asked.rows,
+        asked.columns,
+        asked.pixels,
+        reduction=asked.reduction,
+        cache=handle.tiles,
+    )
+
+
+def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPicture]:
+    a = asked.picture
+    return refine_steps(trace[a.layer], a.head, a.rows, a.columns, a.pixels, reduction=a.reduction, cache=handle.tiles)
+
+
+ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
+    AskHead: _head,
+    AskRefined: _refined,
+    AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
+    AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),
+    AskPlanes: _at_once(lambda trace, a: read_planes(trace[a.layer], a.head, a.query, a.key)),
+    AskCache: lambda handle, trace, asked: cache_steps(trace, asked.positions),
+    AskAtlas: lambda handle, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
+    AskNextToken: _next_token,
+    AskLedger: _ledgers,
+    AskCachedCheck: _check,
+    AskBranchCheck: _branch_check,
+    AskArithmetic: _arithmetic,
+    AskNeeds: lambda handle, trace, asked: head_needs_steps(
+        handle.opened.checkpoint.model, trace, asked.query, asked.token
+    ),
+    AskAttribution: _attribution,
+    AskRules: _rules,
+    AskMean: _mean,
+    AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
+    AskRouting: _routing,
+    AskHeadDifference: _head_difference,
+    AskNextTokenDifference: _next_token_difference,
+}

@@ -1,0 +1,400 @@
+"""The engine, all that has torch and answers the window: opens models, runs prompts, decodes, and answers questions.
+
+Every function here is a job: a generator that pauses where it may be stopped or where something more urgent may run.
+The session imports this file lazily, on the compute thread, never at start-up. It keeps no state: a model and a run
+live in the handles that it returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
+from ropewalk.model.checkpoints.opening import free_bytes
+from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
+from ropewalk.model.decoder.rope_scaling import as_run
+from ropewalk.model.engine.answers import ANSWERS
+from ropewalk.model.engine.interface import Choice, ModelHandle, Outlined, RunHandle, missing, why_missing
+from ropewalk.model.engine.prompts import check_length, read_prompt
+from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.shown import in_view, texts, texts_on
+from ropewalk.model.errors import TraceError
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.runs import Runs
+from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.lessons.toys import toy_checkpoint
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings.next_token import draw, row_logits
+from ropewalk.model.readings.numbers import numbers_steps
+from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
+from ropewalk.model.readings.readout import read_row
+from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling
+from ropewalk.model.readings.tiles import TileCache
+from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
+from ropewalk.model.runs.memory import give_back, within_memory
+from ropewalk.model.runs.trace import Trace, append_steps, capture_steps
+from ropewalk.model.runs.trace_file import save_trace
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.training.grading import Bar, bars
+
+Result = TypeVar("Result")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Opening
+
+
+def open_model(
+    path: str | None,
+    device: str,
+    dtype: str,
+    *,
+    options: Mapping[str, int] | None = None,
+) -> Steps[ModelHandle]:
+    """Open a checkpoint; None is the bundled one.
+
+    Parameters
+    ----------
+    options
+        Answers to what the checkpoint leaves open.
+    """
+    _leave_a_core_to_the_window()
+    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
+    card = ModelCard(
+        name=checkpoint.name,
+        path=checkpoint.path,
+        config=checkpoint.config,
+        parameters=checkpoint.parameters,
+        weight_bytes=checkpoint.weight_bytes,
+        device=device,
+        dtype=dtype,
+        family=checkpoint.family,
+        has_tokenizer=checkpoint.tokenizer is not None,
+        bos=_bos(checkpoint),
+        chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
+    )
+    answered = tuple(sorted((options or {}).items()))
+    notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
+    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
+
+
+def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
+    """Open a lesson's toy: a real decoder with the numbers of its file."""
+    yield Progress(0, 1, "Building a toy")
+    checkpoint = toy_checkpoint(toy, name)
+    card = ModelCard(
+        name=name,
+        path="",
+        config=checkpoint.config,
+        parameters=checkpoint.parameters,
+        weight_bytes=checkpoint.weight_bytes,
+        device="cpu",
+        dtype="float32",
+        family=checkpoint.family,
+    )
+    return ModelHandle(card, available_devices(), checkpoint)
+
+
+def lesson_runs(models: Mapping[str, LessonModel], opened: ModelHandle | None, handle: RunHandle | None) -> Steps[Runs]:
+    """What a lesson's numbers are measured on: its own models, and what the person has open."""
+    yield Progress(0, 1, "Reading the lesson's numbers")
+    return Runs(models, None if opened is None else opened.checkpoint, None if handle is None else in_view(handle))
+
+
+def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
+    """Say what a checkpoint is and would cost, without loading it."""
+    yield Progress(0, 1, "Looking at the checkpoint")
+    found = outline_checkpoint(path, options=options)
+    return Outlined(
+        name=found.name,
+        path=found.path,
+        family=found.family,
+        config=found.config,
+        parameters=found.parameters,
+        bytes_in=found.bytes_in,
+        kv_bytes_in=found.kv_bytes_in,
+        holds_weights=found.holds_weights,
+        choices=tuple(Choice(one.option, one.sentence, one.choices, one.assumed) for one in found.questions),
+        notes=found.notes,
+    )
+
+
+def _bos(checkpoint: Checkpoint) -> str:
+    """What the tokenizer puts before a text, told from what it does to one; empty where that is nothing."""
+    tokenizer = checkpoint.tokenizer
+    if tokenizer is None:
+        return ""
+    dressed, bare = tokenizer.encode("a"), tokenizer.encode("a", add_special=False)
+    before = next((i for i in range(len(dressed)) if dressed[i : i + len(bare)] == bare), 0)
+    return "".join(token.text for token in tokenizer.describe(dressed[:before]))
+
+
+@cache
+def _leave_a_core_to_the_window() -> None:
+    """Keep one core for drawing, where there are enough; once, because torch's pool is made once."""
+    threads = torch.get_num_threads()
+    if threads > 2:
+        torch.set_num_threads(threads - 1)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Running
+
+
+@within_memory
+def run(
+    opened: ModelHandle,
+    prompt: Prompt,
+    run_id: int,
+    head: tuple[int, int] | None = None,
+    logits: Logits | None = None,
+    interventions: Sequence[Intervention] = (),
+    decoded: Sequence[int] = (),
+) -> Steps[RunHandle]:
+    """Prefill a prompt.
+
+    Parameters
+    ----------
+    head
+        The (layer, head) in view; None looks for the head whose pattern is worth showing first.
+    logits
+        Whose logits to keep.
+    experiments
+        What to change in the model while it runs.
+    decoded
+        Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
+
+    Raises
+    ------
+    ExperimentError
+        When an experiment names what the model does not have.
+    ChatError
+        When the chat template cannot be applied.
+    PromptError
+        For an empty prompt, one over the limit, or text where the model has no tokenizer.
+    MemoryBudgetError
+        When the run would take more memory than is free.
+    """
+    checkpoint: Checkpoint = opened.checkpoint
+    check_interventions(interventions, checkpoint.config)
+    read, rendered = yield from read_prompt(checkpoint, prompt)
+    prompted = permuted(read, interventions)
+    ids = [*prompted, *decoded]
+    check_length(checkpoint.config, len(ids), interventions)
+    rows = chunk_rows(checkpoint.config, len(ids))
+    free = free_bytes(checkpoint.model.embed.weight.device)
+    budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
+    check_budget(budget, checkpoint.config, free, rows=rows)
+    steps = capture_steps(
+        checkpoint.model,
+        ids,
+        run_id=run_id,
+        logits=logits,
+        chunk=rows,
+        interventions=interventions,
+        what="Running the prompt" + (f", {budget.told(free)}" if budget.is_worth_saying(free) else ""),
+    )
+    trace, seconds = yield from _timed(steps)
+    trace = replace(trace, prefill=len(prompted))
+    described = Run(
+        run_id=run_id,
+        model=opened.card,
+        specs=trace.specs,
+        prompt=prompt.text,
+        tokens=texts(checkpoint, ids),
+        length=trace.length,
+        prefill=trace.prefill,
+        newest=trace.length,
+        first_logit_row=trace.first_logit_row,
+        seconds=seconds,
+        trace_bytes=trace.kept_bytes,
+        rendered=rendered,
+        reach=as_run(checkpoint.config, interventions).max_position,
+    )
+    yield Progress(1, 1, "Looking for a head to show")
+    return RunHandle(described, opened, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
+
+
+@within_memory
+def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
+    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    trace = in_view(handle)
+    seconds = 0.0
+    check_length(checkpoint.config, trace.length + count, trace.interventions)
+    for done in range(count):
+        logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
+        token = draw(logits, sampling, trace.length - 1)
+        yield Progress(done, count, "Decoding")
+        trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
+        seconds += took
+    return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, handle.run.length), trace=trace)
+
+
+@within_memory
+def branch(handle: RunHandle, row: int, token: int) -> Steps[RunHandle]:
+    """Put another token in the place of a decoded row, and forget what came after it."""
+    checkpoint: Checkpoint = handle.opened.checkpoint
+    trace, seconds = yield from _timed(append_steps(checkpoint.model, handle.trace.at(row), token))
+    return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, row), trace=trace)
+
+
+def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
+    """The description of a run whose trace has been decoded further, from row ``since`` on."""
+    return replace(
+        run,
+        specs=trace.specs,
+        tokens=texts_on(checkpoint, run.tokens[:since], ids_of_trace(trace, since)),
+        length=trace.length,
+        newest=trace.length,
+        seconds=seconds,
+        trace_bytes=trace.kept_bytes,
+    )
+
+
+def _cell(trace: Trace, head: tuple[int, int] | None) -> tuple[int, int, int, int]:
+    """The (layer, head, query, key) to look at first: the last row, and what it attends to most."""
+    layer, number = _strongest(trace) if head is None else head
+    if layer >= trace.config.layers or number >= trace.config.heads:
+        layer, number = 0, 0
+    query = trace.length - 1
+    return layer, number, query, int(read_row(trace[layer], number, query).weights.argmax())
+
+
+def _strongest(trace: Trace) -> tuple[int, int]:
+    """The head with the clearest induction stripe, or else the clearest previous-token one."""
+    scores, undefined = head_scores(trace, ("induction", "previous"))
+    for name in scores:
+        if name not in undefined:
+            layer, head = divmod(int(scores[name].argmax()), trace.config.heads)
+            return layer, head
+    return 0, 0
+
+
+def ids_of_trace(trace: Trace, since: int = 0) -> list[int]:
+    """The token ids of a run, from row ``since`` on."""
+    return [] if trace.ids is None else [int(token) for token in trace.ids[0, since:].tolist()]
+
+
+def _timed(steps: Steps[Result]) -> Steps[tuple[Result, float]]:
+    """Pass progress on, and add the seconds of work, pauses left out."""
+    seconds = 0.0
+    while True:
+        began = time.perf_counter()
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            return stop.value, seconds + time.perf_counter() - began
+        seconds += time.perf_counter() - began
+        yield point
+
+
+def _renamed(steps: Steps[Result], done: int, count: int) -> Steps[Result]:
+    """Show the tokens decoded instead of the layers of one token."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        yield Progress(done, count, "Decoding")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Questions
+
+
+@within_memory
+def answer(handle: RunHandle, question: Question) -> Steps[Any]:
+    """Answer a panel's question about the rows in view.
+
+    Raises
+    ------
+    TraceError
+        When the run lacks what the question needs.
+    """
+    yield Progress(0, 1, "Reading the run")
+    lacking = missing(handle, question)
+    if lacking:
+        raise TraceError(why_missing(lacking))
+    return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
+
+
+def tidy() -> Steps[None]:
+    """Give the memory back that a run which is gone has left."""
+    yield from ()
+    give_back()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Taking a run home
+
+
+def save(handle: RunHandle, path: str | Path, pattern: bool = False) -> None:
+    """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
+    strings = [token.text for token in handle.run.tokens[: handle.run.length]]
+    save_trace(in_view(handle), path, strings=strings, model=handle.opened.checkpoint.model, pattern=pattern)
+
+
+def save_steps(handle: RunHandle, path: str | Path, pattern: bool = False) -> Steps[Path]:
+    """The same as a job."""
+    yield Progress(0, 1, "Writing the trace")
+    save(handle, path, pattern)
+    return Path(path)
+
+
+def numbers(
+    handle: RunHandle, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]
+) -> Steps[HeadNumbers]:
+    """Scores and weights of a rectangle of the rows in view, in full precision."""
+    return numbers_steps(in_view(handle)[layer], head, queries, keys)
+
+
+def scores_of(handle: RunHandle) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
+    """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
+    trace = in_view(handle)
+    scores, undefined = head_scores(trace)
+    return scores, formulas_of(trace), undefined
+
+
+def length_of(opened: ModelHandle, prompt: Prompt) -> Steps[int]:
+    """How many tokens a prompt is."""
+    ids, _ = yield from read_prompt(opened.checkpoint, prompt)
+    return len(ids)
+
+
+def random_repeat(opened: ModelHandle, count: int, seed: int, interventions: Sequence[Intervention] = ()) -> list[int]:
+    """``count`` random token ids, twice, with nothing before them."""
+    check_length(opened.card.config, 2 * count, interventions)  # first: this many may not fit into memory
+    return repeated_ids(count, opened.card.config.vocabulary, seed)
+
+
+def text_of(opened: ModelHandle, ids: Sequence[int]) -> str:
+    """Token ids as running text, or as numbers where the model has no tokenizer."""
+    checkpoint: Checkpoint = opened.checkpoint
+    if checkpoint.tokenizer is None:
+        return " ".join(map(str, ids))
+    known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded
+    return checkpoint.tokenizer.decode(known)
+
+
+def train(text: Path, out: Path, **options: int) -> Steps[tuple[Bar, ...]]:
+    """Train the bundled model, or go on with it; ``options`` are fields of the recipe. Returns what it is worth."""
+    from ropewalk.model.training.training import TrainOptions
+    from ropewalk.model.training.training import train as training
+
+    trained = yield from training(text, out, TrainOptions(**options))
+    return bars(trained.grades)
+
+
+def grade(folder: Path, text: Path) -> Steps[tuple[Bar, ...]]:
+    """Measure a checkpoint as the bundled model is measured."""
+    from ropewalk.model.training.training import grade_folder
+
+    return bars((yield from grade_folder(folder, text)))

@@ -1,0 +1,138 @@
+"""What passes between the window and the engine: opaque handles, and what the engine offers.
+
+A handle is made on the compute thread, held by the session, and handed back with the next request. Nobody but the
+engine looks inside its ``Any`` fields. Records alone: no torch, and nothing that knows who fills them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.engine.questions import EVERYTHING, WITHOUT, Capability, Question
+from ropewalk.model.progress import Progress
+from ropewalk.model.readings.records import ModelCard, Run, Sampling
+from ropewalk.model.tokens.prompt import Prompt
+
+
+@dataclass(frozen=True, eq=False)
+class ModelHandle:
+    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine.
+
+    ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
+    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences.
+    """
+
+    card: ModelCard
+    devices: tuple[str, ...]
+    checkpoint: Any
+    shapes_only: bool = False
+    options: tuple[tuple[str, int], ...] = ()
+    notice: str = ""
+
+
+def without_weights(card: ModelCard) -> str:
+    """Why a model of shapes alone is not run, in a sentence."""
+    return (
+        f"{card.name} holds no weights, so nothing can be run on it; the Open dialog and `ropewalk ledger` show its "
+        "shapes and costs."
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that a checkpoint leaves open: ``sentence`` asks it, ``assumed`` is taken without an answer."""
+
+    option: str
+    sentence: str
+    choices: tuple[int, ...]
+    assumed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined:
+    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V."""
+
+    name: str
+    path: str
+    family: str
+    config: ModelConfig
+    parameters: int
+    bytes_in: Mapping[str, int]
+    kv_bytes_in: Mapping[str, int]
+    holds_weights: bool
+    choices: tuple[Choice, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RunHandle:
+    """A run and its tensors. ``run.length`` says how much of ``trace`` is in view.
+
+    ``cell`` is (layer, head, query, key): where it is worth looking first. ``baseline`` is the run it is compared with,
+    ``prompt`` what was asked for, ``tiles`` what was refined of its pictures, ``can`` what may be asked of it.
+    """
+
+    run: Run
+    opened: ModelHandle
+    trace: Any
+    cell: tuple[int, int, int, int] = (0, 0, 0, 0)
+    baseline: RunHandle | None = None
+    prompt: Prompt = field(default_factory=Prompt)
+    tiles: Any = None
+    can: frozenset[Capability] = EVERYTHING
+
+
+def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
+    """What a question needs and the run does not have."""
+    return question.needs - handle.can
+
+
+def why_missing(lacking: frozenset[Capability]) -> str:
+    """What a run lacks, and what to do about it, in a sentence."""
+    told = " and ".join(said for one, said in WITHOUT.items() if one in lacking)
+    return f"This run {told}, so this cannot be answered; run a prompt on a model that is open with its weights."
+
+
+class Engine(Protocol):
+    """What the session asks of ``app.engine``. Each is a job: a generator that returns its result."""
+
+    def open_model(
+        self,
+        path: str | None,
+        device: str,
+        dtype: str,
+        *,
+        options: Mapping[str, int] | None = None,
+    ) -> Generator[Progress, None, ModelHandle]:
+        """Open a checkpoint; None is the bundled one."""
+
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+        """Say what a checkpoint is and would cost, without loading it."""
+
+    def run(
+        self,
+        opened: ModelHandle,
+        prompt: Prompt,
+        run_id: int,
+        head: tuple[int, int] | None,
+        *,
+        interventions: Sequence[Intervention] = (),
+        decoded: Sequence[int] = (),
+    ) -> Generator[Progress, None, RunHandle]:
+        """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
+
+    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
+        """Decode ``count`` tokens after the rows in view."""
+
+    def branch(self, handle: RunHandle, row: int, token: int) -> Generator[Progress, None, RunHandle]:
+        """Put another token in the place of a decoded row, and forget what came after it."""
+
+    def answer(self, handle: RunHandle, question: Question) -> Generator[Progress, None, Any]:
+        """Answer a panel's question about the rows in view."""
+
+    def tidy(self) -> Generator[Progress, None, None]:
+        """Give the memory back that a run which is gone has left."""

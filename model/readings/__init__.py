@@ -1,0 +1,1 @@
+"""Readings: what can be known about a run, computed when somebody looks."""

@@ -1,0 +1,149 @@
+"""Which heads does a next token need? Two answers for one row of a run.
+
+**Ablation** runs the prompt again with each head's output set to zero and reads how the token's logit changes: what
+the model would do without the head, later layers included. **Direct attribution** adds up what each part wrote into
+the stream, read through the last norm (its statistics held fixed) and the token's row of W_U: what the head itself
+says, later layers left out (Elhage et al. 2021, "A mathematical framework for transformer circuits"). Neither draws
+anything; both are differences or shares of the logit before its soft cap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.intervening import changed_block, turned
+from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.decoder.norms import Norm
+from ropewalk.model.decoder.scores import key_range
+from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings.records import DirectAttribution, HeadNeeds
+from ropewalk.model.runs.trace import Trace, replay
+from torch import Tensor
+
+
+def head_needs_steps(model: Decoder, trace: Trace, row: int, token: int, *, batch: int = 0) -> Steps[HeadNeeds]:
+    """Ablate every head in turn and read the change of one token's logit after one row, pausing after each.
+
+    The stream before each layer is computed once, so a head of layer l costs the layers from l on.
+
+    Raises
+    ------
+    TraceError
+        When the row is not there, or the run was given vectors.
+    """
+    trace.check_row(row)
+    if trace.ids is None:
+        raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
+    c = model.config
+    change = np.full((c.layers, c.heads), np.nan)
+    rows = _Rows(model, trace, row, batch)
+    streams = rows.streams()
+    clean = rows.logit(streams[-1], token)
+    for layer in range(c.layers):
+        for head in range(c.heads):
+            ablated = rows.run(streams[layer], layer, AblateHeads(layer, (head,)))
+            change[layer, head] = rows.logit(ablated, token) - clean
+            yield Progress(layer * c.heads + head + 1, c.layers * c.heads, "Ablating each head in turn")
+    change.setflags(write=False)
+    return HeadNeeds(row, token, clean, change)
+
+
+class _Rows:
+    """The rows 0 … row of a run, run again from any layer on."""
+
+    def __init__(self, model: Decoder, trace: Trace, row: int, batch: int) -> None:
+        assert trace.ids is not None
+        self.model, self.trace = model, trace
+        stop = max(key_range(layer.spec, (row, row + 1), trace.length)[1] for layer in trace)
+        self.row = row
+        with torch.no_grad(), turned(model, trace.interventions):
+            self.start, self.call = model.begin(
+                trace.ids[batch : batch + 1, :stop],
+                positions=trace.positions[batch : batch + 1, :stop],
+                padding=None if trace.padding is None else trace.padding[batch : batch + 1, :stop],
+                branch=trace.branch,
+                reach=trace.reach(row),
+            )
+
+    def streams(self) -> list[Tensor]:
+        """The stream [1, n, D] before each layer, and after the last."""
+        streams = [self.start]
+        for layer in range(self.model.config.layers):
+            streams.append(self._block(layer, streams[-1], None))
+        return streams
+
+    def run(self, x: Tensor, layer: int, ablation: AblateHeads) -> Tensor:
+        """The stream after the last layer, when ``layer`` runs on ``x`` under one more experiment."""
+        x = self._block(layer, x, ablation)
+        for later in range(layer + 1, self.model.config.layers):
+            x = self._block(later, x, None)
+        return x
+
+    def logit(self, x: Tensor, token: int) -> float:
+        """The token's logit after the row."""
+        with torch.no_grad():
+            return float(self.model.finish(x[:, self.row : self.row + 1])[0, 0, token])
+
+    def _block(self, layer: int, x: Tensor, ablation: AblateHeads | None) -> Tensor:
+        block = self.model.block(layer)
+        active = self.trace.interventions if ablation is None else (*self.trace.interventions, ablation)
+        with torch.no_grad(), changed_block(block, layer, active):
+            after: Tensor = block(x, self.call)
+        return after
+
+
+@torch.no_grad()
+def direct_attribution(model: Decoder, trace: Trace, row: int, token: int, *, batch: int = 0) -> DirectAttribution:
+    """What each head, each MLP and the embedding add directly to one token's logit after one row.
+
+    All parts, the biases in ``rest``, add up to the logit before its soft cap.
+    """
+    c = model.config
+    names = ["hook_embed"]
+    for layer in range(c.layers):
+        prefix = f"blocks.{layer}."
+        names += [prefix + "attn.hook_result", prefix + "hook_attn_out", prefix + "hook_mlp_out"]
+    points = replay(model, trace, row, [*names, f"blocks.{c.layers - 1}.hook_resid_post"]).points
+    final = points[f"blocks.{c.layers - 1}.hook_resid_post"][batch, 0]  # [D]
+    reading = model.head.weight[token].detach().float() * c.logit_scale  # [D]
+
+    def said(part: Tensor) -> Tensor:
+        """Logit of the token from summands [..., D] of the final stream."""
+        normed = model.norm.part_of(final, part) if isinstance(model.norm, Norm) else part.float()
+        return normed @ reading
+
+    heads = torch.stack([said(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
+    mlps = torch.stack([said(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
+    embedding = float(said(points["hook_embed"][batch, 0]))
+    logit = float(said(final)) + _bias_logit(model, reading, token)
+    rest = logit - float(heads.sum() + mlps.sum()) - embedding
+    return DirectAttribution(row, token, logit, _locked(heads), _locked(mlps), embedding, rest)
+
+
+def _head_parts(model: Decoder, points: dict[str, Tensor], layer: int, batch: int) -> Tensor:
+    """What each head of a layer adds to the stream, [H, D], a norm after the sub-layer held fixed."""
+    block = model.block(layer)
+    result = points[f"blocks.{layer}.attn.hook_result"][batch, 0]  # [H, D]
+    if isinstance(block.attn_post_norm, Norm):
+        whole = result.sum(0)
+        if block.attn.output.bias is not None:
+            whole = whole + block.attn.output.bias
+        result = block.attn_post_norm.part_of(whole, result)
+    return result * model.config.residual_scale
+
+
+def _bias_logit(model: Decoder, reading: Tensor, token: int) -> float:
+    logit = 0.0
+    if isinstance(model.norm, Norm) and model.norm.bias is not None:
+        logit += float(model.norm.bias.detach().float() @ reading)
+    if model.head.bias is not None:
+        logit += float(model.head.bias[token]) * model.config.logit_scale
+    return logit
+
+
+def _locked(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    array = tensor.detach().double().cpu().numpy()
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,117 @@
+"""From logits to the next token: the distribution that is drawn from, the draw, and what to show of it.
+
+Greedy is temperature 0. A draw depends only on the seed and the row, so stepping back and forth gives the same text.
+"""
+
+from __future__ import annotations
+
+import torch
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.errors import PromptError
+from ropewalk.model.readings.records import Candidate, NextTokenReading, Sampling, TokenText
+from ropewalk.model.runs.trace import Trace, replay
+from torch import Tensor
+
+SEED_STRIDE = 1_000_003
+"""A prime that keeps the draws of neighbouring seeds and rows apart."""
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Refuse settings that mean nothing.
+
+    Raises
+    ------
+    PromptError
+        For a negative temperature or top-k, or a top-p outside (0, 1].
+    """
+    if not 0 <= sampling.temperature <= 100:
+        raise PromptError(f"The temperature is {sampling.temperature}, but it must be between 0 and 100.")
+    if sampling.top_k < 0:
+        raise PromptError(f"Top-k is {sampling.top_k}, but it must be 0 (off) or more.")
+    if not 0 < sampling.top_p <= 1:
+        raise PromptError(f"Top-p is {sampling.top_p}, but it must be above 0 and at most 1.")
+
+
+def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """The probabilities that are drawn from, [V] float64 on the CPU.
+
+    Temperature divides the logits; top-k keeps the k largest; top-p then keeps the smallest set of the most probable
+    tokens whose probabilities reach p (Holtzman et al. 2020, arXiv:1904.09751). Temperature 0 puts all on the largest.
+
+    Parameters
+    ----------
+    logits
+        [V].
+    """
+    check_sampling(sampling)
+    wide = logits.detach().double().cpu()
+    if sampling.temperature == 0:
+        return torch.nn.functional.one_hot(wide.argmax(), wide.shape[0]).double()
+    wide = (wide - wide.max()) / sampling.temperature  # at most 0, so that no temperature makes it overflow
+    if 0 < sampling.top_k < wide.shape[0]:
+        keep = torch.zeros_like(wide, dtype=torch.bool)
+        keep[wide.topk(sampling.top_k).indices] = True
+        wide = wide.masked_fill(~keep, -torch.inf)
+    probabilities = wide.softmax(-1)
+    if sampling.top_p < 1:
+        ordered, order = probabilities.sort(descending=True, stable=True)
+        before = ordered.cumsum(-1) - ordered
+        probabilities = probabilities.index_fill(0, order[before >= sampling.top_p], 0.0)
+        probabilities = probabilities / probabilities.sum()
+    return probabilities
+
+
+def draw(logits: Tensor, sampling: Sampling, row: int) -> int:
+    """Draw the token that follows ``row`` from logits [V]; the same seed and row give the same token."""
+    probabilities = distribution(logits, sampling)
+    if sampling.temperature == 0:
+        return int(probabilities.argmax())
+    generator = torch.Generator().manual_seed((sampling.seed * SEED_STRIDE + row) % 2**63)
+    return int(torch.multinomial(probabilities, 1, generator=generator))
+
+
+def row_logits(model: Decoder, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
+    """Logits [V] of one row, and whether they had to be replayed because the trace does not keep them."""
+    trace.check_row(row)
+    kept = trace.logits_of(row)
+    if kept is not None:
+        return kept[batch], False
+    return replay(model, trace, row, names=()).logits[batch], True
+
+
+def next_token_reading(
+    model: Decoder,
+    trace: Trace,
+    query: int,
+    count: int,
+    sampling: Sampling,
+    tokens: dict[int, TokenText],
+    *,
+    batch: int = 0,
+) -> NextTokenReading:
+    """The ``count`` most probable tokens after row ``query``, and the one that really follows.
+
+    Parameters
+    ----------
+    tokens
+        How to show an id; an id that is missing is shown as its number.
+    """
+    logits, replayed = row_logits(model, trace, query, batch=batch)
+    plain = logits.detach().double().cpu().softmax(-1)
+    drawn = distribution(logits, sampling)
+
+    def candidate(token: int) -> Candidate:
+        shown = tokens.get(token, TokenText(token, f"#{token}"))
+        return Candidate(shown, float(logits[token]), float(plain[token]), float(drawn[token]), float(drawn[token]) > 0)
+
+    best = plain.topk(min(count, plain.shape[0])).indices.tolist()
+    follows = None
+    if trace.ids is not None and query + 1 < trace.length:
+        follows = candidate(int(trace.ids[batch, query + 1]))
+    return NextTokenReading(
+        query=query,
+        candidates=tuple(candidate(token) for token in best),
+        entropy=float(torch.special.entr(plain).sum()),
+        actual=follows,
+        replayed=replayed,
+    )

@@ -1,0 +1,654 @@
+"""Answers to questions about a run: frozen records of numpy arrays and plain numbers.
+
+These are what crosses from the compute thread to the window. Arrays are read-only float32 unless a field says float64.
+No torch and no Qt here; nothing here computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from ropewalk.model.codec import stored
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.readings.bidi import isolated
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+
+TokenKind = Literal["text", "special", "bytes"]
+TileKind = Literal["scores", "weights"]
+Reduction = Literal["exact", "max", "mean", "sampled"]
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """One token as a person should read it.
+
+    Attributes
+    ----------
+    text
+        Spaces as ``·``, newlines as ``⏎``, tabs as ``⇥``, raw bytes as hex such as ``<E4>``; never empty.
+    kind
+        Ordinary text, a special token such as ``<s>``, or raw bytes that are not a character on their own.
+    group, character
+        Tokens that together are the bytes of one character share a ``group`` number (else −1), and the first of them
+        carries that ``character``.
+    """
+
+    id: int
+    text: str
+    kind: TokenKind = "text"
+    group: int = -1
+    character: str = ""
+
+    @property
+    def inline(self) -> str:
+        """The text for use inside a sentence, which it must not reorder."""
+        return isolated(self.text)
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What is open: shown in the bar and in the status line."""
+
+    name: str
+    path: str
+    config: ModelConfig
+    parameters: int
+    weight_bytes: int
+    device: str
+    dtype: str
+    family: str = "ropewalk"
+    has_tokenizer: bool = True
+    bos: str = ""
+    """What the tokenizer puts before a text, as a person reads it; empty where it puts nothing there."""
+    chats: tuple[str, ...] = ()
+    """Names of the checkpoint's chat templates, the one meant by default first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The trace on screen, described. The tensors stay behind; ``run_id`` says which they are.
+
+    Attributes
+    ----------
+    run_id
+        Grows with every prefill; a decode step keeps it.
+    length, prefill
+        Rows now in view (S) and how many of them the prompt gave; rows from ``prefill`` on were decoded.
+    newest
+        Rows that exist; ``length`` is smaller after a step back.
+    first_logit_row
+        Logits are kept for rows from here on.
+    rendered
+        The text that a chat template made of the prompt and that the model was given; empty without a template.
+    reach
+        Positions that an experiment gives the run, 0 for those of the model.
+    """
+
+    run_id: int
+    model: ModelCard
+    specs: tuple[AttentionSpec, ...]
+    prompt: str
+    tokens: tuple[TokenText, ...]
+    length: int
+    prefill: int
+    newest: int
+    first_logit_row: int
+    seconds: float = 0.0
+    trace_bytes: int = 0
+    rendered: str = ""
+    reach: int = 0
+
+    @property
+    def limit(self) -> int:
+        """Tokens that the run may grow to."""
+        return self.reach or self.config.max_position
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's config."""
+        return self.model.config
+
+    @property
+    def steps(self) -> int:
+        """Decode steps in view."""
+        return self.length - self.prefill
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A rectangle of one head's scores or weights, reduced to at most the pixels asked for.
+
+    Attributes
+    ----------
+    rows, columns
+        The half-open ranges of query and key rows that the picture covers.
+    values
+        [h, w]; the value where ``visible``, 0 where masked. Scores are scaled and soft-capped.
+    visible
+        [h, w]; False where every cell under the pixel is masked.
+    raw
+        [h, w] scores as they are before the mask (only for ``kind == "scores"``), else None.
+    reduction
+        ``exact`` when a pixel is one cell; else how a pixel stands for the cells it covers: the ``max`` or ``mean`` of
+        the visible ones (of all, for ``raw``), or one of them (``sampled``).
+    cell
+        Query rows and key rows under one pixel; the last pixels may hold fewer.
+    """
+
+    kind: TileKind
+    layer: int
+    head: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    values: Floats
+    visible: Bools
+    raw: Floats | None = None
+    reduction: Reduction = "exact"
+    cell: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPicture:
+    """Everything the score panel shows of one head: scores before and after the mask, and the weights."""
+
+    layer: int
+    head: int
+    kv_head: int
+    scores: Tile
+    weights: Tile
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPatch:
+    """A refined part of a :class:`HeadPicture` that was sampled.
+
+    Attributes
+    ----------
+    top, left
+        The pixel of the picture where the arrays begin.
+    scores, weights, visible, raw
+        [h, w] each, as in the picture's tiles.
+    """
+
+    top: int
+    left: int
+    scores: Floats
+    weights: Floats
+    visible: Bools
+    raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class HeadAtlas:
+    """Small pictures of every head, and their scores.
+
+    Attributes
+    ----------
+    thumbnails
+        [L, H, n, n] weights, reduced by ``reduction``; masked cells are NaN.
+    scores
+        Name → [L, H] float64; NaN where the score is not defined for this prompt.
+    formulas
+        Name → the formula in words and symbols.
+    undefined
+        Name → why the score is not defined here, for those that are not.
+    """
+
+    thumbnails: Floats
+    reduction: Reduction
+    scores: dict[str, Doubles]
+    formulas: dict[str, str]
+    undefined: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class AtlasPart:
+    """One layer of a :class:`HeadAtlas`: thumbnails [H, n, n], and name → [H] of the scores that are defined."""
+
+    layer: int
+    thumbnails: Floats
+    reduction: Reduction
+    scores: dict[str, Doubles]
+
+
+@dataclass(frozen=True, eq=False)
+class RowReading:
+    """One query row of one head, computed in float64.
+
+    Attributes
+    ----------
+    scores
+        [S] scaled and soft-capped, as before the mask.
+    weights, visible
+        [S] after softmax; whether the key is visible to the query.
+    lse
+        log Σ exp(score) over the visible keys (and the sink, where there is one); +inf when nothing is visible.
+    entropy
+        −Σ w ln w in nats.
+    sink_weight
+        The share of the sink logit, 0 where the layer has none.
+    """
+
+    layer: int
+    head: int
+    query: int
+    scores: Doubles
+    weights: Doubles
+    visible: Bools
+    lse: float
+    entropy: float
+    sink_weight: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class CellReading:
+    """One attention cell in numbers, computed in float64 from the run's own Q', K' and lse.
+
+    ``dot`` is q'·k'; ``scaled`` is scale·dot; ``score`` is after the soft cap; ``weight`` is 0 where masked.
+    ``hidden_because`` is empty for a visible key, else the reason in words.
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    sharing: tuple[int, ...]
+    query: int
+    key: int
+    q: Doubles
+    k: Doubles
+    dot: float
+    scale: float
+    scaled: float
+    cap: float | None
+    score: float
+    hidden_because: str
+    lse: float
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneReading:
+    """The rotation planes of one head for one (query, key).
+
+    Attributes
+    ----------
+    features
+        [F, 2] which two features of the head make plane i (F = d_rot/2 planes).
+    query_frequencies, key_frequencies
+        θ_i in radians per position that rotated this query and this key (they differ only where the rule depends
+        on the length).
+    q_before, k_before, q_after, k_after
+        [F, 2] the two features of each plane before and after rotation.
+    shares
+        [F] scale · (q_after · k_after) of each plane.
+    rest
+        The share of the features that do not turn; shares and rest add up to ``scaled``, the score before soft cap
+        and mask.
+    approximate
+        Whether the vectors before rotation were undone from a half-precision trace (off by up to 0.03).
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    query: int
+    key: int
+    query_position: int
+    key_position: int
+    features: NDArray[np.int64]
+    query_frequencies: Doubles
+    key_frequencies: Doubles
+    factor: float
+    q_before: Doubles
+    k_before: Doubles
+    q_after: Doubles
+    k_after: Doubles
+    shares: Doubles
+    rest: float
+    scaled: float
+    scale: float
+    approximate: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CacheReading:
+    """The KV cache as it stands.
+
+    Attributes
+    ----------
+    keys, values
+        [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
+    key_shades, value_shades
+        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.shades`` counts.
+    bytes_measured
+        Bytes of the rows in use, counted from the tensors.
+    bytes_reserved
+        Bytes of the storage, growth room included.
+    bytes_formula
+        2 · B · S · L · Hkv · Dh · bytes per number.
+    """
+
+    keys: Floats
+    values: Floats
+    key_magnitudes: Bytes
+    value_magnitudes: Bytes
+    stride: int
+    length: int
+    prefill: int
+    bytes_measured: int
+    bytes_reserved: int
+    bytes_formula: int
+    bytes_per_token: int
+    bytes_full_heads: int
+    bytes_one_head: int
+    dtype: str
+    windows: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One possible next token. ``kept`` says whether top-k and top-p leave it in the draw."""
+
+    token: TokenText
+    logit: float
+    probability: float
+    drawn_probability: float
+    kept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class NextTokenReading:
+    """What the model expects after row ``query``.
+
+    ``probability`` of a candidate is softmax(logits); ``drawn_probability`` is after temperature, top-k and top-p.
+    ``actual`` is the token that really follows in the run, None at the end. ``replayed`` says that the logits were
+    recomputed for this row because the trace does not keep them.
+    """
+
+    query: int
+    candidates: tuple[Candidate, ...]
+    entropy: float
+    actual: Candidate | None
+    replayed: bool
+
+
+@stored("temperature top_k top_p seed")
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn: temperature 0 is greedy; top_k 0 and top_p 1 leave everything in."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class LayerGap:
+    """How far two ways of running a layer are apart, in units of the largest magnitude, and ``where``."""
+
+    layer: int
+    difference: float
+    where: str
+
+
+@dataclass(frozen=True)
+class ConsistencyCheck:
+    """Two ways to the same logits compared: decoding by steps with the full prefix, or both branches of attention.
+
+    Attributes
+    ----------
+    kind
+        ``cached``: the last row's logits, through the cache and without one. ``branches``: the logits of the rows after
+        the first ``past``, fused and explicit, in a batch of two of which one begins with ``padded`` rows of padding.
+    rows
+        Rows that were run.
+    difference, tolerance
+        The largest difference of the logits, and what the dtype allows.
+    explained
+        Why they must differ although nothing is wrong; else empty.
+    layers, layer_tolerance
+        Layer by layer, where that was compared, and what is allowed there.
+    """
+
+    kind: Literal["cached", "branches"]
+    rows: int
+    difference: float
+    tolerance: float
+    explained: str = ""
+    layers: tuple[LayerGap, ...] = ()
+    layer_tolerance: float = 0.0
+    past: int = 0
+    padded: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is within the tolerance of the dtype; NaN is not."""
+        return self.difference <= self.tolerance
+
+    @property
+    def alarms(self) -> bool:
+        """Whether something is wrong: a difference that is too large and not by design."""
+        return not self.holds and not self.explained
+
+    @property
+    def begins(self) -> LayerGap | None:
+        """The first layer that is off by more than is allowed."""
+        return next((gap for gap in self.layers if not gap.difference <= self.layer_tolerance), None)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadNeeds:
+    """Change of one token's logit after row ``row`` when each head is ablated: ``change`` [L, H], ``logit`` without."""
+
+    row: int
+    token: int
+    logit: float
+    change: Doubles
+
+
+@dataclass(frozen=True, eq=False)
+class DirectAttribution:
+    """What each part adds directly to one token's logit after row ``row``; all of it adds up to ``logit``.
+
+    Attributes
+    ----------
+    heads, mlps
+        [L, H] and [L].
+    embedding, rest
+        The embedding, and the biases.
+    """
+
+    row: int
+    token: int
+    logit: float
+    heads: Doubles
+    mlps: Doubles
+    embedding: float
+    rest: float
+
+
+@dataclass(frozen=True)
+class TokenChange:
+    """One token's probability before and after."""
+
+    token: TokenText
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDifference:
+    """One head of two runs, B minus A, rows and columns aligned by token.
+
+    Attributes
+    ----------
+    scores, weights
+        [n, n] differences; NaN where either run masks the cell or has no such row.
+    rows
+        For each aligned row, the row of A and of B, None where one has a gap.
+    """
+
+    layer: int
+    head: int
+    scores: Floats
+    weights: Floats
+    rows: tuple[tuple[int | None, int | None], ...]
+
+
+@dataclass(frozen=True)
+class NextTokenDifference:
+    """Next-token distributions of two runs at one row each.
+
+    Attributes
+    ----------
+    kl_forward, kl_backward
+        Σ a ln(a/b) and Σ b ln(b/a) in nats.
+    top_before, top_after
+        The most probable token of each.
+    changes
+        The tokens whose probability moved most.
+    """
+
+    kl_forward: float
+    kl_backward: float
+    top_before: TokenText
+    top_after: TokenText
+    changes: tuple[TokenChange, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of arithmetic.
+
+    Attributes
+    ----------
+    key
+        A stable name, such as ``score.scaled``.
+    symbol, substituted
+        The formula in symbols, and with this cell's numbers put in.
+    value
+        The result where it is one number.
+    vector
+        The result where it is many, or what was summed; shown folded.
+    place
+        Where the number lives: ``cell``, ``row``, ``plane:3``, ``cache:key`` (a slot of the KV cache),
+        ``ledger:softmax``, ``tokens``, ``next_token`` or empty.
+    """
+
+    key: str
+    symbol: str
+    substituted: str = ""
+    value: float | None = None
+    vector: Doubles | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of the block: a name and its lines, in the order they are computed."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """Why one weight is what it is, from the token's residual to the logits, stage by stage."""
+
+    layer: int
+    head: int
+    kv_head: int
+    sharing: tuple[int, ...]
+    query: int
+    key: int
+    stages: tuple[Stage, ...]
+
+    def line(self, key: str) -> Line:
+        """The line of that name; ``KeyError`` where this model has none."""
+        for stage in self.stages:
+            for line in stage.lines:
+                if line.key == key:
+                    return line
+        raise KeyError(key)
+
+
+@dataclass(frozen=True, eq=False)
+class RopeRule:
+    """A stretching rule as it would turn one layer: θ_i [F] in radians per position, and the factor on cos and sin."""
+
+    name: str
+    frequencies: Doubles
+    factor: float
+
+
+Init = Literal["normal", "library"]
+"""How random weights are drawn: from N(0, 1/D), or as ``torch.nn.Linear`` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomLayer:
+    """A layer of random weights on random input, with the scale or without it.
+
+    Attributes
+    ----------
+    spread
+        Standard deviation of the scores of all visible cells.
+    entropy, even
+        Mean over batch, heads and rows of −Σ w ln w in nats; what it would be if every row were even.
+    largest
+        Mean over batch, heads and rows of a row's largest weight.
+    features
+        Standard deviation of the features of q.
+    weights
+        [T, T] of the first head of the first sequence, 0 where masked.
+    """
+
+    init: Init
+    scaled: bool
+    spread: float
+    entropy: float
+    even: float
+    largest: float
+    features: float
+    weights: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Where a mixture layer sent each token: router probabilities [S, E] and the experts chosen [S, k]."""
+
+    layer: int
+    probabilities: Doubles
+    chosen: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadNumbers:
+    """Scores and weights of a rectangle of one head.
+
+    Attributes
+    ----------
+    queries, keys
+        The half-open ranges of rows that the rectangle covers.
+    scores, weights
+        [h, w] scaled and soft-capped scores as before the mask, and the weights after softmax; 0 where masked.
+    visible
+        [h, w] whether the key is visible to the query.
+    """
+
+    layer: int
+    head: int
+    queries: tuple[int, int]
+    keys: tuple[int, int]
+    scores: Doubles
+    weights: Doubles
+    visible: Bools

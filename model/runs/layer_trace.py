@@ -1,0 +1,219 @@
+"""One layer of a run, and what every reader of it needs: scores, the mask and weights of any rectangle, exactly.
+
+Everything is computed from Q', K' and lse when somebody asks, for just what they ask for; nothing is T × T unless they
+ask for all of it. A head of None stands for all heads at once. Letters as in ``model.config``; S rows in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from ropewalk.model.decoder.cache import Rows
+from ropewalk.model.decoder.scores import Span, count_visible, log_weights, paired_scores, scaled_scores, sees
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.errors import TraceError
+from torch import Tensor
+
+Picked = Span | Tensor | None
+"""Rows of a run: a half-open range, row numbers [n], or all."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerTrace:
+    """What attention used in one layer of a run, immutable, and the scores and weights that follow from it.
+
+    Attributes
+    ----------
+    spec
+        What the layer's attention did.
+    positions, padding
+        [B, S] position ids; [B, S] bool, True for a real token, or None.
+    queries, keys, values, lse
+        Q' [B, H, S, Dh], K' and V [B, Hkv, S, Dh] and the log-sum-exp [B, H, S], in the model's dtype (lse float32) and
+        on its device.
+    """
+
+    spec: AttentionSpec
+    positions: Tensor
+    padding: Tensor | None
+    queries: Rows
+    keys: Rows
+    values: Rows
+    lse: Rows
+
+    @property
+    def length(self) -> int:
+        """S, the rows of the run."""
+        return self.keys.length
+
+    @property
+    def rows(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Everything that grows: Q', K', V and lse."""
+        return self.queries, self.keys, self.values, self.lse
+
+    def at(self, length: int) -> LayerTrace:
+        """The layer as it was when the run had ``length`` rows; nothing is copied."""
+        inside = [segment for segment in self.spec.segments if segment.start < length]
+        return LayerTrace(
+            replace(self.spec, segments=tuple(replace(one, stop=min(one.stop, length)) for one in inside)),
+            self.positions[:, :length],
+            None if self.padding is None else self.padding[:, :length],
+            *(rows.first(length) for rows in self.rows),
+        )
+
+    def check_head(self, head: int) -> None:
+        """Refuse a head that is not there.
+
+        Raises
+        ------
+        TraceError
+            With the number of heads there are.
+        """
+        if not 0 <= head < self.spec.heads:
+            raise TraceError(
+                f"L{self.spec.layer}H{head} was asked for, but the layer has {self.spec.heads} heads, from 0 to "
+                f"{self.spec.heads - 1}."
+            )
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Vectors
+
+    def query_vectors(
+        self, head: int | None = None, rows: Picked = None, *, batch: int = 0, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Q' of some rows, [n, Dh] of one head, [H, n, Dh] of all."""
+        return _picked(self.queries, batch, head, rows).to(dtype)
+
+    def key_vectors(
+        self, head: int | None = None, keys: Picked = None, *, batch: int = 0, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """K' that a query head reads, [m, Dh]; of all heads [Hkv, m, Dh], [H, m, Dh] where the grouping was changed."""
+        spec = self.spec
+        found = _picked(self.keys, batch, None if head is None else spec.kv_head_of(head), keys)
+        return (found if head is not None or spec.kv_map is None else found[list(spec.kv_map)]).to(dtype)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Rectangles
+
+    def raw_scores(
+        self,
+        head: int | None = None,
+        rows: Picked = None,
+        keys: Picked = None,
+        *,
+        batch: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Scaled, soft-capped scores as they are before the mask, [n, m] of one head, [H, n, m] of all.
+
+        Parameters
+        ----------
+        dtype
+            float32 for pictures, float64 for rows and cells.
+        """
+        query = self.query_vectors(head, rows, batch=batch, dtype=dtype)
+        return scaled_scores(query, self.key_vectors(head, keys, batch=batch, dtype=dtype), self.spec)
+
+    def scores(
+        self,
+        head: int | None = None,
+        rows: Picked = None,
+        keys: Picked = None,
+        *,
+        batch: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """The same after the mask: −inf where a key is hidden."""
+        raw = self.raw_scores(head, rows, keys, batch=batch, dtype=dtype)
+        return raw.masked_fill_(~self.visible(rows, keys, batch=batch), -math.inf)
+
+    def weights(
+        self,
+        head: int | None = None,
+        rows: Picked = None,
+        keys: Picked = None,
+        *,
+        batch: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Softmax weights, 0 where a key is hidden; no other column is needed, since lse is known."""
+        raw = self.raw_scores(head, rows, keys, batch=batch, dtype=dtype)
+        weights = self.log_weights(raw, head, rows, batch=batch).exp_()
+        return weights.masked_fill_(~self.visible(rows, keys, batch=batch), 0.0)
+
+    def log_weights(self, raw: Tensor, head: int | None = None, rows: Picked = None, *, batch: int = 0) -> Tensor:
+        """Logarithms of what scores of some rows, [n, m] or [H, n, m], weigh where nothing hides them."""
+        return log_weights(raw, self.normaliser(head, rows, batch=batch))
+
+    def normaliser(self, head: int | None = None, rows: Picked = None, *, batch: int = 0) -> Tensor:
+        """Log-sum-exp of some rows' visible scores and the sink, [n] or [H, n]; +inf for a row that sees nothing."""
+        return _picked(self.lse, batch, head, rows)
+
+    def sink_weights(
+        self, head: int | None = None, rows: Picked = None, *, batch: int = 0, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """What the sink takes of some rows, [n] or [H, n]; 0 where the layer has none."""
+        lse, sinks = self.normaliser(head, rows, batch=batch).to(dtype), self.sink_logits()
+        if sinks is None:
+            return torch.zeros_like(lse)
+        return ((sinks[:, None] if head is None else sinks[head]) - lse).exp_()
+
+    def sink_logits(self) -> Tensor | None:
+        """[H] the logits that take part in every row without a key, float32; None where the layer has no sink."""
+        sinks = self.spec.sinks
+        return None if sinks is None else torch.tensor(sinks, device=self.positions.device)
+
+    def visible(self, rows: Picked = None, keys: Picked = None, *, batch: int = 0) -> Tensor:
+        """[n, m] bool under the run's own mask."""
+        return self.sees(self._numbers(rows)[:, None], self._numbers(keys), batch=batch)
+
+    def sees(self, queries: Tensor, keys: Tensor, *, batch: int = 0) -> Tensor:
+        """The same for row numbers in any shapes that broadcast."""
+        seen = sees(self.spec, queries, keys)
+        return seen if self.padding is None else seen & self.padding[batch, keys]
+
+    def count_visible(self, queries: tuple[Tensor, Tensor], keys: tuple[Tensor, Tensor], *, batch: int = 0) -> Tensor:
+        """How many keys of a range the queries of a range see; see :func:`model.scores.count_visible`."""
+        return count_visible(self.spec, queries, keys, None if self.padding is None else self.padding[batch])
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Pairs
+
+    def paired_scores(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
+        """Scores before the mask of row ``queries[i]`` with ``keys[i]``, [n] of one head, [H, n] of all; float32."""
+        k = self.key_vectors(head, keys, batch=batch)
+        q = self.query_vectors(head, queries, batch=batch)
+        if head is None and len(k) != len(q):
+            k = k.repeat_interleave(len(q) // len(k), dim=0)
+        return paired_scores(q, k, self.spec)
+
+    def paired_weights(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
+        """Weights of the same pairs."""
+        raw = self.paired_scores(queries, keys, head, batch=batch)
+        weights = self.log_weights(raw[..., None], head, queries, batch=batch)[..., 0].exp_()
+        return weights.masked_fill_(~self.sees(queries, keys, batch=batch), 0.0)
+
+    def _numbers(self, picked: Picked) -> Tensor:
+        if isinstance(picked, Tensor):
+            return picked
+        return torch.arange(*(picked or (0, self.length)), device=self.positions.device)
+
+
+def check_row(row: int, length: int) -> None:
+    """Refuse a row that a run does not have.
+
+    Raises
+    ------
+    TraceError
+        With the number of rows there are.
+    """
+    if not 0 <= row < length:
+        raise TraceError(f"Row {row} was asked for, but this run has {length} rows, from 0 to {length - 1}.")
+
+
+def _picked(kept: Rows, batch: int, head: int | None, rows: Picked) -> Tensor:
+    """Some rows of one head, or of all of them."""
+    index = rows if isinstance(rows, Tensor) else slice(*(rows or (None,)))
+    return kept.tensor[batch][:, index] if head is None else kept.tensor[batch, head][index]

@@ -1,0 +1,1 @@
+"""Training the bundled model, measuring it, and writing it as a checkpoint."""

@@ -1,0 +1,204 @@
+"""Numbers taken home are the engine's own, say where they came from, and never spoil the file that was there."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from pytestqt.qtbot import QtBot
+from ropewalk.app.files import numbers_file
+from ropewalk.app.files.exporting import take_bytes, take_numbers, take_trace
+from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.readings.readout import read_row
+from ropewalk.model.readings.records import HeadNumbers, RowReading, TokenText
+from ropewalk.model.tokens.prompt import Prompt
+
+PROMPT = 'a,"b\n=c'
+SAME = 1e-12
+"""Of a number: float64 sums of Dh products, added in two orders; every digit but the last few was written."""
+
+
+@pytest.fixture
+def session(qtbot: QtBot, tiny: Path, tmp_path: Path) -> Iterator[Session]:
+    made = Session(SettingsStore(tmp_path / "settings.json"))
+    with qtbot.waitSignal(made.settled, timeout=60_000):
+        made.begin(str(tiny), prompt=Prompt(PROMPT))
+    made.selection.update(layer=1, head=2, query=4, key=1)
+    qtbot.waitUntil(lambda: not made.busy)
+    yield made
+    made.close()
+
+
+Take = Callable[[Callable[..., None]], str]
+
+
+@pytest.fixture
+def take(qtbot: QtBot) -> Take:
+    """Start an export, wait for its end, and return what was said against it."""
+
+    def run(start: Callable[..., None]) -> str:
+        done: list[Path] = []
+        failed: list[str] = []
+        start(done.append, failed.append)
+        qtbot.waitUntil(lambda: bool(done or failed), timeout=60_000)
+        return "".join(failed)
+
+    return run
+
+
+def engine_row(session: Session, query: int) -> RowReading:
+    assert session.handle is not None
+    return read_row(session.handle.trace[1], 2, query)
+
+
+def about(session: Session) -> Provenance:
+    return provenance(session, "Row 4 of L1H2")
+
+
+def number_format(name: str) -> numbers_file.NumberFormat:
+    return next(one for one in numbers_file.FORMATS if one.name == name)
+
+
+def test_a_csv_holds_a_rectangle_with_tokens_and_where_it_came_from(
+    session: Session, take: Take, tmp_path: Path
+) -> None:
+    path = tmp_path / "numbers.csv"
+    kind = number_format("csv")
+    assert take(lambda *told: take_numbers(session, path, kind, (2, 5), (0, 4), about(session), *told)) == ""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comments = [line for line in lines if line.startswith("# ")]
+    assert "# Title: Row 4 of L1H2" in comments
+    assert '# Prompt: a,"b ⏎ =c' in comments
+    assert "# Model: tiny" in comments
+    assert "# Head: L1H2 (kv head 1)" in comments
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines[len(comments) :]))))
+    assert len(rows) == 3 * 4
+    assert session.run is not None
+    for cell in rows:
+        query, key = int(cell["query"]), int(cell["key"])
+        truth = engine_row(session, query)
+        assert float(cell["weight"]) == pytest.approx(truth.weights[key], rel=SAME)
+        assert float(cell["score"]) == pytest.approx(truth.scores[key], rel=SAME)
+        assert int(cell["visible"]) == int(key <= query)
+        assert cell["query_token"] == session.run.tokens[query].text
+        assert cell["key_token"] == session.run.tokens[key].text
+    assert {cell["key_token"] for cell in rows} >= {"a", ",", '"'}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+", "-2", "@SUM(A1)", "\t=1", "\r=1", "'", "'=1"])
+def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: Session, text: str) -> None:
+    assert session.handle is not None
+    numbers = session_numbers(session)
+    tokens = [TokenText(0, "a"), TokenText(1, text), TokenText(2, "b")]
+    told = about(session).with_lines({"Note": f'x,{text} y;{text} z,"{text}" u\t{text} v|{text} w, {text}'})
+    written = numbers_file.as_csv(numbers, tokens, told).decode()
+    head, body = written.split('"query"', 1)
+    comments = head.splitlines()
+    assert any("one ' more in front" in line for line in comments), "the file says what was done"
+    rows = list(csv.reader(io.StringIO('"query"' + body, newline="")))
+    for cell in (cell for row in rows[1:] for cell in (row[1], row[3])):
+        assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert {row[3].removeprefix("'") for row in rows[1:]} == {"a", "b", text}
+    for separator in ",;\t|":
+        for cell in (cell for line in comments for cell in next(csv.reader([line], delimiter=separator))):
+            assert not cell.strip(" '\"").startswith(("=", "+", "-", "@")) or cell.strip(' "').startswith("'"), cell
+
+
+def session_numbers(session: Session) -> HeadNumbers:
+    size = 3
+    zeros = np.zeros((size, size))
+    return HeadNumbers(0, 0, (0, size), (0, size), zeros, zeros, np.ones((size, size), np.bool_))
+
+
+def test_an_npz_holds_a_whole_head_without_pickle(session: Session, take: Take, tmp_path: Path) -> None:
+    path = tmp_path / "numbers.npz"
+    rows = len(PROMPT)
+    kind = number_format("npz")
+    assert take(lambda *told: take_numbers(session, path, kind, (0, rows), (0, rows), about(session), *told)) == ""
+    with np.load(path, allow_pickle=False) as arrays:
+        assert json.loads(str(arrays["about"])) == {"Title": "Row 4 of L1H2", **dict(about(session).lines)}
+        assert arrays["weights"].dtype == np.float64
+        for query in range(rows):
+            truth = engine_row(session, query)
+            np.testing.assert_allclose(arrays["weights"][query], truth.weights, rtol=SAME)
+            np.testing.assert_allclose(arrays["scores"][query], truth.scores, rtol=SAME)
+            np.testing.assert_array_equal(arrays["visible"][query], truth.visible)
+        assert (int(arrays["layer"]), int(arrays["head"])) == (1, 2)
+        assert session.run is not None
+        assert arrays["tokens"].tolist() == [token.text for token in session.run.tokens]
+
+
+def test_a_run_is_taken_home_as_a_trace(session: Session, take: Take, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    assert take(lambda *told: take_trace(session, path, *told)) == ""
+    tensors = safetensors.numpy.load_file(path)
+    assert tensors["blocks.1.attn.lse"].shape == (1, 4, len(PROMPT))
+    assert session.run is not None
+    assert tensors["tokens"][0].tolist() == [token.id for token in session.run.tokens]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [((3, 3), (0, 2)), ((0, 99), (0, 2)), ((0, 2), (-1, 2))])
+def test_a_rectangle_outside_the_run_is_refused(
+    session: Session, take: Take, tmp_path: Path, queries: tuple[int, int], keys: tuple[int, int]
+) -> None:
+    path = tmp_path / "numbers.csv"
+    said = take(lambda *told: take_numbers(session, path, number_format("csv"), queries, keys, about(session), *told))
+    assert said.endswith("but the rows are 0 to 6.")
+    assert not path.exists()
+
+
+def test_too_many_cells_are_refused(
+    session: Session, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.model.readings.numbers.MOST_CELLS", 10)
+    path = tmp_path / "numbers.csv"
+    said = take(lambda *told: take_numbers(session, path, number_format("csv"), (0, 4), (0, 4), about(session), *told))
+    assert said.startswith("16 cells were asked for, but at most 10 are written at once;")
+
+
+@pytest.mark.parametrize("fails", ["replace", "fsync"])
+@pytest.mark.parametrize("name", ["csv", "npz", "safetensors", "png"])
+def test_a_full_disk_leaves_the_old_file(
+    session: Session, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fails: str
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / f"file.{name}"
+    path.write_bytes(b"old")
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, fails, full)
+    if name == "safetensors":
+        said = take(lambda *told: take_trace(session, path, *told))
+    elif name == "png":
+        said = take(lambda *told: take_bytes(session, path, lambda: b"new", *told))
+    else:
+        kind = number_format(name)
+        said = take(lambda *told: take_numbers(session, path, kind, (0, 2), (0, 2), about(session), *told))
+    monkeypatch.undo()
+    assert said.endswith("No space left on device.")
+    assert path.read_bytes() == b"old"
+    assert list(folder.iterdir()) == [path]
+
+
+def test_nothing_to_take_is_said(qtbot: QtBot, take: Take, tmp_path: Path) -> None:
+    empty = Session(SettingsStore(tmp_path / "none.json"))
+    path = tmp_path / "numbers.csv"
+    nothing = Provenance("", ())
+    said = take(lambda *told: take_numbers(empty, path, number_format("csv"), (0, 1), (0, 1), nothing, *told))
+    assert said == "There are no numbers to save yet; run a prompt first."
+    assert take(lambda *told: take_trace(empty, path, *told)) == "There is no run to save yet; run a prompt first."
+    empty.close()

@@ -1,0 +1,346 @@
+"""The player on a real session and engine: steps, scenes, checks, and what the person had open coming back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+from ropewalk.app.engine import load_engine
+from ropewalk.app.lessons.checks import Clicked, Entered, example_reply
+from ropewalk.app.lessons.player import LessonPlayer
+from ropewalk.app.lessons.progress import ProgressStore
+from ropewalk.app.lessons.reader import read_lesson
+from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.session.session import Session
+from ropewalk.app.session.state import placed
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.interventions import NoScale
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.text import said
+from ropewalk.model.tokens.prompt import Prompt
+
+from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
+
+LESSON = (
+    TOY
+    + """
+[models.other]
+like = "main"
+seed = 7
+prompt = "c b"
+
+[models.sizes]
+kind = "shapes"
+config = "llama3_8b"
+tokens = 3
+past = 5
+
+[models.yours]
+kind = "open"
+
+[[step]]
+title = "First, with {tokens(main)} tokens"
+text = "One."
+show = ["tokens", "scores"]
+select = { head = 1, query = -1, key = 0 }
+highlight = { cells = ["[[2, 0]]"] }
+
+[[step.check]]
+id = "count"
+kind = "number"
+ask = "How many tokens?"
+answer = "tokens(main)"
+why = "Count."
+"""
+    + DRAWN_CHECK
+    + CLICK_CHECK
+    + """
+[[step]]
+title = "The same run, another cell"
+text = "Two."
+select = { query = 0 }
+
+[[step]]
+title = "Decoded, and changed"
+text = "Three."
+decode = 2
+select = { query = -1, key = -2 }
+try = [{ kind = "no_scale" }]
+
+[[step]]
+title = "Another toy"
+text = "Four."
+model = "other"
+play = "rotation"
+
+[[step]]
+title = "Sizes alone"
+text = "Five: {shape(sizes, \\"scores\\", tokens=3, past=5)}."
+model = "sizes"
+
+[[step]]
+title = "Yours"
+text = "Six: {size(open, \\"L\\")}."
+model = "yours"
+"""
+)
+
+
+@pytest.fixture
+def session(qtbot: QtBot, tmp_path: Path) -> Iterator[Session]:
+    """A session on the real engine."""
+    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    session.timeline.set_pace(0)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def player(qtbot: QtBot, session: Session, tiny: Path, tmp_path: Path) -> LessonPlayer:
+    """A player whose session has a tiny checkpoint open, with a run."""
+    with qtbot.waitSignal(session.settled, timeout=60_000):
+        session.begin(str(tiny), prompt=Prompt("abcdef"))
+    return LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
+
+
+@pytest.fixture
+def lesson() -> Any:
+    """A lesson with every kind of model."""
+    return read_lesson(LESSON, Path("fifty.toml"))
+
+
+def settle(qtbot: QtBot, session: Session) -> None:
+    qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
+
+
+def opened(qtbot: QtBot, player: LessonPlayer, lesson: Any, step: int | None = None) -> None:
+    player.open(lesson, step)
+    settle(qtbot, player.session)
+
+
+def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    heard: list[Any] = []
+    player.lesson_changed.connect(lambda given: heard.append(("lesson", given)))
+    player.step_changed.connect(lambda place: heard.append(("step", place)))
+    player.scene_changed.connect(lambda scene: heard.append(("scene", scene)))
+    opened(qtbot, player, lesson)
+    assert [what for what, _ in heard] == ["lesson", "step", "scene"]
+    assert player.told is not None
+    assert said(player.told.title) == "First, with 3 tokens"
+    scene = heard[-1][1]
+    assert scene is player.told.scene
+    assert (scene.panels, scene.highlights[0].places) == (("tokens", "scores"), ((2, 0),))
+    run, now = player.session.run, player.session.selection.now
+    assert run is not None
+    assert (run.prompt, run.length, run.model.name, run.model.family) == ("a b c", 3, "toy", "toy")
+    assert (now.head, now.query, now.key) == (1, 2, 0)
+
+
+def test_the_next_step_is_read_in_advance(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    told: list[int] = []
+    player.step_told.connect(lambda place, step: told.append(place))
+    opened(qtbot, player, lesson)
+    assert told == [0, 1]
+
+
+def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    session = player.session
+    opened(qtbot, player, lesson)
+    first = session.run
+    player.forward()
+    settle(qtbot, session)
+    assert session.run is first
+    assert session.selection.now.query == 0
+    player.forward()
+    settle(qtbot, session)
+    run = session.run
+    assert run is not None
+    assert (run.length, run.prefill, session.interventions.now) == (5, 3, (NoScale(),))
+    assert (session.selection.now.query, session.selection.now.key) == (4, 3)
+    player.forward()
+    settle(qtbot, session)
+    assert session.run is not None
+    assert (session.run.prompt, session.run.model.name, session.interventions.now) == ("c b", "toy other", ())
+    player.back()
+    player.back()
+    settle(qtbot, session)
+    assert session.run is not None
+    assert (session.run.prompt, session.run.length, session.interventions.now) == ("a b c", 3, ())
+    assert player.step == 1
+
+
+def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any
+) -> None:
+    session = player.session
+    opened(qtbot, player, lesson)
+    session.timeline.step()
+    settle(qtbot, session)
+    assert session.run is not None
+    assert session.run.length == 4
+    player.forward()
+    settle(qtbot, session)
+    assert session.run.length == 3
+
+
+def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    opened(qtbot, player, lesson, 3)
+    assert player.ledger is None
+    run = player.session.run
+    player.forward()
+    settle(qtbot, player.session)
+    assert player.session.run is run
+    assert player.ledger is not None
+    assert player.ledger.entry("scores").shape == (1, 32, 3, 8)
+    assert player.told is not None
+    assert said(player.told.text) == "Five: 1×32×3×8."
+
+
+def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    session = player.session
+    yours = session.opened
+    opened(qtbot, player, lesson)
+    assert session.opened is not yours
+    player.go(5)
+    settle(qtbot, session)
+    assert session.opened is yours
+    assert session.run is not None
+    assert session.run.prompt == "abcdef"
+    assert player.told is not None
+    assert said(player.told.text) == "Six: 2."
+    player.go(0)
+    settle(qtbot, session)
+    player.close()
+    settle(qtbot, session)
+    assert player.lesson is None
+    assert session.opened is yours
+    assert session.run.prompt == "abcdef"
+    assert session.settings.now.prompt == "abcdef"
+    player.close()
+
+
+def test_another_model_opened_meanwhile_is_theirs_from_then_on(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path
+) -> None:
+    opened(qtbot, player, lesson)
+    player.session.open(str(wordless))
+    settle(qtbot, player.session)
+    other = player.session.opened
+    player.go(5)
+    settle(qtbot, player.session)
+    assert player.session.opened is other
+
+
+def test_without_an_open_model_a_step_about_it_says_so(
+    qtbot: QtBot, session: Session, lesson: Any, tmp_path: Path
+) -> None:
+    player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
+    with qtbot.waitSignal(player.failed, timeout=60_000) as failed:
+        player.open(lesson, 5)
+    assert "No model is open for this step" in str(failed.args)
+    settle(qtbot, session)
+    assert player.told is not None
+    assert any(span.kind == "missing" for block in player.told.text for span in block.spans)
+
+
+def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    opened(qtbot, player, lesson)
+    judged: list[Any] = []
+    player.judged.connect(lambda asked, verdict: judged.append((asked.id, verdict.right)))
+    assert not player.reply(0, Entered("7")).right
+    assert player.reply(0, Entered("3")).right
+    with pytest.raises(LessonError, match="no number"):
+        player.reply(0, Entered("three"))
+    player.session.selection.update(query=2, key=1)
+    assert player.click(2).right
+    player.session.selection.update(key=0)
+    assert "looked for was query 2, key 1" in player.click(2).sentence
+    assert judged == [("count", False), ("count", True), ("look", True), ("look", False)]
+    records = player.records.lesson("fifty").checks
+    assert (records["count"].tries, records["count"].right, records["count"].last) == (2, 1, True)
+    with pytest.raises(LessonError, match="not there yet"):
+        player.reply(9, Clicked())
+
+
+def test_practice_comes_with_fresh_numbers(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    opened(qtbot, player, lesson)
+    before = player.asked(1)
+    changed: list[Any] = []
+    player.check_changed.connect(lambda place, asked: changed.append((place, asked)))
+    player.reply(1, example_reply(before, right=True))
+    player.again(1)
+    settle(qtbot, player.session)
+    after = player.asked(1)
+    assert changed == [(1, after)]
+    assert after.seed > before.seed
+    assert after.answer != before.answer
+    assert player.reply(1, example_reply(after, right=True)).right
+
+
+def test_a_lesson_opens_where_it_was_left(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    opened(qtbot, player, lesson)
+    player.forward()
+    settle(qtbot, player.session)
+    player.close()
+    settle(qtbot, player.session)
+    opened(qtbot, player, lesson)
+    assert player.step == 1
+    player.go(99)
+    assert player.step == 5
+    assert player.records.lesson("fifty").finished
+    player.go(-3)
+    assert player.step == 0
+    settle(qtbot, player.session)
+
+
+def test_hurrying_through_ends_at_the_step_that_is_on(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+    player.open(lesson)
+    for _ in range(3):
+        player.forward()
+    settle(qtbot, player.session)
+    assert player.step == 3
+    assert player.told is not None
+    assert player.session.run is not None
+    assert player.session.run.model.name == "toy other"
+
+
+def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
+    player.forward()
+    player.close()
+    assert (player.lesson, player.told, player.ledger) == (None, None, None)
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
+    """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
+    with qtbot.waitSignal(session.settled, timeout=60_000):
+        session.begin(prompt=Prompt(" hark, who goes there?"))
+    lesson = load_shelf().lesson(str(number))
+    player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
+    failed: list[str] = []
+    player.failed.connect(failed.append)
+    session.failed.connect(lambda sentence, details: failed.append(sentence))
+    opened(qtbot, player, lesson)
+    for place in range(len(lesson.steps)):
+        player.go(place)
+        settle(qtbot, session)
+        told, run = player.told, session.run
+        assert told is not None
+        assert run is not None
+        scene, model = told.scene, lesson.models[told.scene.model]
+        if model.kind == "shapes":
+            assert player.ledger is not None
+            assert (player.ledger.tokens, player.ledger.past) == (model.tokens, model.past)
+            continue
+        assert player.ledger is None
+        if scene.prompt:
+            assert (run.prompt, run.steps) == (scene.prompt, scene.decoded)
+        assert session.interventions.now == scene.interventions
+        now = session.selection.now
+        for name, value in placed(dict(scene.select), run.length).items():
+            assert getattr(now, name) == value, f"step {place}: {name}"
+    assert failed == []
+    assert player.records.lesson(lesson.id).finished

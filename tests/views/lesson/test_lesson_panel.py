@@ -1,0 +1,410 @@
+"""The lesson in the real window on a real session: chosen, walked by keys, answered right and wrong, left again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+from ropewalk.app.lessons.progress import ProgressStore
+from ropewalk.app.lessons.reader import read_lesson
+from ropewalk.app.lessons.shelf import Problem, Shelf, load_shelf
+from ropewalk.model.lessons.text import Paragraph, Span, said
+from ropewalk.views import keys
+from ropewalk.views.lesson.panel import LessonPanel
+from ropewalk.views.lesson.text import LessonText, words
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels import registry
+from ropewalk.views.panels.rope import RopePanel
+from ropewalk.views.style import theme
+from ropewalk.views.style.formulas import formula_picture
+
+from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
+from tests.views import driving
+
+LESSON = (
+    TOY
+    + """
+[[step]]
+title = "First, with {tokens(main)} tokens"
+text = '''
+Plain <b>text</b>, **strong**, $H = \\value{size(main, "H")}$.
+
+- a point
+
+| a | b |
+| 1 | {tokens(main)} |
+
+$$ x + y $$
+'''
+notes = "For the teacher."
+show = ["tokens", "scores"]
+look_at = "Look at the last row."
+select = { head = 1, query = -1, key = 0 }
+highlight = { cells = ["[[2, 0]]"] }
+toggle = ["scores.log"]
+
+[[step.check]]
+id = "count"
+kind = "number"
+ask = "How many tokens?"
+answer = "tokens(main)"
+hint = "Count."
+why = "Three words, three tokens."
+"""
+    + DRAWN_CHECK
+    + """
+[[step.check]]
+id = "pick"
+kind = "choose"
+ask = "Which?"
+why = "Because."
+options = [
+  { text = "This & that", right = true, why = "It is." },
+  { text = "Other", why = "It is not." },
+]
+
+[[step.check]]
+id = "shape"
+kind = "shape"
+ask = "The shape?"
+answer = "[1, 2, 3]"
+why = "So."
+"""
+    + CLICK_CHECK
+    + """
+[[step.check]]
+id = "aloud"
+kind = "say"
+ask = "Say it."
+seconds = 30
+reveal = "It is so."
+points = ["one", "two"]
+why = "So."
+
+[[step]]
+title = "Second"
+text = "Two."
+show = ["scores", "why"]
+select = { query = 0 }
+
+[[step]]
+title = "Third"
+text = "Three."
+show = ["rope"]
+play = "rotation"
+"""
+)
+
+
+@pytest.fixture
+def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    """The window over a real session, with the bundled model and a run."""
+    with driving.opened(tmp_path, None, "hark", QSize(1280, 800)) as window:
+        yield window
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, window: MainWindow) -> LessonPanel:
+    """The panel in front, with one lesson and one broken file to choose from."""
+    panel = window.lesson
+    panel.take_shelf(
+        Shelf((read_lesson(LESSON, Path("fifty.toml")),), (Problem(Path("bad.toml"), 7, "there is no title."),))
+    )
+    window.reveal("lesson")
+    qtbot.waitUntil(panel.isVisible)
+    return panel
+
+
+def settle(qtbot: QtBot, panel: LessonPanel) -> None:
+    qtbot.waitUntil(lambda: not panel.session.busy, timeout=60_000)
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
+    """The panel with its lesson open at the first step."""
+    panel.open(panel.lessons()[0], 0)
+    qtbot.waitUntil(lambda: panel.player.told is not None and bool(panel.cards), timeout=60_000)
+    settle(qtbot, panel)
+    return panel
+
+
+def shown(window: MainWindow) -> set[str]:
+    return {name for name, dock in window.docks.items() if dock.isVisible()}
+
+
+def test_the_lesson_waits_behind_another_tab(window: MainWindow) -> None:
+    entry = next(entry for entry in registry.PANELS if entry.name == "lesson")
+    assert (entry.behind, entry.projected) == ("ledger", False)
+    assert not window.lesson.on_screen
+
+
+def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindow) -> None:
+    window.docks["lesson"].show()
+    window.reveal("lesson")
+    qtbot.waitUntil(lambda: window.lesson.shelf is not None)
+    assert len(window.lesson.lessons()) == 14
+    assert window.lesson.chooser.count() == 15
+
+
+def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> None:
+    assert "A toy, 10 minutes. A test." in panel.spoken.replace("50  ", "")
+    assert "bad.toml, line 7: there is no title." in panel.spoken
+
+
+def test_a_step_says_what_it_is_about_and_sets_the_window(opened: LessonPanel, window: MainWindow) -> None:
+    assert said(opened.step_title.told) == "First, with 3 tokens"
+    assert said(opened.look_at.told) == "Look at the last row."
+    assert "Plain <b>text</b>, strong, H = 2." in opened.spoken
+    assert "<b>text</b>" in opened.text.toPlainText()
+    assert opened.text.accessibleDescription() == opened.spoken
+    assert shown(window) == {"lesson", "tokens", "scores"}
+    assert window.stage.switch("scores.log").isChecked()
+    now = opened.session.selection.now
+    assert (now.head, now.query, now.key) == (1, 2, 0)
+    assert opened.place.text() == "step 1 of 3"
+    assert not opened.back_button.isEnabled()
+
+
+def test_page_keys_walk_wherever_the_focus_is(qtbot: QtBot, opened: LessonPanel, window: MainWindow) -> None:
+    for find in (
+        lambda: window,
+        lambda: window.bar.prompt,
+        lambda: opened.cards[0].field,
+        lambda: opened.text,
+        lambda: opened.chooser,
+    ):
+        place = find()
+        assert isinstance(place, QWidget)
+        place.setFocus()
+        QTest.keyClick(place, Qt.Key.Key_PageDown)
+        settle(qtbot, opened)
+        assert opened.player.step == 1
+        assert shown(window) == {"lesson", "scores", "why"}
+        assert not window.stage.switch("scores.log").isChecked()
+        QTest.keyClick(window, Qt.Key.Key_PageUp)
+        settle(qtbot, opened)
+        assert opened.player.step == 0
+    assert shown(window) == {"lesson", "tokens", "scores"}
+
+
+def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, opened: LessonPanel, window: MainWindow) -> None:
+    opened.player.go(2)
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    qtbot.waitUntil(rope.timer.isActive, timeout=60_000)
+    opened.back()
+    settle(qtbot, opened)
+    assert not rope.timer.isActive()
+
+
+def test_without_a_lesson_the_page_keys_are_left_alone(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_PageDown)
+    assert window.lesson.lesson is None
+
+
+def test_leaving_brings_the_window_back(qtbot: QtBot, panel: LessonPanel, window: MainWindow) -> None:
+    before = shown(window)
+    panel.open(panel.lessons()[0], 0)
+    settle(qtbot, panel)
+    assert shown(window) != before
+    panel.leave_button.click()
+    settle(qtbot, panel)
+    assert shown(window) == before
+    assert panel.session.run is not None
+    assert panel.session.run.prompt == "hark"
+    assert panel.chooser.currentIndex() == 0
+
+
+def test_a_number_is_judged_with_the_reason_and_kept(opened: LessonPanel) -> None:
+    card = opened.cards[0]
+    assert card.field is not None
+    QTest.keyClicks(card.field, "4")
+    QTest.keyClick(card.field, Qt.Key.Key_Return)
+    assert card.verdict.text() == "Not quite. The engine says 3."
+    assert said(card.because.told) == "Three words, three tokens."
+    card.field.setText("what")
+    card.replies[0].click()
+    assert "is no number" in card.verdict.text()
+    card.field.setText("3")
+    card.replies[0].click()
+    assert (card.verdict.text(), card.verdict.property("tone")) == ("Right. The engine says 3.", "good")
+    kept = ProgressStore(opened.session.settings.path.with_name("progress.json"))
+    record = kept.lesson("fifty").checks["count"]
+    assert (record.tries, record.right) == (2, 1)
+
+
+def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, opened: LessonPanel) -> None:
+    card = opened.cards[1]
+    before = said(card.asked.ask)
+    next(b for b in card.findChildren(QPushButton) if b.text() == "Fresh numbers").click()
+    qtbot.waitUntil(lambda: opened.cards[1] is not card, timeout=60_000)
+    assert said(opened.cards[1].asked.ask) != before
+    settle(qtbot, opened)
+
+
+def test_an_option_says_why_at_once(opened: LessonPanel) -> None:
+    card = opened.cards[2]
+    for button, option in zip(card.replies, card.asked.options, strict=True):
+        button.click()
+        assert card.verdict.text().startswith("Right" if option.right else "Not quite")
+        assert said(card.because.told) == f"{said(option.why)}\nBecause."
+
+
+def test_after_a_second_wrong_choice_the_right_one_is_told(opened: LessonPanel) -> None:
+    card = opened.cards[2]
+    rights = [option.right for option in card.asked.options]
+    wrong, letter = card.replies[rights.index(False)], card.replies[rights.index(True)].text()
+    QTest.mouseClick(wrong, Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == "Not quite."
+    QTest.mouseClick(wrong, Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == f"Not quite. {letter} is right."
+    QTest.mouseClick(card.replies[rights.index(True)], Qt.MouseButton.LeftButton)
+    assert card.verdict.text() == "Right."
+
+
+def test_what_came_of_a_reply_is_scrolled_to(opened: LessonPanel) -> None:
+    card = opened.cards[3]
+    assert card.field is not None
+    opened.reading.verticalScrollBar().setValue(0)
+    card.field.setText("1")
+    card.replies[0].click()
+    top = card.verdict.mapTo(opened.reading.viewport(), card.verdict.rect().topLeft()).y()
+    assert 0 <= top < opened.reading.viewport().height()
+
+
+def test_a_shape_is_judged(opened: LessonPanel) -> None:
+    card = opened.cards[3]
+    assert card.field is not None
+    for typed, says in (("2 1 3", "order"), ("1×2×3", "Right")):
+        card.field.setText(typed)
+        card.replies[0].click()
+        assert says in card.verdict.text()
+
+
+def test_a_click_is_the_selection(opened: LessonPanel) -> None:
+    card, selection = opened.cards[4], opened.session.selection
+    selection.update(query=1, key=0)
+    assert card.replies[0].text() == "Answer: query 1, key 0"
+    card.replies[0].click()
+    assert card.verdict.text().startswith("Not quite.")
+    selection.update(query=2, key=1)
+    card.replies[0].click()
+    assert card.verdict.text().startswith("Right.")
+
+
+def test_saying_aloud_is_revealed_and_marked(opened: LessonPanel) -> None:
+    card = opened.cards[5]
+    card.replies[0].click()
+    assert card.replies[0].text() == "0 of 30 s"
+    card.replies[1].click()
+    assert not card.model_answer.isHidden()
+    card.points[0].setChecked(True)
+    card.mark.click()
+    assert card.verdict.text() == "1 of 2 points."
+    card.points[1].setChecked(True)
+    card.mark.click()
+    assert card.verdict.property("tone") == "good"
+
+
+def test_a_clock_stops_when_the_step_is_left(qtbot: QtBot, opened: LessonPanel) -> None:
+    opened.cards[5].replies[0].click()
+    opened.forward()
+    settle(qtbot, opened)
+    assert opened.cards == []
+
+
+def test_a_file_of_ones_own_opens_and_a_broken_one_is_explained(
+    qtbot: QtBot, panel: LessonPanel, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("number = \n", encoding="utf-8")
+    panel.open_file(str(path))
+    assert not panel.trouble.isHidden()
+    assert panel.trouble.text()
+    path.write_text(LESSON, encoding="utf-8")
+    panel.open_file(str(path))
+    settle(qtbot, panel)
+    assert panel.lesson is not None
+    assert panel.lesson.id == "mine"
+    assert panel.chooser.currentIndex() == 2
+
+
+def test_everything_has_a_name_and_is_reached_by_tab(opened: LessonPanel, window: MainWindow) -> None:
+    wanted: list[QWidget] = [opened.chooser, opened.next_button, opened.leave_button, opened.text]
+    wanted += [button for card in opened.cards for button in card.replies]
+    assert all(widget.accessibleName() for widget in wanted)
+    opened.chooser.setFocus()
+    reached: set[QWidget] = set()
+    for _ in range(120):
+        focused = QApplication.focusWidget()
+        if focused is None or wanted == []:
+            break
+        reached.add(focused)
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+    assert set(wanted) <= reached
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_text_follows_the_theme(opened: LessonPanel, window: MainWindow, projector: bool) -> None:
+    window.set_look("light", projector)
+    format_ = opened.look_at.document().begin().begin().fragment().charFormat()
+    assert format_.foreground().color() == theme.current().text
+    assert format_.font().pixelSize() >= (24 if projector else 12)
+    assert shown(window) == {"lesson", "tokens", "scores"}
+    window.set_look("dark", False)
+
+
+def test_values_and_gaps_tell_their_source(qtbot: QtBot) -> None:
+    text = LessonText("A text")
+    qtbot.addWidget(text)
+    text.say((Span("value", "3", "f(a<b)"), Span("missing", "…", "Nothing is open.")))
+    fragments = text.document().begin().begin()
+    assert fragments.fragment().charFormat().toolTip() == "<p style='white-space:pre-wrap'>f(a&lt;b)</p>"
+    assert fragments.fragment().charFormat().foreground().color() == theme.current().accent
+    text.say(words("<b>bold</b>"))
+    assert text.toPlainText() == "<b>bold</b>"
+
+
+def ink(picture: QImage) -> bool:
+    return any(picture.pixelColor(x, y).alpha() for x in range(picture.width()) for y in range(picture.height()))
+
+
+def test_a_formula_is_drawn_and_a_broken_one_is_shown_as_written(qtbot: QtBot) -> None:
+    picture = formula_picture(r"\frac{q \cdot k}{\sqrt{D_h}}", 16, "#ffffff", True)
+    assert picture is not None
+    assert ink(picture)
+    assert formula_picture(r"\left( x", 16, "#ffffff", True) is None
+    text = LessonText("A text")
+    qtbot.addWidget(text)
+    text.resize(QSize(300, 100))
+    text.say((Paragraph("formula", ((Span("formula", r"\left( x"),),)),))
+    assert text.toPlainText() == r"\left( x"
+
+
+def test_every_formula_of_the_course_is_drawn(qtbot: QtBot) -> None:
+    from ropewalk.model.lessons.text import Formula
+
+    formulas = {
+        "".join(piece if isinstance(piece, str) else "1" for piece in part.pieces)
+        for lesson in load_shelf().lessons
+        for step in lesson.steps
+        for text in (step.text, *(each for check in step.checks for each in (check.ask, check.why, check.reveal)))
+        for block in text
+        for cell in block.cells
+        for part in cell
+        if isinstance(part, Formula)
+    }
+    assert len(formulas) > 50
+    undrawn = [latex for latex in formulas if formula_picture(latex, 15, "#000000", True) is None]
+    assert undrawn == []
+
+
+def test_the_keys_of_a_lesson_are_bound() -> None:
+    assert not keys.action("lesson_on").reserved
+    assert not keys.action("lesson_back").reserved

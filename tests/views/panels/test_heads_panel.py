@@ -1,0 +1,315 @@
+"""The heads panel: thumbnails, scores, sorting, selection by hand and key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+from ropewalk.app.session.selection import Hover
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine.questions import AskAtlas
+from ropewalk.model.readings.records import AtlasPart, HeadAtlas
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasView, sorted_heads
+from ropewalk.views.plots.atlas_plan import Metrics, Plan, Planner
+from ropewalk.views.style import theme
+
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
+
+Shown = Callable[..., Any]
+METRICS = Metrics(gap=3, group_gap=8, label=16, label_width=30, gutter=40, header=36)
+
+
+def place(panel: HeadsPanel, layer: int, head: int) -> QPoint:
+    found = panel.view.plan.of(layer, head)
+    assert found is not None
+    return found.square.center()
+
+
+def test_a_pixel_is_the_weight_of_its_cell(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    running.selection.update(layer=3, head=7)
+    image = panel.view.grab().toImage()
+    table, look = theme.current().sequential, theme.current()
+    for layer, head in ((0, 1), (1, 4), (2, 6)):
+        square = panel.view.plan.of(layer, head).square
+        weights = canned.weights(run_on(running), layer, head)
+        side, cells = square.width(), len(weights)
+        for q, k in ((5, 0), (7, 3), (11, 10), (2, 9)):
+            x, y = (int(np.flatnonzero(np.arange(side) * cells // side == i)[0]) for i in (k, q))
+            seen = image.pixelColor(square.left() + x, square.top() + y)
+            wanted = (
+                look.masked_ground if k > q else QColor(*(int(c) for c in table[round(float(weights[q, k]) * 255)][:3]))
+            )
+            assert seen.rgb() == wanted.rgb(), (layer, head, q, k)
+
+
+def test_a_click_selects_layer_and_head_and_redraws_nothing(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    drawn = panel.draws
+    QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place(panel, 2, 5))
+    assert (running.selection.now.layer, running.selection.now.head) == (2, 5)
+    assert panel.view.selected == (2, 5)
+    assert panel.draws == drawn
+    square = panel.view.plan.of(2, 5).square
+    image = panel.view.grab().toImage()
+    assert image.pixelColor(square.center().x(), square.top() - 1).rgb() == theme.current().accent.rgb()
+
+
+def test_arrows_move_over_the_grid_and_stop_at_its_edge(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    assert panel.view.plan.arrangement == "heads across"
+    running.selection.update(layer=0, head=0)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Left):
+        QTest.keyClick(panel.view, key)
+    assert (running.selection.now.layer, running.selection.now.head) == (1, 1)
+    for _ in range(9):
+        QTest.keyClick(panel.view, Qt.Key.Key_Up)
+    assert (running.selection.now.layer, running.selection.now.head) == (0, 1)
+
+
+def test_hover_names_head_kv_head_and_score(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    QTest.mouseMove(panel.view, place(panel, 2, 6))
+    assert running.selection.hover == Hover(layer=2, head=6)
+    score = canned.reading(run_on(running), AskAtlas()).scores["previous token"][2, 6]
+    assert panel.reading.text() == f"L2H6 · kv1 · previous token {score:.3f}"
+    running.selection.point_at(Hover())
+    assert panel.reading.text().startswith("L1H4")
+
+
+def test_sorting_puts_the_highest_score_first(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("sink")
+    scores = canned.reading(run_on(running), AskAtlas()).scores["sink"]
+    order = [scores[p.layer, p.head] for p in panel.view.plan.places]
+    assert order == sorted(order, reverse=True)
+    assert "by sink" in panel.subtitle.text()
+    assert panel.view.plan.arrangement == "sorted"
+    assert len(panel.view.plan.places) == 32
+
+
+def test_an_undefined_score_says_why_and_keeps_the_layer_order(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("induction")
+    assert "not N tokens twice" in panel.why_undefined.text()
+    assert panel.view.plan.arrangement == "heads across"
+    panel.sort_box.setCurrentText(LAYER_ORDER)
+    assert not panel.why_undefined.text()
+
+
+def test_the_formula_is_the_tooltip(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("sink")
+    assert "mean over q ≥ 1 of w[q, 0]" in panel.sort_box.toolTip()
+
+
+def test_small_scores_come_first_for_entropy_and_undefined_ones_last() -> None:
+    values = np.array([[0.5, np.nan], [0.1, 2.0]])
+    assert sorted_heads(values, ascending=True) == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, ascending=False) == [(1, 1), (0, 0), (1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "group", "way"),
+    [(4, 8, 4, "heads across"), (30, 9, 3, "heads down"), (80, 64, 8, "heads across")],
+)
+def test_the_arrangement_with_the_larger_thumbnails_wins(layers: int, heads: int, group: int, way: str) -> None:
+    plan = Planner(layers, heads, group, QSize(728, 270), METRICS).in_layers()
+    assert plan.arrangement == way or plan.folds > 1
+    assert plan.side >= METRICS.smallest
+    squares = [p.square for p in plan.places]
+    assert len(squares) == layers * heads
+    if layers * heads < 300:
+        assert not any(a.intersects(b) for i, a in enumerate(squares) for b in squares[:i])
+        assert plan.size.width() <= 728
+        assert plan.size.height() <= 270
+
+
+@pytest.mark.parametrize(("number", "width", "height"), [(32, 728, 270), (270, 728, 270), (8, 300, 200)])
+def test_sorted_heads_are_whole_rows(number: int, width: int, height: int) -> None:
+    order = [(i // 8, i % 8) for i in range(number)]
+    plan = Planner(4, 8, 4, QSize(width, height), METRICS).in_order(order, 66, 36)
+    squares = [p.square for p in plan.places]
+    assert not any(a.intersects(b) for i, a in enumerate(squares) for b in squares[:i])
+    tops = sorted({s.top() for s in squares})
+    cut = [t for t in tops if t < height < t + plan.side + METRICS.label * plan.lines]
+    assert not cut
+
+
+def test_kv_groups_have_a_bracket_in_the_key_colour(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    image = panel.view.grab().toImage()
+    first = panel.view.plan.of(0, 0).square
+    last = panel.view.plan.of(0, 3).square
+    above = {image.pixelColor(first.center().x() - 8, y).rgb() for y in range(first.top())}
+    between = {image.pixelColor(last.right() + 5, y).rgb() for y in range(first.top())}
+    assert theme.current().key.rgb() in above
+    assert theme.current().key.rgb() not in between
+
+
+def test_another_theme_is_another_picture(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    before = panel.view.grab().toImage()
+    theme.apply("light", projector=True)
+    panel.theme_changed()
+    assert panel.view.grab().toImage() != before
+
+
+def test_a_step_redraws_once(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running)
+    drawn = panel.draws
+    running.timeline.step()
+    settle(running, panel)
+    assert panel.draws == drawn + 1
+
+
+def test_nothing_run_says_so(session: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, session)
+    assert panel.notice.isVisible()
+    assert "Nothing has been run yet" in panel.notice.text()
+
+
+def test_a_low_wide_room_folds_the_layers_into_blocks(running: Session, shown: Shown) -> None:
+    plan = Planner(4, 8, 4, QSize(800, 150), METRICS).in_layers()
+    assert plan.folds == 2
+    assert plan.size.width() <= 800
+    single = Planner(4, 8, 4, QSize(800, 150), METRICS)._grid("heads across", False)
+    assert plan.side > single.side
+    first, third = plan.of(0, 0), plan.of(2, 0)
+    assert first is not None
+    assert third is not None
+    assert third.square.top() == first.square.top()
+    assert third.column == 8 + first.column
+    assert len({(p.layer, p.head) for p in plan.places}) == 32
+
+
+def test_layers_that_take_long_are_painted_as_they_come(
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
+) -> None:
+    engine.gated = AskAtlas
+    running.run_changed.connect(lambda before, after: engine.gate.shut())  # first, so that no answer is sooner
+    panel = shown(HeadsPanel, running, 760, 420)
+    whole = canned.reading(run_on(running), AskAtlas())
+    engine.ready[AskAtlas] = (AtlasPart(2, whole.thumbnails[2], "sampled", {}),)
+    engine.answers[AskAtlas] = lambda run, asked: whole if asked.exact else replace(whole, reduction="sampled")
+    monkeypatch.setattr(panel, "PATIENCE", 0.0)
+    running.start(Prompt("another prompt"))
+    qtbot.waitUntil(lambda: "sampled" in panel.subtitle.text())
+    question = engine.asked[-1]
+    assert isinstance(question, AskAtlas)
+    assert set(question.first) == {0, 1, 2, 3}
+    ground = theme.current().masked_ground.rgb()
+    image = panel.view.grab().toImage()
+    here, there = panel.view.plan.of(2, 1).square, panel.view.plan.of(0, 1).square
+    assert image.pixelColor(here.left() + 2, here.top() + 2).rgb() != ground
+    assert image.pixelColor(there.left() + 2, there.top() + 2).rgb() == ground
+    assert not panel.exact.isVisible()
+    engine.gate.open.set()
+    settle(running, panel)
+    assert panel.exact.isVisible()
+    QTest.mouseClick(panel.exact, Qt.MouseButton.LeftButton)
+    settle(running, panel)
+    assert [asked.exact for asked in engine.asked if isinstance(asked, AskAtlas)] == [False, False, True]
+    assert "sampled" not in panel.subtitle.text()
+    assert panel.exact.isVisible()
+
+
+def test_many_layers_in_a_low_room_scroll_as_little_as_possible() -> None:
+    plan = Planner(30, 9, 3, QSize(800, 115), METRICS).in_layers()
+    assert plan.size.width() <= 800
+    assert plan.size.height() < Planner(30, 9, 3, QSize(800, 115), METRICS)._grid("heads across", False).size.height()
+
+
+def layers_painted(view: AtlasView, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collects which layers are painted into the picture from now on."""
+    painted: list[int] = []
+    paint = view._paint_layer
+
+    def noted(layer: int) -> None:
+        painted.append(layer)
+        paint(layer)
+
+    monkeypatch.setattr(view, "_paint_layer", noted)
+    return painted
+
+
+def test_a_step_paints_each_thumbnail_once_and_an_empty_one_never(
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    painted = layers_painted(panel.view, monkeypatch)
+    running.timeline.step()
+    settle(running, panel)
+    assert painted == [0, 1, 2, 3]
+    painted.clear()
+    panel.view.choose("previous", "layer order")  # only what is written under them differs
+    running.selection.update(layer=2, head=3)
+    assert painted == []
+
+
+def test_parts_of_a_step_replace_thumbnails_one_by_one(
+    running: Session, shown: Shown, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    whole = canned.reading(run_on(running), AskAtlas())
+    changed = replace(whole, thumbnails=1 - whole.thumbnails)
+    engine.ready[AskAtlas] = (AtlasPart(2, changed.thumbnails[2], "exact", {}),)
+    engine.answers[AskAtlas] = lambda run, asked: changed
+    monkeypatch.setattr(panel, "PATIENCE", 0.0)
+    before = panel.view.grab().toImage()
+    painted = layers_painted(panel.view, monkeypatch)
+    engine.gated = AskAtlas
+    engine.gate.shut()
+    panel.refresh()
+    qtbot.waitUntil(lambda: painted == [2])
+    image = panel.view.grab().toImage()
+    here, there = panel.view.plan.of(2, 1).square.center(), panel.view.plan.of(0, 1).square.center()
+    assert image.pixelColor(here) != before.pixelColor(here)
+    assert image.pixelColor(there) == before.pixelColor(there)  # still that of the step before, not empty
+    engine.gate.open.set()
+    settle(running, panel)
+    assert painted == [2, 0, 1, 3]
+
+
+def test_many_thumbnails_are_painted_over_several_turns(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = AtlasView()
+    qtbot.addWidget(view)
+    view.fit(QSize(800, 600))
+    painted = layers_painted(view, monkeypatch)
+    rng = np.random.default_rng(0)
+    with qtbot.waitSignal(view.painted):
+        view.show_atlas(HeadAtlas(rng.random((30, 9, 8, 8), np.float32), "exact", {}, {}), 3)
+        assert (len(painted), view.is_painted) == (AtlasView.HEADS_AT_ONCE // 9, False)
+    assert sorted(painted) == list(range(30))
+    assert view.is_painted
+
+
+def test_a_plan_is_made_once_for_a_room(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = AtlasView()
+    qtbot.addWidget(view)
+    view.fit(QSize(800, 600))
+    made: list[Planner] = []
+    in_layers = Planner.in_layers
+
+    def noted(planner: Planner) -> Plan:
+        made.append(planner)
+        return in_layers(planner)
+
+    monkeypatch.setattr(Planner, "in_layers", noted)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        view.show_atlas(HeadAtlas(rng.random((4, 8, 8, 8), np.float32), "exact", {}, {}), 4)
+    assert len(made) == 1
+    view.fit(QSize(500, 600))
+    assert len(made) == 2

@@ -1,0 +1,295 @@
+"""The ledger panel: rows, columns that fit, checks, clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+from ropewalk.app.session.selection import Hover
+from ropewalk.app.session.session import Session
+from ropewalk.model.ledger.ledger import Check, LedgerEntry
+from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel, LedgerRow, memory_text, paired, told, totals_text
+from ropewalk.views.style import theme, wording
+
+from tests.views import canned
+from tests.views.driving import run_on, settle
+
+Shown = Callable[..., Any]
+
+
+def column(key: str) -> int:
+    return next(i for i, c in enumerate(COLUMNS) if c.key == key)
+
+
+def cell(panel: LedgerPanel, row: int, key: str) -> str:
+    return str(panel.model.index(row, column(key)).data())
+
+
+def row_named(panel: LedgerPanel, name: str) -> int:
+    return next(i for i, row in enumerate(panel.model.rows) if row.entry.name == name)
+
+
+def click_row(qtbot: QtBot, panel: LedgerPanel, row: int) -> None:
+    box = panel.table.visualRect(panel.model.index(row, 0))
+    QTest.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=box.center())
+
+
+def some_entry(**changes: Any) -> LedgerEntry:
+    entry = LedgerEntry(
+        name="Scores",
+        kind="score",
+        symbol="[B, H, T, S]",
+        shape=(1, 8, 12, 12),
+        dtype="float32",
+        device="cpu",
+        bytes=0,
+        parameters=0,
+        flops_full=36_864,
+        flops_causal=19_968,
+        stored="not stored",
+        would_cost_bytes=4_608,
+        check=None,
+        panel="scores",
+        formula="scale · Q'K'ᵀ",
+        key="scores",
+    )
+    return replace(entry, **changes)
+
+
+def test_rows_hold_the_entries_of_the_selected_layer(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 900, 800)
+    row = row_named(panel, "Scores")
+    assert cell(panel, row, "symbol") == "[B, H, T, S]"
+    assert cell(panel, row, "shape") == "1×8×12×12"
+    assert cell(panel, row, "spared") == "not stored · would be 4.61 KB"
+    assert cell(panel, row_named(panel, "Split heads Q"), "spared") == "view"
+    assert panel.subtitle.text() == "layer 1 · prefill T = 12"
+    assert "decode" not in panel.shown_columns()
+
+
+def test_a_decode_step_adds_its_own_column(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 900, 800)
+    running.timeline.step()
+    settle(running, panel)
+    row = row_named(panel, "Scores")
+    assert "decode" in panel.shown_columns()
+    assert cell(panel, row, "shape") == "1×8×12×12"
+    assert cell(panel, row, "decode") == "1×8×1×13"
+    assert "decode P = 12" in panel.subtitle.text()
+
+
+def test_rows_that_only_a_decode_step_has_come_last(running: Session) -> None:
+    from ropewalk.model.engine.questions import AskLedger
+
+    prefill, _ = canned.reading(run_on(running), AskLedger(0))
+    extra = some_entry(key="only-here", name="Only here")
+    rows = paired(prefill, replace(prefill, entries=(*prefill.entries[:2], extra)))
+    assert rows[0].decode is prefill.entries[0]
+    assert rows[2].decode is None
+    assert rows[-1] == LedgerRow(None, extra)
+    assert rows[-1].entry is extra
+
+
+def test_a_click_asks_for_the_panel_that_shows_the_row(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 900, 800)
+    row = row_named(panel, "Scores")
+    with qtbot.waitSignal(panel.panel_requested) as asked:
+        click_row(qtbot, panel, row)
+    assert asked.args == [panel.model.rows[row].entry.panel]
+    panel.model.show((LedgerRow(some_entry(panel="")),))
+    with qtbot.assertNotEmitted(panel.panel_requested):
+        click_row(qtbot, panel, 0)
+
+
+def test_return_does_what_a_click_does(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 900, 800)
+    panel.table.selectRow(row_named(panel, "Softmax"))
+    with qtbot.waitSignal(panel.panel_requested) as asked:
+        QTest.keyClick(panel.table, Qt.Key.Key_Return)
+    assert asked.args == ["scores"]
+
+
+def test_narrow_and_projector_keep_the_essential_columns(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 1400, 700)
+    assert {"flops", "parameters", "causal"} <= set(panel.shown_columns())
+    panel.resize(330, 560)
+    assert set(panel.shown_columns()) <= {"operation", "shape", "check", "memory", "symbol"}
+    assert {"operation", "shape", "check"} <= set(panel.shown_columns())
+    theme.apply("dark", projector=True)
+    panel.resize(1400, 700)
+    panel.theme_changed()
+    assert {"operation", "symbol", "shape", "spared", "check"} == set(panel.shown_columns())
+
+
+@pytest.mark.parametrize("width", [330, 430, 540, 700, 1000])
+def test_what_is_shown_fits_the_width(running: Session, shown: Shown, width: int) -> None:
+    panel = shown(LedgerPanel, running, width, 600)
+    assert panel.table.horizontalHeader().length() <= panel.table.viewport().width()
+    panel.all_columns.click()
+    assert len(panel.shown_columns()) == len(COLUMNS) - 1  # memory is said once
+
+
+def test_no_row_is_cut_in_two(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 540, 501)
+    row = panel.table.verticalHeader().defaultSectionSize()
+    assert panel.table.viewport().height() % row == 0
+
+
+def test_a_failed_check_is_a_cross_and_its_statement_the_tooltip(running: Session, shown: Shown) -> None:
+    check = Check("W_q rows = H·Dh = <128>", False, "found 127")
+    bad = LedgerRow(some_entry(check=check))
+    good = LedgerRow(some_entry(check=replace(check, passed=True)))
+    open_ = LedgerRow(some_entry(check=replace(check, passed=None)))
+    panel = shown(LedgerPanel, running, 900, 300)
+    panel.model.show((bad, good, open_))
+    assert [cell(panel, i, "check") for i in range(3)] == ["✗", "✓", ""]
+    tip = str(panel.model.index(0, 0).data(Qt.ItemDataRole.ToolTipRole))
+    assert "&lt;128&gt;: does not hold (found 127)" in tip
+    panel.fit_columns()
+    image = panel.table.viewport().grab().toImage()
+    for row, colour in ((0, theme.current().bad), (1, theme.current().good)):
+        box = panel.table.visualRect(panel.model.index(row, column("check")))
+        box = box.intersected(image.rect())
+        inside = {
+            image.pixelColor(x, y).rgb() for x in range(box.left(), box.right()) for y in range(box.top(), box.bottom())
+        }
+        assert colour.rgb() in inside
+
+
+def test_colour_chips_mean_query_key_value(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 900, 800)
+    image = panel.table.viewport().grab().toImage()
+    look = theme.current()
+    for name, colour in (("Split heads Q", look.query), ("Split heads K", look.key), ("Split heads V", look.value)):
+        box = panel.table.visualRect(panel.model.index(row_named(panel, name), 0))
+        assert image.pixelColor(box.left() + 7, box.center().y()).rgb() == colour.rgb()
+
+
+def test_words_for_memory_and_totals(running: Session) -> None:
+    from ropewalk.model.engine.questions import AskLedger
+
+    assert memory_text(some_entry()) == "not stored · would be 4.61 KB"
+    assert memory_text(some_entry(), brief=True) == "not stored"
+    assert memory_text(some_entry(stored="stored", bytes=6_144)) == "6.14 KB"
+    assert "36,864 FLOPs, of which causal 19,968" in told(LedgerRow(some_entry()))
+    prefill, _ = canned.reading(run_on(running), AskLedger(0))
+    stored = sum(e.bytes for e in prefill.entries if e.stored == "stored")
+    assert f"prefill rows: {wording.byte_size(stored)} stored" in totals_text(prefill).replace("\u00a0", " ")
+
+
+def test_only_the_layer_redraws_it(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running)
+    drawn = panel.draws
+    running.selection.update(head=2, query=3, key=1, plane=4)
+    running.selection.update(layer=2)
+    settle(running, panel)
+    assert panel.draws == drawn + 1
+    assert "layer 2" in panel.subtitle.text()
+
+
+def test_nothing_less_important_takes_the_decode_columns_place(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 520, 600)
+    running.timeline.step()
+    settle(running, panel)
+    assert "decode" in panel.shown_columns()
+    assert not {"flops", "parameters", "causal"} & set(panel.shown_columns())
+
+
+def test_sums_are_brief_where_there_is_little_room(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 900, 600)
+    assert "not stored" in panel.totals.text().replace("\u00a0", " ")
+    panel.resize(330, 600)
+    assert "not stored" not in panel.totals.text().replace("\u00a0", " ")
+    assert "not stored" in panel.totals.toolTip().replace("\u00a0", " ")
+
+
+def changed_cells(panel: LedgerPanel, act: Callable[[], object]) -> tuple[set[tuple[int, str]], int]:
+    """The cells that were announced as changed, and how often all of them were, while ``act`` was done."""
+    cells: set[tuple[int, str]] = set()
+    resets: list[bool] = []
+    panel.model.dataChanged.connect(lambda first, last: cells.add((first.row(), COLUMNS[first.column()].key)))
+    panel.model.modelReset.connect(lambda: resets.append(True))
+    act()
+    return cells, len(resets)
+
+
+def test_another_step_changes_only_the_cells_that_say_something_else(
+    running: Session, shown: Shown, qtbot: QtBot
+) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    running.timeline.step()
+    settle(running, panel)
+    before = panel.model.texts
+
+    def step() -> None:
+        running.timeline.step()
+        settle(running, panel)
+
+    cells, resets = changed_cells(panel, step)
+    said = {
+        (row, COLUMNS[number].key)
+        for row, texts in enumerate(panel.model.texts)
+        for number, text in enumerate(texts)
+        if text != before[row][number]
+    }
+    assert resets == 0
+    assert (row_named(panel, "Scores"), "decode") in said
+    assert cells == said
+    assert {key for _, key in cells} <= {"decode", "decode_flops", "decode_memory"}
+
+
+def test_a_layer_of_the_same_kind_changes_no_cell(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    shown_before = panel.model.texts
+
+    def switch() -> None:
+        running.selection.update(layer=2)
+        settle(running, panel)
+
+    assert changed_cells(panel, switch) == (set(), 0)
+    assert panel.model.texts == shown_before
+    assert panel.subtitle.text().startswith("layer 2")
+
+
+def test_a_check_that_fails_repaints_its_row(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    row = row_named(panel, "Scores")
+    rows = list(panel.model.rows)
+    rows[row] = LedgerRow(replace(rows[row].entry, check=Check("holds", False)))
+    cells, resets = changed_cells(panel, lambda: panel.model.show(tuple(rows)))
+    assert (cells, resets) == ({(row, column.key) for column in COLUMNS}, 0)
+
+
+def test_other_operations_replace_the_table(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 1400, 800)
+    fewer = panel.model.rows[:-1]
+    assert changed_cells(panel, lambda: panel.model.show(fewer)) == (set(), 1)
+    assert len(panel.model.texts) == len(fewer)
+
+
+def test_the_row_of_a_line_of_arithmetic_is_marked_and_brought_into_sight(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 420, 300)
+    keys = [row.entry.key for row in panel.model.rows]
+    last = keys.index("lm_head")
+
+    def lines(row: int) -> int:
+        """Rows of pixels in the accent inside a row of the table."""
+        image, box = panel.table.grab().toImage(), panel.table.visualRect(panel.model.index(row, 0))
+        top = panel.table.horizontalHeader().height() + box.top()
+        accent = theme.current().accent.rgb()
+        return sum(image.pixelColor(20, y).rgb() == accent for y in range(top, top + box.height()))
+
+    running.selection.point_at(Hover(operation="q"))
+    assert panel.model.pointed == "q"
+    assert lines(keys.index("q")) > 0
+    assert lines(keys.index("k")) == 0
+    running.selection.point_at(Hover(operation="lm_head"))
+    assert panel.table.visualRect(panel.model.index(last, 0)).bottom() <= panel.table.viewport().height()
+    assert lines(last) > 0
+    running.selection.point_at(Hover())
+    assert lines(last) == 0

@@ -1,0 +1,344 @@
+"""Scores, masked scores and weights agree with the run, share their crosshair, and are drawn once per change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+from ropewalk.app.session.selection import Hover
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
+from ropewalk.model.readings.records import HeadPatch, TokenText
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.panels.panel import NOTHING_YET
+from ropewalk.views.panels.scores import ScoresPanel, value_range
+from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.style import theme
+
+from tests.views import canned
+from tests.views.canned import CannedEngine
+from tests.views.driving import run_on, settle
+
+Show = Callable[..., Any]
+
+
+@pytest.fixture
+def panel(running: Session, shown: Show) -> ScoresPanel:
+    made: ScoresPanel = shown(ScoresPanel, running, 760, 460)
+    return made
+
+
+def test_nothing_is_explained_before_the_first_run(session: Session, shown: Show) -> None:
+    panel = shown(ScoresPanel, session)
+    assert panel.notice.text() == NOTHING_YET
+    assert not panel.body.isVisible()
+
+
+def test_the_three_pictures_hold_the_numbers_of_the_run(panel: ScoresPanel, running: Session) -> None:
+    now = running.selection.now
+    scores, weights = (
+        canned.scores(run_on(running), now.layer, now.head),
+        canned.weights(run_on(running), now.layer, now.head),
+    )
+    for query, key in ((0, 0), (7, 3), (11, 11)):
+        assert panel.raw.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
+        assert panel.masked.value(query, key) == pytest.approx(scores[query, key], abs=1e-5)
+        assert panel.weights.value(query, key) == pytest.approx(weights[query, key], abs=1e-6)
+    assert panel.masked.is_masked(2, 9)
+    assert panel.weights.is_masked(2, 9)
+    assert not panel.raw.is_masked(2, 9)
+
+
+def test_the_weights_keep_fixed_levels_and_their_pixels(panel: ScoresPanel, running: Session) -> None:
+    now = running.selection.now
+    assert (panel.weights.levels.low, panel.weights.levels.high) == (0.0, 1.0)
+    weight = canned.weights(run_on(running), now.layer, now.head)[9, 3]
+    wanted = theme.current().sequential[round(float(np.float32(weight)) * 255)].tolist()[:3]
+    assert panel.weights.cell_color(9, 3) == QColor(*wanted)
+
+
+def test_leaving_out_the_first_token_stretches_the_colours(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
+    running.selection.update(layer=0, head=1)  # a head that looks at the first token
+    settle(running, panel)
+    panel.skip_first.click()
+    weights = np.where(canned.visible(run_on(running)), canned.weights(run_on(running), 0, 1), 0)
+    assert panel.weights.levels.high == pytest.approx(weights[:, 1:].max(), abs=1e-6)
+    panel.skip_first.click()
+    assert panel.weights.levels.high == 1.0
+
+
+def test_the_log_scale_is_for_weights_alone(panel: ScoresPanel) -> None:
+    panel.log_scale.click()
+    assert [m.levels.scale for m in panel.maps] == ["linear", "linear", "log"]
+
+
+def test_a_click_selects_the_cell(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
+    point = panel.weights.cell_rect(8, 2).center().toPoint()
+    QTest.mouseClick(panel.weights, Qt.MouseButton.LeftButton, pos=point)
+    assert (running.selection.now.query, running.selection.now.key) == (8, 2)
+
+
+def test_a_change_of_cell_moves_marks_and_asks_for_the_row_alone(
+    qtbot: QtBot, panel: ScoresPanel, running: Session, engine: CannedEngine
+) -> None:
+    draws, asked = panel.draws, len(engine.asked)
+    running.selection.update(query=5, key=1)
+    settle(running, panel)
+    assert panel.draws == draws
+    now = running.selection.now
+    assert engine.asked[asked:] == [AskRow(now.layer, now.head, 5)]
+    running.selection.update(key=2)
+    settle(running, panel)
+    assert len(engine.asked) == asked + 1
+
+
+def test_a_change_of_head_draws_once(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
+    draws = panel.draws
+    running.selection.update(layer=2, head=3)
+    settle(running, panel)
+    assert panel.draws == draws + 1
+    assert panel.subtitle.text() == "L2H3 · 12 × 12 · kv head 0"
+
+
+def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
+    draws = panel.draws
+    running.timeline.step()
+    settle(running, panel)
+    assert panel.draws == draws + 1
+    assert panel.weights.cell_color(12, 0) is not None
+
+
+def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: Session) -> None:
+    running.selection.point_at(Hover(query=9, key=3))
+    assert {m._hover for m in panel.maps} == {(9, 3)}
+    assert panel.row._readout.startswith("query 9 ·cat → key 3 ·sat · score ")
+    running.selection.point_at(Hover(query=3, key=9))
+    assert panel.row._readout.endswith("masked")
+    running.selection.point_at(Hover())
+    assert panel.row._readout == ""
+
+
+def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: Session) -> None:
+    now = running.selection.now
+    weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
+    assert panel.row.shares() == pytest.approx(weights / weights.max())
+    assert panel.row.heading().startswith("row of query 10 ·sat")
+
+
+def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
+    point = panel.row.bar_rect(6).center().toPoint()
+    QTest.mouseClick(panel.row, Qt.MouseButton.LeftButton, pos=point)
+    assert running.selection.now.key == 6
+
+
+@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264])
+def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int) -> None:
+    panel.resize(width, 460)
+    panel.triptych.resize(width - 32, 250)
+    assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1
+
+
+def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
+    view = QRectF(1.5, 2.5, 6, 6)
+    panel.raw._look_at(view)
+    assert {m.view.left() for m in panel.maps} == {1.5}
+
+
+def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
+    long_run: Callable[[int], Session], shown: Show, engine: CannedEngine
+) -> None:
+    session = long_run(300)
+    panel = shown(ScoresPanel, session, 760, 460)
+    assert panel.weights.block[0] > 1
+    assert panel.weights.note.startswith("max of ")
+    pooled = panel.raw.levels
+    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    settle(session, panel)
+    assert panel.weights.block == (1, 1)
+    raw = canned.reading(run_on(session), AskHead(1, 4, (20, 60), (10, 50))).scores.raw
+    assert raw is not None
+    assert raw.min() < pooled.low  # the largest of a pixel's cells hid it
+    assert panel.raw.levels.low == pytest.approx(float(raw.min()), abs=1e-5)
+    assert panel.masked.levels == panel.raw.levels
+    question = engine.asked[-1]
+    assert isinstance(question, AskHead)
+    assert question.columns == (10, 50)
+    panel.weights._look_at(QRectF(-0.5, -0.5, 300, 300))
+    assert panel.raw.levels == pooled
+    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    settle(session, panel)
+    assert panel.weights.value(30, 15) == pytest.approx(canned.weights(run_on(session), 1, 4)[30, 15], abs=1e-6)
+
+
+def test_a_hidden_panel_asks_nothing_until_it_is_shown(
+    qtbot: QtBot, panel: ScoresPanel, running: Session, engine: CannedEngine
+) -> None:
+    panel.hide()
+    asked = len(engine.asked)
+    running.selection.update(layer=3)
+    running.selection.update(query=4)
+    settle(running)
+    assert len(engine.asked) == asked
+    panel.show()
+    settle(running, panel)
+    assert panel.subtitle.text().startswith("L3H4")
+
+
+def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
+    running: Session, engine: CannedEngine, qtbot: QtBot
+) -> None:
+    length = run_on(running).length
+    whole = canned.reading(run_on(running), AskHead(1, 4))
+    coarse = replace(
+        whole,
+        scores=replace(whole.scores, values=np.zeros_like(whole.scores.values), reduction="sampled"),
+        weights=replace(whole.weights, values=np.zeros_like(whole.weights.values), reduction="sampled"),
+    )
+    patch = HeadPatch(
+        3,
+        0,
+        whole.scores.values[3:7, :4],
+        whole.weights.values[3:7, :4],
+        whole.weights.visible[3:7, :4],
+        None if whole.scores.raw is None else whole.scores.raw[3:7, :4],
+    )
+    engine.answers |= {AskHead: lambda run, asked: coarse, AskRefined: lambda run, asked: whole}
+    engine.ready[AskRefined] = (patch,)
+    panel = ScoresPanel(running)
+    qtbot.addWidget(panel)
+    panel.resize(900, 500)
+    seen: list[float | None] = []
+
+    def look() -> None:
+        seen.append(panel.weights.value(5, 2))
+        panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
+
+    panel.drawn.connect(look)
+    engine.gated = AskRefined
+    engine.gate.shut()
+    panel.show()
+    qtbot.waitUntil(lambda: panel.weights.value(5, 2) == whole.weights.values[5, 2])
+    assert seen[0] == 0
+    assert panel.weights.note == "sampled → max of 1 × 1"
+    question = engine.asked[-1]
+    assert isinstance(question, AskRefined)
+    assert question.picture.reduction == "max"
+    assert panel.weights.value(9, 2) == 0
+    share = panel.weights.levels.indices(whole.weights.values[5:6, 2:3])[0, 0]
+    assert panel.weights.cell_color(5, 2) == QColor(*(int(c) for c in theme.current().sequential[share][:3]))
+    assert coarse.weights.values[5, 2] == 0
+    engine.gate.open.set()
+    settle(running, panel)
+    assert panel.weights.value(length - 1, 0) == whole.weights.values[-1, 0]
+    assert panel.weights.note == ""
+
+
+def test_mean_or_max_is_offered_where_a_pixel_covers_cells(
+    long_run: Callable[[int], Session], shown: Show, engine: CannedEngine
+) -> None:
+    session = long_run(700)
+    panel = shown(ScoresPanel, session, 900, 500)
+    assert panel.weights.note.startswith("max of ")
+    assert panel.mean.isVisible()
+    assert [one.reduction for one in engine.asked if isinstance(one, AskHead)] == ["max"]
+    QTest.mouseClick(panel.mean, Qt.MouseButton.LeftButton)
+    settle(session, panel)
+    assert [one.reduction for one in engine.asked if isinstance(one, AskHead)] == ["max", "mean"]
+    assert "all cells would be" in panel.subtitle.text()
+
+
+def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(
+    panel: ScoresPanel, running: Session, qtbot: QtBot, engine: CannedEngine
+) -> None:
+    asked = len([one for one in engine.asked if isinstance(one, AskRow)])
+    engine.text = lambda place: TokenText(place, "new")
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running, panel)
+    assert len([one for one in engine.asked if isinstance(one, AskRow)]) == asked + 1
+    assert panel._labels[0] == "new"
+
+
+def test_a_text_that_a_prompt_repeats_is_made_drawable_once(
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, engine: CannedEngine
+) -> None:
+    written: list[str] = []
+    drawable = theme.drawable
+
+    def noted(text: str, role: theme.Role = "number") -> str:
+        written.append(text)
+        return drawable(text, role)
+
+    engine.text = lambda place: TokenText(place, "äö"[place % 2])
+    monkeypatch.setattr("ropewalk.views.panels.scores.theme.drawable", noted)
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running, panel)
+    assert sorted(written) == ["ä", "ö"]
+    assert panel._labels[:4] == ("ä", "ö", "ä", "ö")
+
+
+def test_a_step_writes_and_measures_only_the_label_it_adds(
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    measured: list[tuple[str, ...]] = []
+    drawable, width_of = theme.drawable, Heatmap._width_of
+
+    def noted(text: str, role: theme.Role = "number") -> str:
+        written.append(text)
+        return drawable(text, role)
+
+    def measuring(heatmap: Heatmap, labels: tuple[str, ...]) -> int:
+        measured.append(labels)
+        return width_of(heatmap, labels)
+
+    monkeypatch.setattr("ropewalk.views.panels.scores.theme.drawable", noted)
+    monkeypatch.setattr(Heatmap, "_width_of", measuring)
+    running.timeline.step()
+    settle(running, panel)
+    added = run_on(running).tokens[run_on(running).length - 1].text
+    assert written == [added]
+    assert set(measured) == {(drawable(added),)}
+    assert panel._labels == tuple(drawable(token.text) for token in run_on(running).tokens[: run_on(running).length])
+    running.timeline.step_back()
+    settle(running, panel)
+    assert written == [added]
+    assert len(panel._labels) == run_on(running).length
+
+
+def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
+    panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coloured: list[Heatmap] = []
+    colours = Heatmap._colours
+
+    def noted(heatmap: Heatmap, values: Any, visible: Any) -> Any:
+        coloured.append(heatmap)
+        return colours(heatmap, values, visible)
+
+    monkeypatch.setattr(Heatmap, "_colours", noted)
+    running.selection.update(head=(running.selection.now.head + 1) % 8)
+    settle(running, panel)
+    for heatmap in panel.maps:
+        heatmap.grab()
+    assert sorted(coloured, key=panel.maps.index) == list(panel.maps)
+    coloured.clear()
+    running.selection.update(query=5, key=2)
+    settle(running, panel)
+    for heatmap in panel.maps:
+        heatmap.grab()
+    assert coloured == []
+
+
+def test_scores_that_differ_by_rounding_alone_have_one_colour() -> None:
+    equal = np.array([[1.4142135, np.nan], [1.4142136, 1.4142134]], np.float32)
+    low, high = value_range(equal)
+    assert high - low == 1.0
+    assert value_range(np.array([[1.41, 1.42]], np.float32)) == pytest.approx((1.41, 1.42))
+    assert value_range(np.array([[np.inf]], np.float32)) == (0.0, 1.0)

@@ -1,0 +1,83 @@
+"""A picture is taken when everything is drawn, has the size asked for, and is whole or not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.model.errors import RopewalkError
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import theme
+
+from tests.views.canned import CannedEngine
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    made = MainWindow(running, restore=False)
+    yield made
+    made.close()
+    made.deleteLater()
+
+
+def colours(image: QImage) -> int:
+    return len({image.pixel(x, y) for x in range(0, image.width(), 5) for y in range(0, image.height(), 5)})
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_the_window_is_drawn_at_its_size(window: MainWindow, projector: bool) -> None:
+    window.set_look("light", projector)
+    image = snapshot.picture(window, QSize(1280, 800))
+    assert (image.width(), image.height()) == (1280, 800)
+    assert all(panel.draws == 1 for panel in window.panels.values() if panel.isVisible())
+    assert colours(image) > 100
+    assert image.pixelColor(2, 2) == theme.themed("light").window
+
+
+def test_one_panel_is_drawn_by_its_name(window: MainWindow) -> None:
+    image = snapshot.picture(window, QSize(1280, 800), "next_token")
+    assert image.width() < 700
+    assert colours(image) > 10
+
+
+def test_an_unknown_panel_is_named_with_those_there_are(window: MainWindow) -> None:
+    with pytest.raises(RopewalkError, match="There is no panel 'nothing'; the panels are tokens, ledger"):
+        snapshot.picture(window, QSize(1280, 800), "nothing")
+
+
+def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> None:
+    window = MainWindow(session, restore=False)
+    engine.devices = ()
+    session.begin()
+    with pytest.raises(RopewalkError, match="There is no cpu here"):
+        snapshot.wait_until_drawn(window)
+    window.close()
+    window.deleteLater()
+
+
+def test_waiting_ends_at_the_limit(session: Session) -> None:
+    window = MainWindow(session, restore=False)
+    with pytest.raises(RopewalkError, match="was not drawn after"):
+        snapshot.wait_until_drawn(window, limit_ms=20)
+    window.close()
+    window.deleteLater()
+
+
+def test_the_file_is_whole_and_alone(tmp_path: Path) -> None:
+    image = QImage(40, 30, QImage.Format.Format_RGB32)
+    image.fill(theme.current().accent)
+    snapshot.save(image, tmp_path / "a.png")
+    assert QImage(str(tmp_path / "a.png")).size() == image.size()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    image = QImage(4, 3, QImage.Format.Format_RGB32)
+    with pytest.raises(RopewalkError, match="could not be written"):
+        snapshot.save(image, tmp_path / "absent" / "a.png")

@@ -1,0 +1,350 @@
+"""The heatmap draws the cell it says, in the colour it says, and never a masked cell as a number."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPaintEvent, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+from ropewalk.model.readings.records import Floats
+from ropewalk.views.plots.heatmap import Heatmap, Levels, brief
+from ropewalk.views.style import ink, theme
+from ropewalk.views.style.lettering import face
+
+N = 12
+
+
+def causal(size: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    return np.tril(np.ones((size, size), np.bool_))
+
+
+def ramp(size: int) -> Floats:
+    return np.linspace(0, 1, size * size, dtype=np.float32).reshape(size, size)
+
+
+@pytest.fixture
+def heatmap(qtbot: QtBot) -> Heatmap:
+    shown = Heatmap("weights")
+    qtbot.addWidget(shown)
+    shown.resize(420, 460)
+    shown.set_data(ramp(N), causal(N), (0, N), (0, N))
+    shown.set_labels(tuple(f"·t{i}" for i in range(N)))
+    shown.show()
+    return shown
+
+
+def pixel(heatmap: Heatmap, query: int, key: int) -> QColor:
+    image = heatmap.grab().toImage()
+    point = heatmap.cell_rect(query, key).center().toPoint()
+    return image.pixelColor(QPoint(point.x() + 3, point.y() + 3) * image.devicePixelRatio())
+
+
+def wheel(heatmap: Heatmap, point: QPointF, notches: int) -> None:
+    event = QWheelEvent(
+        point,
+        QPointF(heatmap.mapToGlobal(point.toPoint())),
+        QPoint(),
+        QPoint(0, 120 * notches),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(heatmap, event)
+
+
+@pytest.mark.parametrize("cell", [(0, 0), (5, 2), (11, 0), (11, 11)])
+def test_the_pixel_of_a_cell_has_the_colour_of_its_value(heatmap: Heatmap, cell: tuple[int, int]) -> None:
+    value = float(ramp(N)[cell])
+    wanted = theme.current().sequential[round(value * 255)].tolist()[:3]
+    assert heatmap.cell_color(*cell) == QColor(*wanted)
+    assert pixel(heatmap, *cell) == QColor(*wanted)
+
+
+def test_a_masked_cell_is_hatched_and_has_no_colour(heatmap: Heatmap) -> None:
+    assert heatmap.cell_color(2, 7) is None
+    assert heatmap.is_masked(2, 7)
+    image = heatmap.grab().toImage()
+    box = heatmap.cell_rect(2, 7).toAlignedRect()
+    seen = {
+        image.pixelColor(x, y).name()
+        for x in range(box.left() + 1, box.right())
+        for y in range(box.top() + 1, box.bottom())
+    }
+    now = theme.current()
+    assert now.masked_ground.name() in seen
+    assert now.masked.name() in seen
+    assert QColor(*now.sequential[0].tolist()[:3]).name() not in seen
+
+
+def test_cell_zero_is_centred_on_zero(heatmap: Heatmap) -> None:
+    step = heatmap.cell_rect(0, 0).width()
+    assert heatmap.view.left() == heatmap.view.top() == -0.5
+    assert heatmap.cell_rect(0, 0).topLeft() == heatmap.plot.topLeft()
+    assert heatmap.cell_rect(0, 1).left() == heatmap.plot.left() + step
+
+
+def test_every_cell_is_found_under_its_own_centre(heatmap: Heatmap) -> None:
+    for query in range(N):
+        for key in range(N):
+            assert heatmap.cell_at(heatmap.cell_rect(query, key).center()) == (query, key)
+    assert heatmap.cell_at(QPointF(1, 1)) is None
+
+
+def test_a_click_picks_query_and_key(qtbot: QtBot, heatmap: Heatmap) -> None:
+    with qtbot.waitSignal(heatmap.picked) as picked:
+        QTest.mouseClick(heatmap, Qt.MouseButton.LeftButton, pos=heatmap.cell_rect(7, 3).center().toPoint())
+    assert picked.args == [7, 3]
+
+
+def test_pointing_says_the_cell_and_leaving_says_none(qtbot: QtBot, heatmap: Heatmap) -> None:
+    with qtbot.waitSignal(heatmap.pointed) as pointed:
+        QTest.mouseMove(heatmap, heatmap.cell_rect(4, 1).center().toPoint())
+    assert pointed.args == [4, 1]
+    with qtbot.waitSignal(heatmap.pointed) as pointed:
+        QTest.mouseMove(heatmap, QPoint(1, 1))
+    assert pointed.args == [-1, -1]
+
+
+def test_the_selected_row_is_outlined_in_amber_and_the_column_in_blue(heatmap: Heatmap) -> None:
+    heatmap.set_selection(6, 2)
+    image = heatmap.grab().toImage()
+    row, column = heatmap.cell_rect(6, 9), heatmap.cell_rect(1, 2)
+    across = {image.pixelColor(round(row.center().x()), round(row.top()) + d).name() for d in (-1, 0, 1)}
+    down = {image.pixelColor(round(column.left()) + d, round(column.center().y())).name() for d in (-1, 0, 1)}
+    assert theme.current().query.name() in across
+    assert theme.current().key.name() in down
+
+
+def test_what_is_not_a_number_has_marks_of_its_own(qtbot: QtBot, heatmap: Heatmap) -> None:
+    values = ramp(N).copy()
+    values[8, 1], values[8, 3], values[8, 5] = np.nan, np.inf, -np.inf
+    heatmap.set_data(values, causal(N), (0, N), (0, N))
+    now = theme.current()
+    assert heatmap.cell_color(8, 1) == now.undefined
+    assert heatmap.cell_color(8, 3) == now.text
+    assert heatmap.cell_color(8, 5) == now.window
+    image = heatmap.grab().toImage()
+    centre = heatmap.cell_rect(8, 1).center().toPoint()
+    assert image.pixelColor(centre) == now.ink_on(now.undefined)
+
+
+def test_diverging_levels_put_an_exact_zero_in_the_middle() -> None:
+    levels = Levels(-2.0, 4.0, "diverging")
+    assert levels.indices(np.array([0.0, 4.0, -4.0, 9.0], np.float32)).tolist() == [128, 255, 1, 255]
+    assert levels.value_at(0.5) == 0
+
+
+def test_log_levels_are_even_in_powers_of_ten() -> None:
+    levels = Levels(1e-4, 1.0, "log")
+    assert levels.indices(np.array([0, 1e-4, 1e-2, 1.0], np.float32)).tolist() == [0, 0, 128, 255]
+    assert [brief(levels.value_at(share)) for share in (0, 0.5, 1)] == ["1e−4", "0.01", "1.00"]
+
+
+def test_a_reduced_picture_says_so_and_maps_its_cells(qtbot: QtBot, heatmap: Heatmap) -> None:
+    values, visible = ramp(5), np.ones((5, 5), np.bool_)
+    heatmap.set_data(values, visible, (0, 14), (0, 14), reduction="max")
+    assert heatmap.block == (3, 3)
+    assert heatmap.note == "max of 3 × 3"
+    assert heatmap.pixel_of(13, 0) == (4, 0)
+    assert heatmap.cell_color(13, 13) == QColor(*theme.current().sequential[255].tolist()[:3])
+    assert pixel(heatmap, 13, 13) == heatmap.cell_color(13, 13)
+
+
+def test_a_large_picture_shows_every_pixel_once(qtbot: QtBot) -> None:
+    shown = Heatmap("weights")
+    qtbot.addWidget(shown)
+    shown.resize(620, 640)
+    values = np.zeros((512, 512), np.float32)
+    values[300, 41] = 1.0
+    shown.set_data(values, np.ones((512, 512), np.bool_), (0, 512), (0, 512))
+    shown.show()
+    hot = QColor(*theme.current().sequential[255].tolist()[:3])
+    image = shown.grab().toImage()
+    box = shown.cell_rect(300, 41)
+    assert box.width() >= 1
+    assert image.pixelColor(math.floor(box.center().x()), math.floor(box.center().y())) == hot
+
+
+def test_labels_never_touch(heatmap: Heatmap) -> None:
+    for size in (12, 40, 200, 512):
+        heatmap.set_data(np.zeros((size, size), np.float32), causal(size), (0, size), (0, size))
+        step = heatmap.cell_rect(0, 0).width()
+        room = theme.current().size("number")
+        ticks, _ = heatmap._ticks(-0.5, size - 0.5, step, size // 3, room)
+        assert size // 3 in ticks
+        gaps = np.diff(sorted(ticks)) * step
+        assert gaps.min() >= room
+
+
+def test_labels_of_a_part_stand_at_the_same_positions_as_those_of_the_whole(heatmap: Heatmap) -> None:
+    assert heatmap._ticks(-0.5, 99.5, 2.0, -1, 20.0) == (list(range(0, 100, 10)), 10)
+    assert heatmap._ticks(30.5, 60.5, 2.0, -1, 20.0) == ([40, 50, 60], 10)
+    assert heatmap._ticks(39.5, 69.5, 2.0, 44, 20.0) == ([60, 44], 10)
+
+
+def test_the_wheel_zooms_about_the_pointer_and_a_double_click_shows_all(qtbot: QtBot, heatmap: Heatmap) -> None:
+    point = heatmap.cell_rect(8, 3).center()
+    for _ in range(3):
+        wheel(heatmap, point, 1)
+    assert heatmap.view.width() < N
+    assert heatmap.cell_at(point) == (8, 3)
+    assert heatmap.view.left() >= -0.5
+    assert heatmap.view.bottom() <= N - 0.5
+    with qtbot.waitSignal(heatmap.viewed):
+        QTest.mouseDClick(heatmap, Qt.MouseButton.LeftButton, pos=point.toPoint())
+    assert heatmap.view.width() == N
+
+
+def test_a_zoomed_view_is_dragged_without_picking(qtbot: QtBot, heatmap: Heatmap) -> None:
+    wheel(heatmap, heatmap.plot.center(), 3)
+    before, start = heatmap.view, heatmap.plot.center().toPoint()
+    picked: list[tuple[int, int]] = []
+    heatmap.picked.connect(lambda query, key: picked.append((query, key)))
+    QTest.mousePress(heatmap, Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(heatmap, start + QPoint(40, 30))
+    QTest.mouseRelease(heatmap, Qt.MouseButton.LeftButton, pos=start + QPoint(40, 30))
+    assert heatmap.view.left() < before.left()
+    assert picked == []
+
+
+def test_arrow_keys_move_the_cell_while_the_map_has_the_focus(qtbot: QtBot, heatmap: Heatmap) -> None:
+    heatmap.set_selection(4, 2)
+    with qtbot.waitSignal(heatmap.picked) as picked:
+        QTest.keyClick(heatmap, Qt.Key.Key_Right)
+    assert picked.args == [4, 3]
+    with qtbot.waitSignal(heatmap.picked) as picked:
+        QTest.keyClick(heatmap, Qt.Key.Key_Up)
+    assert picked.args == [3, 2]
+
+
+def test_large_cells_carry_their_numbers(qtbot: QtBot, heatmap: Heatmap) -> None:
+    heatmap.set_data(np.full((2, 2), 0.5, np.float32), np.ones((2, 2), np.bool_), (0, 2), (0, 2))
+    image, box = heatmap.grab().toImage(), heatmap.cell_rect(1, 1).toAlignedRect()
+    ground = heatmap.cell_color(1, 1)
+    assert ground is not None
+    seen = {image.pixelColor(x, box.center().y()).name() for x in range(box.left() + 2, box.right() - 2)}
+    assert theme.current().ink_on(ground).name() in seen
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0.00"), (-2.14, "−2.14"), (1e-4, "1e−4"), (123.4, "123"), (2e5, "2e5")]
+)
+def test_the_colour_bar_writes_numbers_short(value: float, text: str) -> None:
+    assert brief(value) == text
+
+
+def test_positions_of_four_digits_are_written_in_full(qtbot: QtBot) -> None:
+    heatmap = Heatmap("many")
+    qtbot.addWidget(heatmap)
+    metrics = QFontMetricsF(theme.current().font("number"))
+    heatmap.set_labels(("a",) * 900)
+    few = heatmap.label_width()
+    heatmap.set_labels(("a",) * 6000)
+    assert heatmap.label_width() - 6 >= metrics.horizontalAdvance("5999")
+    assert heatmap.label_width() > few
+
+
+def test_positions_never_touch_one_another(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = 32_768
+    shown = Heatmap("masked")
+    shown.row_labels = False  # the first position may stand at the very edge
+    qtbot.addWidget(shown)
+    shown.resize(200, 230)
+    shown.set_labels(("a",) * tokens)
+    cells = np.zeros((64, 64), np.float32)
+    shown.set_data(cells, np.ones((64, 64), np.bool_), (0, tokens), (0, tokens))
+    written: list[tuple[float, float]] = []
+
+    def noted(painter: Any, box: QRectF, text: str, font: Any, colour: Any, *rest: Any) -> None:
+        if text.isdigit() and box.top() > shown.plot.bottom() - 1:
+            written.append((box.left(), box.right()))
+
+    monkeypatch.setattr("ropewalk.views.plots.heatmap.ink.draw_text", noted)
+    for start in range(15_000, 17_000, 50):
+        written.clear()
+        shown.set_view(QRectF(start, start, 4700.0, 4700.0))
+        shown.grab()
+        assert len(written) > 1
+        for (_, right), (left, _) in pairwise(sorted(written)):
+            assert left - right >= 1, start
+
+
+def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Heatmap("weights")
+    qtbot.addWidget(shown)
+    shown.resize(400, 420)
+    shown.set_data(np.zeros((40, 40), np.float32), np.ones((40, 40), np.bool_), (0, 40), (0, 40))
+    shown.show()
+    qtbot.waitExposed(shown)
+    QApplication.processEvents()
+    around: list[bool] = []
+    dirty: list[QRect] = []
+    paint_around, paint = shown._paint_around, shown.paintEvent
+
+    def noted(painter: Any, place: Any) -> None:
+        around.append(True)
+        paint_around(painter, place)
+
+    def painted(event: QPaintEvent) -> None:
+        dirty.append(event.rect())
+        paint(event)
+
+    monkeypatch.setattr(shown, "_paint_around", noted)
+    monkeypatch.setattr(shown, "paintEvent", painted)
+    shown.patch(10, 20, np.ones((5, 5), np.float32), np.ones((5, 5), np.bool_))
+    QApplication.processEvents()
+    assert around == []
+    part = shown.cell_rect(10, 20).united(shown.cell_rect(14, 24))
+    assert dirty[-1].contains(part.toRect())
+    assert dirty[-1].width() <= part.width() + 5
+    shown.set_hover(3, 4)
+    QApplication.processEvents()
+    assert around == []
+    shown.set_selection(3, 4)  # the labels of both are written in their colours
+    QApplication.processEvents()
+    assert around == [True]
+
+
+def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatmap) -> None:
+    high = heatmap._layout()
+    assert high.bar.top() > high.plot.bottom()
+    assert not high.beside
+    heatmap.resize(420, 190)
+    low = heatmap._layout()
+    assert low.beside
+    assert min(low.bar.left(), low.title.left()) > low.plot.right()
+    assert low.title.bottom() <= low.bar.top() <= low.bar.bottom() <= low.plot.bottom()
+    below = heatmap._placed(beside=False)
+    assert low.plot.height() > below.plot.height() + 30, "that is what it is for"
+    font = theme.current().font("label")
+    for line in heatmap._title_lines(low.title.width()):
+        assert ink.text_width(font, line) <= low.title.width()
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_all_that_is_written_around_a_low_map_is_inside_it(heatmap: Heatmap, projector: bool) -> None:
+    theme.apply("light", projector=projector)
+    try:
+        heatmap.theme_changed()
+        heatmap.title, heatmap.note = "weights (softmax)", "sampled → max of 64 × 64"
+        heatmap.resize(520, 190)
+        place = heatmap._layout()
+        assert place.beside
+        label = face(theme.current().font("number")).height
+        assert heatmap.cell_rect(0, 0).center().y() >= label / 2 - 2, "the first row's name"
+        assert place.plot.bottom() + heatmap._names_room(named=place.named) <= heatmap.height()
+        width = heatmap.width() - place.title.left()
+        assert all(ink.text_width(theme.current().font("label"), line) <= width for line in heatmap._title_lines(width))
+        assert ink.text_width(theme.current().font("number"), "-14.5") <= heatmap.width() - place.bar.right() - 4
+    finally:
+        theme.apply("dark")

@@ -1,0 +1,37 @@
+"""Where not every bar has room for its number, the largest weights have theirs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+from ropewalk.model.readings.records import RowReading
+from ropewalk.views.plots.row_bars import RowBars
+
+
+@pytest.fixture
+def bars(qtbot: QtBot) -> RowBars:
+    bars = RowBars()
+    qtbot.addWidget(bars)
+    weights = np.array([0.02, 0.3, 0.28, 0.0, 0.05, 0.25, 0.1, 0.0])
+    visible = np.arange(8) < 7
+    bars.set_row(RowReading(0, 0, 6, np.zeros(8), weights, visible, 0.0, 1.0), tuple("abcdefgh"))
+    return bars
+
+
+def test_all_bars_are_numbered_where_there_is_room(bars: RowBars) -> None:
+    assert sorted(bars.numbered(1)) == [0, 1, 2, 4, 5, 6]
+
+
+def test_the_largest_come_first_and_their_neighbours_give_way(bars: RowBars) -> None:
+    assert bars.numbered(2) == [1, 5]
+    assert bars.numbered(3) == [1, 5]
+
+
+def test_the_selected_bar_always_has_its_number(bars: RowBars) -> None:
+    bars.set_key(3)
+    assert bars.numbered(2) == [3, 1, 5]
+    bars.set_key(6)
+    assert bars.numbered(2) == [6, 1, 4]
+    bars.set_key(7)
+    assert bars.numbered(2) == [1, 5], "a hidden key has no weight"

@@ -1,0 +1,73 @@
+"""Lines of text are laid out once, and still written where and how they should be."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter
+from pytestqt.qtbot import QtBot
+from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.style import ink, lettering, theme
+
+RIGHT = Qt.TextElideMode.ElideRight
+MIDDLE = Qt.TextElideMode.ElideMiddle
+
+
+def test_a_line_is_laid_out_once_for_each_font(qtbot: QtBot) -> None:
+    label, number = theme.current().font("label"), theme.current().font("number")
+    assert lettering.face(label).line("abc") is lettering.face(theme.current().font("label")).line("abc")
+    assert lettering.face(number).line("abc") is not lettering.face(label).line("abc")
+
+
+def test_what_does_not_fit_is_cut_where_it_was_asked(qtbot: QtBot) -> None:
+    face = lettering.face(theme.current().font("body"))
+    room = face.line("a long line").width
+    assert face.fitted("a long line", room, RIGHT) is face.line("a long line")
+    end, middle = (face.fitted("a long line of words", room, where) for where in (RIGHT, MIDDLE))
+    assert end.text.text().startswith("a long")
+    assert end.text.text().endswith("…")
+    assert middle.text.text().startswith("a ")
+    assert middle.text.text().endswith("s")
+    assert max(end.width, middle.width) <= room + 0.5
+
+
+def test_markup_and_line_breaks_are_written_as_they_are(qtbot: QtBot) -> None:
+    line = lettering.face(theme.current().font("body")).line("<b>s</b>\nx")
+    assert line.text.textFormat() == Qt.TextFormat.PlainText
+    assert line.text.text() == "<b>s</b> x"
+
+
+def test_lines_kept_are_bounded(qtbot: QtBot) -> None:
+    face = lettering.Face(theme.current().font("body"))
+    for number in range(lettering.MOST + 10):
+        face.line(str(number))
+    assert len(face._lines) <= lettering.MOST
+
+
+def written(align: Qt.AlignmentFlag) -> tuple[int, int]:
+    """The first and last column of ink when ``HH`` is written into a box 100 pixels wide."""
+    image = QImage(100, 30, QImage.Format.Format_ARGB32_Premultiplied)
+    image.fill(Qt.GlobalColor.black)
+    painter = QPainter(image)
+    ink.draw_text(painter, QRectF(0, 0, 100, 30), "HH", theme.current().font("number"), QColor("white"), align)
+    painter.end()
+    inked = [x for x in range(100) for y in range(30) if image.pixelColor(x, y).value() > 100]
+    return min(inked), max(inked)
+
+
+def test_a_line_stands_where_it_is_aligned(qtbot: QtBot) -> None:
+    width = ink.text_width(theme.current().font("number"), "HH")
+    assert written(ink.LEFT)[0] <= 3
+    assert written(ink.RIGHT)[1] >= 96
+    first, last = written(ink.CENTRE)
+    assert abs((first + last) / 2 - 49.5) <= 1.5
+    assert last - first <= width
+
+
+def test_another_subtitle_makes_nothing_arrange_itself(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.setText("short")
+    before = label.sizeHint(), label.minimumSizeHint()
+    label.setText("a very much longer subtitle than the one before")
+    assert (label.sizeHint(), label.minimumSizeHint()) == before
+    assert label.text() == label.accessibleName() == "a very much longer subtitle than the one before"

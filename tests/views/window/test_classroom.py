@@ -1,0 +1,540 @@
+"""The teacher's tools in the real window: one panel alone, a pause, a spotlight, notes, the palette, the keyboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLineEdit,
+    QScrollBar,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+from ropewalk.app.session.session import Session
+from ropewalk.views import keys
+from ropewalk.views.commands import commands
+from ropewalk.views.files.export_dialog import ExportDialog
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels import registry
+from ropewalk.views.panels.rope import RopePanel
+from ropewalk.views.panels.tokens import TokensPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import motion, theme
+from ropewalk.views.verbs import show_palette, verbs
+from ropewalk.views.window.key_sheet import KeySheet
+from ropewalk.views.window.palette import Command, Palette, found
+from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    window = MainWindow(running, restore=False)
+    window.resize(1280, 800)
+    window.show()
+    window.activateWindow()
+    snapshot.wait_until_drawn(window)
+    settled(window)
+    window.setFocus()
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def settled(window: MainWindow) -> None:
+    """Let layouts take effect."""
+    for _ in range(3):
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        QApplication.processEvents()
+
+
+def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
+    return {name: (dock.isVisible(), dock.geometry()) for name, dock in window.docks.items() if dock.panel.on_screen}
+
+
+def tabs(window: MainWindow) -> set[frozenset[str]]:
+    return {
+        frozenset({dock.objectName(), *(other.objectName() for other in window.tabifiedDockWidgets(dock))})
+        for dock in window.docks.values()
+    }
+
+
+def shown(window: MainWindow) -> set[str]:
+    return {name for name, dock in window.docks.items() if dock.isVisible()}
+
+
+# One panel alone ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scores", "tokens", "rope"])
+def test_a_panel_is_alone_on_the_screen_and_everything_returns_exactly(
+    qtbot: QtBot, window: MainWindow, name: str
+) -> None:
+    before, size, behind = places(window), window.size(), tabs(window)
+    window.classroom.walk.enter(name)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    assert window.isFullScreen()
+    assert shown(window) == {name}
+    assert not window.bar.isVisible()
+    qtbot.waitUntil(lambda: window.docks[name].width() >= window.width() - 4 * theme.GRID)
+    qtbot.waitUntil(lambda: window.docks[name].height() >= window.height() - 4 * theme.GRID)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.isFullScreen()
+    qtbot.waitUntil(lambda: window.size() == size)
+    qtbot.waitUntil(lambda: places(window) == before)
+    assert window.bar.isVisible()
+    assert window.statusBar().isVisible()
+    assert tabs(window) == behind
+
+
+def test_the_same_key_brings_everything_back(window: MainWindow) -> None:
+    window.docks["heads"].close()
+    before = shown(window)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    QTest.keyClick(window, Qt.Key.Key_F)
+    assert shown(window) == before
+
+
+def test_projector_mode_does_not_end_it_and_ends_in_the_old_layout(qtbot: QtBot, window: MainWindow) -> None:
+    before = places(window)
+    window.classroom.full.enter("heads")
+    settled(window)
+    QTest.keyClick(window, Qt.Key.Key_P)
+    settled(window)
+    assert theme.current().projector
+    assert shown(window) == {"heads"}
+    QTest.keyClick(window, Qt.Key.Key_P)
+    settled(window)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: places(window) == before)
+
+
+def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot: QtBot, running: Session) -> None:
+    window = MainWindow(running, restore=False)
+    window.resize(1280, 800)
+    window.show()
+    snapshot.wait_until_drawn(window)
+    settled(window)
+    kept = window.layouts.to_keep(projector=False)
+    window.classroom.full.enter("scores")
+    window.close()
+    window.deleteLater()
+    assert running.settings.now.layout == kept
+
+
+# A pause, a spotlight -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_B, Qt.Key.Key_Period])
+def test_a_pause_blanks_the_whole_window_and_stops_what_moves(window: MainWindow, key: Qt.Key) -> None:
+    window.session.timeline.play()
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    QTest.keyClick(window, key)
+    assert not window.session.timeline.playing
+    assert not rope.timer.isActive()
+    image = window.grab().toImage()
+    colours = {image.pixel(x, y) for x in range(0, image.width(), 40) for y in range(0, image.height(), 40)}
+    assert colours == {QColor("black").rgba()}
+    window.resize(1300, 820)
+    assert window.classroom.blank_screen.geometry() == window.rect()
+    QTest.keyClick(window, key)
+    assert not window.classroom.blank_screen.is_down
+
+
+def test_a_pause_ends_with_escape_or_a_click(window: MainWindow) -> None:
+    blank_screen = window.classroom.blank_screen
+    blank_screen.drop()
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not blank_screen.is_down
+    blank_screen.drop()
+    QTest.mouseClick(blank_screen, Qt.MouseButton.LeftButton)
+    assert not blank_screen.is_down
+
+
+def darkness(window: MainWindow, point: QPoint) -> float:
+    return window.grab().toImage().pixelColor(point).lightnessF()
+
+
+def test_a_spotlight_darkens_everything_but_a_circle_that_follows(window: MainWindow) -> None:
+    spot, bright, far = window.classroom.spotlight, QPoint(400, 64), QPoint(1200, 64)
+    theme_now = [darkness(window, point) for point in (bright, far)]
+    QTest.keyClick(window, Qt.Key.Key_S)
+    spot.point_at(bright)
+    assert darkness(window, bright) == theme_now[0]
+    assert darkness(window, far) < theme_now[1]
+    QCursor.setPos(window.mapToGlobal(far))
+    spot.follow()
+    assert darkness(window, far) == theme_now[1]
+    assert darkness(window, bright) < theme_now[0]
+    assert spot.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert spot.isHidden()
+
+
+def test_a_spotlight_on_a_panel_stays_until_another_is_pointed_at(window: MainWindow) -> None:
+    spot, dock = window.classroom.spotlight, window.docks["scores"]
+    QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
+    box = QRect(dock.mapTo(window, QPoint(0, 0)), dock.size())
+    spot.point_at(box.center())
+    assert spot.hole == box
+    spot.point_at(QPoint(2, 2))
+    assert spot.hole == box
+    QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
+    assert spot.isHidden()
+
+
+# Notes ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def presenter(qtbot: QtBot) -> Presenter:
+    presenter = Presenter()
+    qtbot.addWidget(presenter)
+    presenter.open_on(None)
+    presenter.show_cue(Cue("7  Walk one block", 2, 9))
+    return presenter
+
+
+@pytest.mark.parametrize(
+    ("key", "signal"),
+    [
+        (Qt.Key.Key_PageDown, "forward"),
+        (Qt.Key.Key_Right, "forward"),
+        (Qt.Key.Key_Space, "forward"),
+        (Qt.Key.Key_PageUp, "back"),
+        (Qt.Key.Key_Left, "back"),
+        (Qt.Key.Key_B, "blank"),
+        (Qt.Key.Key_Period, "blank"),
+    ],
+)
+def test_the_notes_take_what_clickers_send(qtbot: QtBot, presenter: Presenter, key: Qt.Key, signal: str) -> None:
+    with qtbot.waitSignal(getattr(presenter, signal), timeout=1000):
+        QTest.keyClick(presenter, key)
+
+
+def test_the_notes_say_where_we_are_and_what_time_it_is(presenter: Presenter) -> None:
+    assert presenter.place.text() == "7  Walk one block · step 3 of 9"
+    assert presenter.clock.text().endswith("0:00")
+    assert presenter.notes.toPlainText() == "This step has no notes."
+    presenter.show_cue(Cue())
+    assert "No lesson is open" in presenter.notes.toPlainText()
+
+
+def test_the_key_opens_the_notes_and_closes_them(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_N)
+    notes = window.classroom.presenter
+    assert notes is not None
+    assert notes.isVisible()
+    qtbot.waitUntil(notes.isActiveWindow)
+    assert QApplication.focusWidget() is notes  # no text takes the arrows for its cursor
+    window.classroom.blank_screen.drop()
+    assert notes.buttons["blank"].text() == "Show"
+    QTest.keyClick(notes, Qt.Key.Key_B)
+    assert not window.classroom.blank_screen.is_down
+    QTest.keyClick(notes, Qt.Key.Key_Escape)
+    assert window.classroom.presenter is None
+
+
+def test_the_second_screen_is_the_one_that_the_window_does_not_use() -> None:
+    one: Any = object()
+    other: Any = object()
+    screens: list[Any] = [one, other]
+    assert spare_screen([one], one) is None
+    assert spare_screen(screens, one) is other
+    assert spare_screen(screens, other) is one
+
+
+TWO_SCREENS = """
+import sys, tempfile
+from pathlib import Path
+from PySide6.QtWidgets import QApplication
+from tests.views.canned import canned_session
+from ropewalk.views.main_window import MainWindow
+
+app = QApplication(sys.argv)
+with canned_session(Path(tempfile.mkdtemp()) / "settings.json") as session:
+    session.begin()
+    window = MainWindow(session, restore=False)
+    window.setGeometry(1400, 40, 1280, 800)
+    window.show()
+    app.processEvents()
+    window.classroom.toggle_notes()
+    app.processEvents()
+    notes = window.classroom.presenter
+    print(window.screen().name(), notes.screen().name(), notes.screen().geometry().contains(notes.geometry().center()))
+    window.close()
+"""
+
+
+def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
+    """On Qt's offscreen platform with a laptop's screen and a projector's beside it."""
+    screens = [
+        {"name": name, "x": x, "y": 0, "width": 1280, "height": 800, "logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1}
+        for name, x in (("laptop", 0), ("projector", 1280))
+    ]
+    described = tmp_path / "screens.json"
+    described.write_text(json.dumps({"screens": screens}), encoding="utf-8")
+    environment = os.environ | {"QT_QPA_PLATFORM": f"offscreen:configfile={described}"}
+    command = [sys.executable, "-c", TWO_SCREENS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120)
+    assert done.stdout.split() == ["projector", "laptop", "True"], done.stderr
+
+
+def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: MainWindow) -> None:
+    before = shown(window)
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert window.isFullScreen()
+    assert theme.current().projector
+    assert window.classroom.presenter is not None
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert not window.isFullScreen()
+    assert not theme.current().projector
+    assert window.classroom.presenter is None
+    assert shown(window) == before
+
+
+# The palette ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWindow) -> None:
+    offered = {one.text: one.keys for one in commands(window, verbs(window, window.files))}
+    for entry in keys.ACTIONS:
+        if entry.group != "Lesson":  # those wait for a lesson
+            assert offered[entry.text] == keys.written(entry.keys)
+    assert any(text.startswith("Lesson 7: ") for text in offered)
+
+
+def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:
+    assert {entry.name for entry in keys.ACTIONS} == set(verbs(window, window.files))
+    assert all(entry.keys for entry in keys.ACTIONS)
+    titles = {f"show_{entry.name}": f"Show {entry.kind.title}" for entry in registry.PANELS}
+    assert {entry.name: entry.text for entry in keys.ACTIONS if entry.name.startswith("show_")} == titles
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("proj", "Projector mode"),
+        ("mode proj", "Projector mode"),
+        ("next layer", "Next layer"),
+        ("blank", "Blank the screen: a pause"),
+        ("prjctr", "Projector mode"),
+        ("show heads", "Show Heads"),
+    ],
+)
+def test_words_in_any_order_and_letters_find_an_action(window: MainWindow, typed: str, first: str) -> None:
+    assert found(commands(window, verbs(window, window.files)), typed)[0].text == first
+
+
+def test_nothing_answers_to_nonsense() -> None:
+    assert found([Command("Run", "Run", "", print)], "xyzzy") == []
+
+
+def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+    palette = window.findChild(Palette)
+    assert isinstance(palette, Palette)
+    QTest.keyClicks(palette.field, "light or dark")
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    assert theme.current().name == "light"
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+    palette = show_palette(window, window.files)
+    QTest.keyClick(palette.field, Qt.Key.Key_Down)
+    assert palette.list.currentIndex().row() == 1
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:
+    log = window.stage.switch("scores.log")
+    entry = next(one for one in commands(window, verbs(window, window.files)) if one.text == log.accessibleName())
+    entry.run()
+    assert log.isChecked()
+
+
+# The keyboard alone ---------------------------------------------------------------------------------------------------
+
+
+def test_f6_walks_the_panels_that_can_be_seen_and_back(window: MainWindow) -> None:
+    walk = window.classroom.walk
+    seen = walk.seen()
+    assert len(seen) >= 5
+    visited = []
+    for _ in seen:
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
+        visited.append(walk.current)
+        assert window.panels[walk.current].heading.property("focused") is True
+    assert visited == seen
+    QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
+    assert walk.current == seen[-2]
+
+
+def test_a_key_shows_each_panel_and_enters_it(window: MainWindow) -> None:
+    for entry in registry.PANELS:
+        verbs(window, window.files)[f"show_{entry.name}"]()
+        assert window.panels[entry.name].on_screen
+        assert window.classroom.walk.current == entry.name
+
+
+def test_arrows_move_inside_the_tokens(window: MainWindow) -> None:
+    tokens = window.panels["tokens"]
+    assert isinstance(tokens, TokensPanel)
+    window.classroom.walk.enter("tokens")
+    focused = QApplication.focusWidget()
+    assert focused is tokens.strip
+    query, length = window.session.selection.now.query, window.session.run
+    QTest.keyClick(focused, Qt.Key.Key_Left)
+    assert window.session.selection.now.query == query - 1
+    QTest.keyClick(focused, Qt.Key.Key_Right)
+    assert window.session.selection.now.query == query
+    assert window.session.run is length
+
+
+INTERACTIVE = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+)
+
+
+def named(widget: QWidget) -> str:
+    return widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
+
+
+def wanting(root: QWidget) -> list[str]:
+    """Widgets that take the focus or a click, and that a screen reader could not name."""
+    found = []
+    for widget in root.findChildren(QWidget):
+        inner = widget.objectName().startswith("qt_") or isinstance(widget, QScrollBar)
+        inside = isinstance(widget.parentWidget(), (QComboBox, QAbstractSpinBox, QAbstractItemView))
+        popup = any(isinstance(w, QComboBox) for w in parents(widget))
+        interactive = isinstance(widget, INTERACTIVE) or bool(
+            widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value and type(widget) is not QWidget
+        )
+        if interactive and not (inner or inside or popup) and not named(widget):
+            found.append(f"{type(widget).__name__} in {type(widget.parentWidget()).__name__}")
+    return found
+
+
+def parents(widget: QWidget) -> list[QWidget]:
+    found = []
+    above = widget.parentWidget()
+    while above is not None:
+        found.append(above)
+        above = above.parentWidget()
+    return found
+
+
+def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -> None:
+    assert wanting(window) == []
+
+
+DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
+    "open": lambda window: window.choose_checkpoint(),
+    "keys": KeySheet,
+    "palette": lambda window: show_palette(window, window.files),
+    "export": lambda window: ExportDialog(window, window.files.exporter),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_every_interactive_widget_of_a_dialog_has_a_name(window: MainWindow, name: str) -> None:
+    dialog = DIALOGS[name](window)
+    assert wanting(dialog) == []
+    if isinstance(dialog, QDialog):
+        dialog.reject()
+    dialog.deleteLater()
+
+
+def test_no_dialog_is_left_out(window: MainWindow) -> None:
+    made = {type(dialog(window)) for dialog in DIALOGS.values()}
+    ours = {kind for kind in QDialog.__subclasses__() if kind.__module__.startswith("ropewalk.views.")}
+    assert made == ours
+
+
+def test_every_interactive_widget_of_the_notes_has_a_name(presenter: Presenter) -> None:
+    assert wanting(presenter) == []
+
+
+def test_tab_alone_reaches_every_control_that_can_be_seen(window: MainWindow) -> None:
+    wanted = {
+        widget
+        for widget in window.findChildren(QWidget)
+        if isinstance(widget, (QAbstractButton, QComboBox, QLineEdit, QAbstractSpinBox, QAbstractSlider))
+        and not isinstance(widget, QScrollBar)
+        and not widget.objectName().startswith("qt_")
+        and not isinstance(widget.parentWidget(), (QComboBox, QAbstractSpinBox))
+        and widget.isVisible()
+        and widget.isEnabled()
+        and not widget.visibleRegion().isEmpty()
+    }
+    reached: set[QWidget] = set()
+    window.bar.prompt.setFocus()
+    for _ in range(300):
+        focused = QApplication.focusWidget()
+        if focused is None or (focused in reached and focused is window.bar.prompt and len(reached) > 5):
+            break
+        reached.add(focused)
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+    left = {f"{type(w).__name__} {named(w)}" for w in wanted - reached}
+    assert left == set()
+
+
+# Reduced motion -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def still(window: MainWindow) -> Iterator[None]:
+    motion.choose("reduced")
+    yield
+    motion.choose("system")
+
+
+def test_where_nothing_shall_move_a_rotation_goes_to_its_end(window: MainWindow, still: None) -> None:
+    rope = window.panels["rope"]
+    assert isinstance(rope, RopePanel)
+    rope.toggle()
+    assert not rope.timer.isActive()
+    assert rope.slider.value() == rope.slider.maximum()
+
+
+def test_the_key_reduces_motion_and_it_is_remembered(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_M)
+    assert motion.reduced()
+    assert window.session.settings.now.motion == "reduced"
+    QTest.keyClick(window, Qt.Key.Key_M)
+    assert not motion.reduced()
+    assert window.session.settings.now.motion == "full"
+    motion.choose("system")
+
+
+def test_a_system_without_animations_reduces_motion(monkeypatch: pytest.MonkeyPatch) -> None:
+    motion.choose("system")
+    assert not motion.reduced()
+    monkeypatch.setattr(motion, "system_reduces", lambda: True)
+    assert motion.reduced()
+    motion.choose("full")
+    assert not motion.reduced()
+    assert motion.choose("nonsense") == "system"

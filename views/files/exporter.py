@@ -1,0 +1,183 @@
+"""What a person takes home from the window: pictures now, numbers and runs beside the computing.
+
+It owns bringing a panel into sight, its colours, and where the bytes go. The formats are tables elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QMimeData, QObject, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QWidget
+from ropewalk.app.files.animation import AnimationFormat, Recording, encoded_steps
+from ropewalk.app.files.exporting import take_bytes, take_numbers, take_trace
+from ropewalk.app.files.numbers_file import NumberFormat
+from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.model.progress import Progress
+from ropewalk.views.files import pictures
+from ropewalk.views.files.drawing import draw_svg
+from ropewalk.views.files.pictures import PictureFormat
+from ropewalk.views.files.task import Task, Turns
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.panels.panel_dock import PanelDock
+from ropewalk.views.style import theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.views.window.panel_window import PanelWindow
+
+WINDOW: Final = ""
+"""The name of the whole window among the panels' names."""
+
+
+class Exporter(QObject):
+    """Exports, one at a time.
+
+    Signals
+    -------
+    saved(path)
+        A file is there, whole.
+    failed(sentence)
+        It is not, and the one that was there before still is.
+    """
+
+    saved = Signal(object)
+    failed = Signal(str)
+
+    def __init__(self, window: PanelWindow) -> None:
+        super().__init__(window)
+        self.window = window
+        self.task = Task(window.session, self)
+
+    # Pictures -----------------------------------------------------------------------------------------------------
+
+    def target(self) -> str:
+        """The panel that the focus is in, else the whole window."""
+        at: QWidget | None = QApplication.focusWidget()
+        while at is not None and not isinstance(at, PanelDock):
+            at = at.parentWidget()
+        return WINDOW if at is None else at.name
+
+    def widget(self, name: str) -> QWidget:
+        """A panel with its heading, or the window."""
+        return self.window if name == WINDOW else self.window.docks[name]
+
+    def about(self, name: str) -> Provenance:
+        """Where a picture made now comes from."""
+        session = self.window.session
+        title = "Ropewalk" if name == WINDOW else self.window.docks[name].title
+        lesson = self.window.lesson.lesson
+        more = {} if lesson is None else {"Lesson": f"{lesson.number} {lesson.title}"}
+        now = session.selection.now
+        return provenance(session, f"{title}, {wording.head_name(now.layer, now.head)}").with_lines(more)
+
+    def picture(self, name: str, kind: PictureFormat, path: Path, scale: int = 1, paper: bool = False) -> None:
+        """Save a panel's picture, or the window's; ``paper`` draws it dark on white."""
+
+        def turns() -> Turns:
+            yield from self.in_sight(name)
+            self.be_quiet()
+            with self.printed(name, paper):
+                encode = kind.draw(self.widget(name), self.about(name), scale)
+            return encode
+
+        self.task.run(turns(), lambda encode: self.write(path, encode), self.failed.emit)
+
+    def copy(self, name: str, scale: int = 2, paper: bool = False) -> None:
+        """Put a picture on the clipboard: pixels, and the same as SVG for programs that take one."""
+
+        def turns() -> Turns:
+            yield from self.in_sight(name)
+            self.be_quiet()
+            with self.printed(name, paper):
+                image = pictures.to_image(self.widget(name), scale)
+                drawing = draw_svg(self.widget(name), self.about(name))
+            yield Progress(1, 2, "Copying")
+            data = QMimeData()
+            data.setImageData(image)
+            data.setData("image/svg+xml", drawing())
+            return data
+
+        self.task.run(turns(), QGuiApplication.clipboard().setMimeData, self.failed.emit)
+
+    def in_sight(self, name: str) -> Turns:
+        """Bring a panel to the front and wait until it has drawn."""
+        self.window.failure.dismiss()
+        if name != WINDOW:
+            self.window.reveal(name)
+        yield Progress(0, 2, "Drawing")
+        yield lambda: self.drawn(name)
+
+    def drawn(self, name: str = WINDOW) -> bool:
+        """Whether a panel, or every one in sight, shows what it should."""
+        panels: list[Panel] = list(self.window.panels.values()) if name == WINDOW else [self.window.panels[name]]
+        return self.window.session.run is not None and all(panel.settled for panel in panels if panel.isVisible())
+
+    def be_quiet(self) -> None:
+        """Leave the progress of taking a picture out of the picture."""
+        self.window.session.progress_changed.emit(None)
+        layout = self.window.status.layout()
+        if layout is not None:
+            layout.activate()
+
+    @contextmanager
+    def printed(self, name: str, paper: bool) -> Iterator[None]:
+        """For as long as a picture takes, dress what is drawn in the colours of paper."""
+        if not paper or theme.current().name == "light":
+            yield
+            return
+        widget = self.widget(name)
+        try:
+            with theme.worn_by(widget, "light"):
+                self._told(name)
+                yield
+        finally:
+            self._told(name)
+
+    def _told(self, name: str) -> None:
+        """Let what paints itself take the theme in use."""
+        window = self.window
+        if name == WINDOW:
+            window.dress()
+        else:
+            window.panels[name].theme_changed()
+
+    # Films --------------------------------------------------------------------------------------------------------
+
+    def animation(self, turns: Turns, kind: AnimationFormat, path: Path, target: str) -> None:
+        """Take a film, then encode it beside everything else; ``turns`` returns its reel."""
+        why = kind.absent()
+        if why:
+            self.failed.emit(why)
+            return
+
+        def taken(recording: Recording) -> None:
+            session = self.window.session
+            steps = encoded_steps(recording, kind, self.about(target), path, session.exports.pulse)
+            session.exports.make(f"file {path}", steps, self.saved.emit, self.failed.emit, what=f"Encoding {path.name}")
+
+        self.task.run(turns, taken, self.failed.emit)
+
+    # Numbers ------------------------------------------------------------------------------------------------------
+
+    def numbers(self, kind: NumberFormat, path: Path, queries: tuple[int, int], keys: tuple[int, int]) -> None:
+        """Save a rectangle of the selected head: half-open ranges of rows."""
+        about = self.about("scores").with_lines(
+            {"Queries": f"{queries[0]} to {queries[1] - 1}", "Keys": f"{keys[0]} to {keys[1] - 1}"}
+        )
+        take_numbers(self.window.session, path, kind, queries, keys, about, self.saved.emit, self.failed.emit)
+
+    def trace(self, path: Path) -> None:
+        """Save the run in view as a trace file."""
+        take_trace(self.window.session, path, self.saved.emit, self.failed.emit)
+
+    def write(self, path: Path, make: Callable[[], bytes]) -> None:
+        """Make a file's bytes and write them, beside the computing."""
+        take_bytes(self.window.session, path, make, self.saved.emit, self.failed.emit)
+
+    def close_down(self) -> None:
+        """End what is going on."""
+        self.task.stop()

@@ -1,0 +1,225 @@
+"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own.
+
+It owns what moves between two frames and how long each stays. It must not know file formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtGui import QImage
+from ropewalk.app.files.animation import Recording
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.progress import Progress
+from ropewalk.views.files import pictures
+from ropewalk.views.files.exporter import WINDOW, Exporter
+from ropewalk.views.files.task import Turns
+from ropewalk.views.panels.rope import PARTS, RopePanel
+from ropewalk.views.style import theme
+
+if TYPE_CHECKING:
+    from ropewalk.views.window.panel_window import PanelWindow
+
+
+@dataclass(frozen=True)
+class Shooting:
+    """How a film is taken.
+
+    Attributes
+    ----------
+    target
+        The panel that is filmed, or the window.
+    scale
+        Pixels for each one of the window, along a side.
+    paper
+        Whether it is drawn dark on white.
+    steps
+        Tokens to decode, where decoding is filmed.
+    """
+
+    target: str
+    scale: int = 1
+    paper: bool = False
+    steps: int = 12
+
+
+@dataclass(frozen=True)
+class Film:
+    """One thing that can be filmed.
+
+    Attributes
+    ----------
+    name, title
+        How commands call it, and what a person reads.
+    target
+        What is filmed unless somebody says otherwise.
+    absent
+        Why it cannot be filmed now, a sentence; empty where it can.
+    turns
+        Takes the frames into a reel.
+    """
+
+    name: str
+    title: str
+    target: str
+    absent: Callable[[PanelWindow], str]
+    turns: Callable[[Exporter, Shooting, Recording], Turns]
+
+
+FRAMES: Final = 120
+"""Frames that a rotation has at most."""
+TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
+"""How long a frame of each stays."""
+
+
+def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns:
+    """Take a film; returns its reel. Whatever moved is put back, also when it is ended early."""
+    why = film.absent(exporter.window)
+    if why:
+        raise RopewalkError(why)
+    recording, look = Recording(), theme.current().name
+    if shooting.paper:
+        exporter.window.set_look("light")
+    try:
+        yield from exporter.in_sight(shooting.target)
+        yield from film.turns(exporter, shooting, recording)
+    except BaseException:
+        recording.close()
+        raise
+    finally:
+        if theme.current().name != look:
+            exporter.window.set_look(look)
+    return recording
+
+
+def _shoot(exporter: Exporter, shooting: Shooting, recording: Recording, milliseconds: int) -> None:
+    exporter.be_quiet()
+    image = pictures.to_image(exporter.widget(shooting.target), shooting.scale)
+    image = image.convertToFormat(QImage.Format.Format_RGBX8888)
+    recording.add(image.width(), image.height(), bytes(image.constBits()), milliseconds)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The rotation
+
+
+def _rope(window: PanelWindow) -> RopePanel:
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    return panel
+
+
+def _no_rotation(window: PanelWindow) -> str:
+    run = window.session.run
+    if run is None:
+        return "There is nothing to film yet; run a prompt first."
+    layer = window.session.selection.now.layer
+    return "" if run.specs[layer].rotary_width else f"Layer {layer} does not rotate; choose a layer that does."
+
+
+def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:
+    """The query through its positions, as Play moves it."""
+    panel = _rope(exporter.window)
+    exporter.window.reveal(panel.name)
+    yield lambda: exporter.drawn(panel.name) and panel.reading is not None
+    page = panel.page_box.currentIndex()
+    panel.page_box.setCurrentIndex(0)
+    panel.put_back()
+    first, last = panel.slider.minimum(), panel.slider.maximum()
+    stride = max(-(-(last - first) // FRAMES), PARTS // 4)
+    values = range(first, last + 1, stride)
+    try:
+        for place, value in enumerate(values):
+            panel.slider.setValue(value)
+            yield Progress(place, len(values), "Filming the rotation")
+            _shoot(exporter, shooting, recording, TURN_MS)
+    finally:
+        panel.put_back()
+        panel.page_box.setCurrentIndex(page)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The decode
+
+
+def _no_decode(window: PanelWindow) -> str:
+    run = window.session.run
+    if run is None:
+        return "There is nothing to film yet; run a prompt first."
+    if run.prefill >= run.config.max_position:
+        return "The prompt takes every position of the model, so nothing can be decoded; run a shorter one."
+    return ""
+
+
+def _decode(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:
+    """The prompt alone, then one token more in each frame."""
+    session = exporter.window.session
+    run = session.run
+    assert run is not None
+    before = run.length
+    last = min(run.prefill + max(shooting.steps, 1), run.config.max_position)
+    try:
+        for length in range(run.prefill, last + 1):
+            session.timeline.run_to(length)
+
+            def is_there(length: int = length) -> bool:
+                now = session.run
+                if now is None or now.run_id != run.run_id:
+                    raise RopewalkError("Another prompt was run meanwhile, so there is no film of the decode.")
+                return now.length == length and exporter.drawn(shooting.target)
+
+            yield is_there
+            yield Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
+            _shoot(exporter, shooting, recording, STEP_MS)
+    finally:
+        if session.run is not None and session.run.run_id == run.run_id:
+            session.timeline.run_to(min(before, session.run.newest))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A lesson
+
+
+def _no_lesson(window: PanelWindow) -> str:
+    return "" if window.open_lesson is not None else "No lesson is open; open one, then film its walk."
+
+
+def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
+    """Go to a step of the open lesson, and wait until its scene is drawn."""
+    lesson, player = window.lesson.lesson, window.lesson.player
+    player.go(step)
+
+    def is_there() -> bool:
+        if window.lesson.lesson is not lesson or player.step != step:
+            raise RopewalkError("The lesson was walked or left meanwhile, so its own walk was ended.")
+        told = player.told
+        on = told is not None and window.stage.scene is told.scene
+        return on and exporter.drawn(WINDOW)
+
+    yield is_there
+    window.session.timeline.pause()
+
+
+def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:
+    """Every step of the open lesson, once its numbers and its scene are there."""
+    window = exporter.window
+    lesson, player = window.lesson.lesson, window.lesson.player
+    assert lesson is not None
+    before = player.step
+    try:
+        for step in range(len(lesson.steps)):
+            yield from walk_turns(window, exporter, step)
+            yield Progress(step, len(lesson.steps), "Filming the lesson")
+            _shoot(exporter, shooting, recording, LESSON_MS)
+    finally:
+        if window.lesson.lesson is lesson:
+            player.go(before)
+
+
+FILMS: Final = (
+    Film("rotation", "The rotation of the selected cell", "rope", _no_rotation, _rotation),
+    Film("decode", "Decoding, step by step", WINDOW, _no_decode, _decode),
+    Film("lesson", "A walk through the open lesson", WINDOW, _no_lesson, _walk),
+)

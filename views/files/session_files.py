@@ -1,0 +1,207 @@
+"""Sessions as files from the window: saving, opening, what was opened lately, and keeping what nobody saved.
+
+It owns the questions to the person and the window's side of a session: layout, theme, title. How a session is kept and
+brought back is for ``app.session_keeping``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QFileDialog
+from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView, write_session
+from ropewalk.app.files.session_keeping import open_session, save_session, saved_steps
+from ropewalk.model.errors import CheckpointError, RopewalkError
+from ropewalk.model.progress import Steps
+from ropewalk.views.style import theme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ropewalk.views.window.panel_window import PanelWindow
+
+CALM_MS: Final = 5000
+"""How long nothing must have changed before what nobody saved is kept."""
+KINDS: Final = f"Sessions (*{SUFFIX})"
+
+
+class SessionFiles(QObject):
+    """The session file that is open, if one is.
+
+    Signals
+    -------
+    told(sentence)
+        A file was saved or opened.
+    failed(sentence)
+        It could not be; what was open is still open.
+    """
+
+    told = Signal(str)
+    failed = Signal(str)
+
+    def __init__(self, window: PanelWindow) -> None:
+        super().__init__(window)
+        self.window = window
+        self.path: Path | None = None
+        self._saved: SavedSession | None = None
+        self._calm = QTimer(self)
+        self._calm.setSingleShot(True)
+        self._calm.setInterval(CALM_MS)
+        self._calm.timeout.connect(self._keep_beside)
+        for changed in (
+            window.session.run_changed,
+            window.session.interventions.changed,
+            window.session.baseline.changed,
+        ):
+            changed.connect(lambda *what: self._calm.start())
+
+    @property
+    def last(self) -> Path:
+        """Where the state at the last close is kept."""
+        return self.window.session.settings.path.with_name(f"last{SUFFIX}")
+
+    def recent(self) -> tuple[str, ...]:
+        """Paths of the sessions opened or saved lately, the newest first."""
+        return self.window.session.settings.now.sessions
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Save to the file that is open, or ask for one."""
+        if self.path is None:
+            self.save_as()
+        else:
+            self.save_to(str(self.path))
+
+    def save_as(self) -> None:
+        """Ask for a file and save."""
+        dialog = self._dialog("Save session", QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(SUFFIX[1:])
+        dialog.fileSelected.connect(self.save_to)
+        dialog.open()
+
+    def save_to(self, path: str) -> None:
+        """Save to a file."""
+        baseline = self.window.session.baseline.kept
+
+        def done(saved: SavedSession) -> None:
+            self._is_open(Path(path), saved)
+            lost = baseline is not None and saved.baseline is None
+            self.told.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
+
+        save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
+
+    # Opening ------------------------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask which file to open."""
+        dialog = self._dialog("Open session", QFileDialog.AcceptMode.AcceptOpen)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(self.open)
+        dialog.open()
+
+    def open(self, path: str, otherwise: Callable[[], None] | None = None) -> None:
+        """Open a session file; ``otherwise`` is called where it cannot be."""
+        chosen = Path(path)
+
+        def done(saved: SavedSession) -> None:
+            self._is_open(None if chosen == self.last else chosen, saved)
+            self._dress(saved.view)
+            self.told.emit(f"Opened {chosen.name}")
+
+        def failed(sentence: str) -> None:
+            self.failed.emit(sentence)
+            if otherwise is not None:
+                otherwise()
+
+        if chosen != self.last:
+            self.keep()
+        if self.window.open_lesson is not None:
+            self.window.lesson.leave()
+        open_session(self.window.session, chosen, done, failed)
+
+    # Nothing is lost ----------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Write what nobody saved beside the settings, where the menu offers it as the last session."""
+        self._calm.stop()
+        steps = self._keeping()
+        try:
+            while True:
+                next(steps)
+        except StopIteration:
+            return
+        except RopewalkError as error:
+            self.failed.emit(error.sentence)
+
+    def _keep_beside(self) -> None:
+        """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
+        if self._made_something():
+            self.window.session.exports.make("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
+
+    def _keeping(self) -> Steps[None]:
+        session = self.window.session
+        state = session.stage.keep()
+        if state is None or not self._made_something():
+            return
+        baseline, sampling, view, known = session.baseline.kept, session.timeline.sampling, self._view(), self._saved
+        try:
+            saved = yield from saved_steps(state, baseline, sampling, view, self.last)
+        except CheckpointError:
+            return  # it is gone, so that nothing could be brought back
+        if known is None or _without_view(saved) != _without_view(known):
+            write_session(saved, self.last)
+
+    def _made_something(self) -> bool:
+        """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
+        session = self.window.session
+        state = session.stage.keep()
+        if state is None or not state.opened.card.path:
+            return False
+        run = state.handle.run
+        return run.newest > run.prefill or bool(state.interventions) or session.baseline.kept is not None
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _dialog(self, title: str, mode: QFileDialog.AcceptMode) -> QFileDialog:
+        start = self.path or Path(f"session{SUFFIX}")
+        dialog = QFileDialog(self.window, title, str(start), KINDS)
+        dialog.setAcceptMode(mode)
+        dialog.setObjectName("sessions")
+        dialog.finished.connect(dialog.deleteLater)
+        return dialog
+
+    def _is_open(self, path: Path | None, saved: SavedSession) -> None:
+        self.path, self._saved = path, saved
+        self.window.setWindowTitle("Ropewalk" if path is None else f"{path.name} — Ropewalk")
+        if path is not None:
+            self.window.session.settings.remember_session(str(path.absolute()))
+
+    def _view(self) -> SavedView:
+        now = theme.current()
+        return SavedView(self.window.layouts.to_keep(now.projector), now.name, now.projector)
+
+    def _dress(self, view: SavedView) -> None:
+        """Bring back theme, layout and projector mode; one that cannot come back leaves the present one."""
+        self.window.set_look(view.theme, projector=False)
+        if view.layout:
+            self.window.layouts.put_kept(view.layout)
+        if view.projector:
+            self.window.set_look(projector=True)
+
+
+def _ignore(what: object) -> None:
+    """Nobody waits for it."""
+
+
+def _without_view(saved: SavedSession) -> SavedSession:
+    """What a person made, apart from how the window looks, what is pointed at, and where the file is."""
+    return replace(
+        saved,
+        view=SavedView(),
+        selection=type(saved.selection)(),
+        checkpoint=replace(saved.checkpoint, beside=""),
+    )

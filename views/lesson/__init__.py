@@ -1,0 +1,1 @@
+"""A lesson on screen: chosen, walked, asked."""

@@ -1,0 +1,230 @@
+"""The finished text of a lesson on screen: paragraphs, points, tables, drawn formulas, and numbers with their source.
+
+It owns how a span looks. It takes nothing for markup, and must not know lessons, players or sessions.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
+from PySide6.QtGui import (
+    QFont,
+    QKeyEvent,
+    QResizeEvent,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextImageFormat,
+    QTextTableFormat,
+)
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextEdit, QWidget
+from ropewalk.model.lessons.text import Paragraph, Span, Told, said
+from ropewalk.views.plots import arrow_keys
+from ropewalk.views.style import theme, wording
+from ropewalk.views.style.formulas import FINE, formula_picture
+from ropewalk.views.style.theme import Role
+
+
+class LessonText(QTextEdit):
+    """Read-only text that is as high as what it says.
+
+    Parameters
+    ----------
+    name
+        What a screen reader calls it.
+    role
+        Its place in the type scale.
+    strong
+        Whether all of it is in bold type.
+    scale
+        How many times as large as its role.
+    """
+
+    def __init__(self, name: str, role: Role = "heading", strong: bool = False, scale: float = 1.0) -> None:
+        super().__init__()
+        self.told: Told = ()
+        self._scale = scale
+        self.is_squeezed = False
+        """Whether a formula had to be drawn smaller than the text."""
+        self._widest = 0.0
+        self._role, self._strong = role, strong
+        self.setAccessibleName(name)
+        self.setReadOnly(True)
+        self.setAcceptRichText(False)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(0)
+
+    def say(self, told: Told | tuple[Span, ...]) -> None:
+        """Show a text, or a single line of spans."""
+        spans = tuple(item for item in told if isinstance(item, Span))
+        whole = tuple(item for item in told if isinstance(item, Paragraph))
+        self.told = (Paragraph("paragraph", (spans,)),) if spans else whole
+        self.setAccessibleDescription(said(self.told))
+        self._write()
+
+    def theme_changed(self) -> None:
+        """Write anew in the new colours and sizes."""
+        self._write()
+
+    def minimumSizeHint(self) -> QSize:
+        """As narrow as it must be."""
+        return QSize(120, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Break the lines anew, and take the height that they need."""
+        super().resizeEvent(event)
+        cut = self._widest > self.viewport().width()
+        if (self.is_squeezed or cut) and event.size().width() != event.oldSize().width():
+            self._write()  # a wide formula takes what width there is
+        else:
+            self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Leave the arrows up and down to the area that scrolls."""
+        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy plain text."""
+        data = QMimeData()
+        data.setText(self.textCursor().selectedText().replace("\u2029", "\n"))
+        return data
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _pixels(self) -> int:
+        """Height of the type."""
+        return round(theme.current().size(self._role) * self._scale)
+
+    def _fit(self) -> None:
+        self.document().setTextWidth(self.viewport().width())
+        height = round(self.document().size().height()) + 2
+        if self.height() != height or self.minimumHeight() != height:
+            self.setFixedHeight(height)
+
+    def _write(self) -> None:
+        self.is_squeezed, self._widest = False, 0.0
+        self.clear()
+        cursor = QTextCursor(self.document())
+        first = True
+        for is_table, group in groupby(self.told, key=lambda paragraph: paragraph.kind == "row"):
+            paragraphs = tuple(group)
+            if is_table:
+                self._table(cursor, paragraphs)
+                first = False
+                continue
+            for paragraph in paragraphs:
+                self._begin(cursor, paragraph, first)
+                for span in paragraph.spans:
+                    self._insert(cursor, span, inline=paragraph.kind != "formula")
+                first = False
+        self.moveCursor(QTextCursor.MoveOperation.Start)
+        self._fit()
+
+    def _begin(self, cursor: QTextCursor, paragraph: Paragraph, first: bool) -> None:
+        form = QTextBlockFormat()
+        form.setTopMargin(0 if first else theme.current().grid(1))
+        if paragraph.kind == "point":
+            form.setLeftMargin(theme.current().grid(2))
+            form.setTextIndent(-theme.current().grid(1.5))
+        if paragraph.kind == "formula":
+            form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        if first:
+            cursor.setBlockFormat(form)
+        else:
+            cursor.insertBlock(form)
+        if paragraph.kind == "point":
+            cursor.insertText("•  ", self._format("words"))
+
+    def _table(self, cursor: QTextCursor, rows: tuple[Paragraph, ...]) -> None:
+        look = theme.current()
+        form = QTextTableFormat()
+        form.setBorder(1)
+        form.setBorderBrush(look.line)
+        form.setBorderCollapse(True)
+        form.setCellPadding(look.grid(0.5))
+        form.setTopMargin(look.grid(1))
+        table = cursor.insertTable(len(rows), max(len(row.cells) for row in rows), form)
+        for at, row in enumerate(rows):
+            for column, cell in enumerate(row.cells):
+                inside = table.cellAt(at, column).firstCursorPosition()
+                for span in cell:
+                    self._insert(inside, span, inline=True)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+
+    def _insert(self, cursor: QTextCursor, span: Span, inline: bool) -> None:
+        form = self._format(span.kind)
+        if span.source:
+            form.setToolTip(wording.tooltip(span.source))
+        if span.kind == "formula" and self._draw(cursor, span, inline):
+            return
+        cursor.insertText(theme.drawable(span.text), form)
+
+    def _draw(self, cursor: QTextCursor, span: Span, inline: bool) -> bool:
+        """Insert a formula as a picture; says whether it could be drawn."""
+        look = theme.current()
+        picture = formula_picture(span.text, round(self._pixels() * 1.1), look.text.name(), inline)
+        if picture is None:
+            return False
+        name = f"formula:{look.name}:{self._pixels()}:{span.text}"
+        self.document().addResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name), picture)
+        form = QTextImageFormat()
+        form.setName(name)
+        share = min(1.0, max(self.viewport().width(), 120) * FINE / picture.width())
+        self.is_squeezed = self.is_squeezed or share < 1
+        self._widest = max(self._widest, picture.width() * share / FINE)
+        form.setWidth(picture.width() * share / FINE)
+        form.setHeight(picture.height() * share / FINE)
+        form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+        form.setToolTip(wording.tooltip(span.source or span.text))
+        cursor.insertImage(form)
+        return True
+
+    def _format(self, kind: str) -> QTextCharFormat:
+        look = theme.current()
+        mono = kind in ("code", "value", "formula", "missing")
+        font = look.font("number" if mono else "body")
+        font.setPixelSize(round(self._pixels() * (0.95 if mono else 1)))
+        if kind == "strong" or self._strong:
+            font.setWeight(QFont.Weight.DemiBold)
+        font.setItalic(kind == "emphasis")
+        form = QTextCharFormat()
+        form.setFont(font)
+        form.setForeground({"value": look.accent, "missing": look.bad}.get(kind, look.text))
+        return form
+
+
+class ReadingArea(QScrollArea):
+    """Scrolls a text with the arrows while the focus is in it, whatever else they do in the window."""
+
+    def __init__(self, name: str, page: QWidget) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(name)
+        self.setWidget(page)
+        self.viewport().setAutoFillBackground(False)
+        page.setAutoFillBackground(False)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the arrows up and down."""
+        return arrow_keys.kept(event, arrow_keys.UP_AND_DOWN) or super().event(event)
+
+
+def words(text: str) -> tuple[Span, ...]:
+    """A line of plain words."""
+    return (Span("words", text),)

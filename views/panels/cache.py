@@ -1,0 +1,157 @@
+"""The KV cache: what it holds, its bytes at every step, a planner for other lengths, and the proofs.
+
+It owns the pages and what is said about bytes. It reads the cache's contents; it must not know where they are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.decoder.interventions import NoCausalMask
+from ropewalk.model.engine.questions import AskCache, Question
+from ropewalk.model.readings.records import CacheReading, Run
+from ropewalk.views.panels.cache_costs import CostsView, GrowthView, Planner, costs
+from ropewalk.views.panels.consistency import ConsistencyPage
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.plots.slabs import Side, SlabsView
+from ropewalk.views.style import highlight, theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+UNCACHED = (
+    "Nothing can be cached: without the causal mask every earlier row changes with each new token, "
+    "so every step runs the whole text again."
+)
+
+
+class CachePanel(Panel):
+    """Shows what the KV cache holds and what it costs."""
+
+    name: ClassVar[str] = "cache"
+    title: ClassVar[str] = "KV cache"
+    marks: ClassVar[frozenset[str]] = frozenset({"layer", "key"})
+
+    POSITIONS = 512
+    PAGES = ("contents", "bytes by step", "planner", "proof")
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.slabs = SlabsView()
+        self.slabs.column_clicked.connect(self._select)
+        self.slabs.column_pointed.connect(self._point)
+        self.costs = CostsView()
+        contents = QWidget()
+        self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, contents)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(theme.current().grid(3))
+        self._layout.addWidget(self.slabs, 1)
+        self._layout.addWidget(self.costs)
+        self.growth, self.planner, self.check = GrowthView(), Planner(), ConsistencyPage(session)
+        self.pages = QStackedWidget()
+        for page in (contents, self.growth, self.planner, self.check):
+            self.pages.addWidget(page)
+        self.page_box = QComboBox()
+        self.page_box.setAccessibleName("What the cache panel shows")
+        self.page_box.addItems(list(self.PAGES))
+        self.page_box.currentIndexChanged.connect(self.pages.setCurrentIndex)
+        self.head_row.addWidget(self.page_box)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.pages)
+
+    def turn_to(self, page: str) -> None:
+        """Show one of :data:`PAGES`."""
+        self.page_box.setCurrentText(page)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the bytes under the slabs where there is no room beside them."""
+        super().resizeEvent(event)
+        narrow = (
+            self.width() < 2.2 * self.costs.sizeHint().width() and self.height() > 2 * self.costs.sizeHint().height()
+        )
+        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the contents of the cache."""
+        return AskCache(self.POSITIONS)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the slabs and the bytes."""
+        reading: CacheReading = answer
+        config = run.config
+        self.planner.show_run(run)
+        if any(NoCausalMask().label in spec.interventions for spec in run.specs):
+            self.describe("")
+            self.explain(UNCACHED)
+            return
+        self.slabs.show_cache(reading)
+        self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
+        self._layout.activate()  # at once, so that nothing moves under the pointer later
+        self.growth.show_step(run, reading)
+        each = "" if reading.stride == 1 else f" · every {reading.stride}th column"
+        steps = "" if run.steps <= 0 else f" = {reading.prefill} prompt + {reading.length - reading.prefill} decoded"
+        self.describe(
+            f"{reading.length} positions{steps} · {reading.bytes_measured:,} bytes"
+            f" · {reading.bytes_per_token:,} a token{each}{evicted_text(reading)}"
+        )
+        self.slabs.setToolTip("")
+
+    def show_selection(self, selection: Selection) -> None:
+        """Mark the selected layer and key."""
+        self.slabs.mark(selection.layer, selection.key)
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark the key that is pointed at here or elsewhere, and the slot of a line of arithmetic."""
+        self.slabs.point(-1 if hover.key is None else hover.key, self._slot_of(hover))
+
+    def _slot_of(self, hover: Hover) -> tuple[Side, int, int] | None:
+        run = self.session.run
+        if hover.slot is None or hover.layer is None or hover.head is None or run is None:
+            return None
+        return hover.slot, hover.layer, run.specs[hover.layer].kv_head_of(hover.head)
+
+    def show_lit(self) -> None:
+        """Ring the layers that are named."""
+        self.slabs.light(highlight.numbers(self.lit, "layers"))
+
+    def theme_changed(self) -> None:
+        """Colour anew."""
+        self._layout.setSpacing(theme.current().grid(3))
+        self.slabs.compose()
+        self.check.theme_changed()
+        for picture in (self.costs, self.growth, self.planner.bars):
+            picture.updateGeometry()
+            picture.update()
+
+    def _select(self, layer: int, position: int) -> None:
+        self.session.selection.update(layer=layer, key=position)
+
+    def _point(self, layer: int, position: int) -> None:
+        self.session.selection.point_at(Hover() if layer < 0 else Hover(key=position))
+
+
+def evicted_text(reading: CacheReading) -> str:
+    """Say how many rows the newest query can no longer see, given the windows; empty where it sees all."""
+    hidden = [max(reading.length - window, 0) for window in reading.windows if window is not None]
+    layers = sum(1 for count in hidden if count)
+    return f" · {max(hidden)} rows out of the window in {layers} layers" if layers else ""
+
+
+def byte_lines(run: Run, reading: CacheReading) -> tuple[str, ...]:
+    """Write the formula out with this run's numbers, and compare it with what was measured."""
+    config = run.config
+    each = reading.bytes_per_token // max(2 * config.layers * config.kv_heads * config.head_width, 1)
+    product = (
+        f"2·B·S·L·Hkv·Dh·bytes = 2·1·{reading.length}·{config.layers}·{config.kv_heads}·{config.head_width}·{each}"
+    )
+    same = reading.bytes_measured == reading.bytes_formula
+    verdict = "= measured" if same else f"but measured {reading.bytes_measured:,}"
+    return (
+        product,
+        f"= {reading.bytes_formula:,} {verdict}",
+        f"{reading.dtype}, {wording.byte_size(reading.bytes_reserved)} reserved",
+    )

@@ -1,0 +1,182 @@
+"""Every head at a glance: the panel of the atlas, grouped by kv head or sorted by a score.
+
+It owns which score is shown and what is asked for. Where a thumbnail lies and how it is painted are the atlas's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QToolButton, QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskAtlas, Question
+from ropewalk.model.readings.records import AtlasPart, HeadAtlas, Run
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
+from ropewalk.views.style import wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+PREFERRED = ("induction", "previous")
+"""Which score is written under the heads before anybody chose one."""
+
+
+class HeadsPanel(Panel):
+    """Thumbnails of every head: click or arrows select one."""
+
+    name: ClassVar[str] = "heads"
+    title: ClassVar[str] = "Heads"
+    marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+    streams: ClassVar[bool] = True
+
+    PIXELS = 64
+    PATIENCE = 0.1
+    """Seconds after which layers are shown one by one; answers that come sooner are drawn as a whole."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.view = AtlasView()
+        self.view.head_clicked.connect(self._select)
+        self.view.head_pointed.connect(self._point)
+        self.scroller = AtlasScroll(self.view)
+        self.reading = plain_label("", "label")
+        self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.sort_box = QComboBox()
+        self.sort_box.setAccessibleName("Sort heads by")
+        self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.sort_box.currentTextChanged.connect(self._sort)
+        self.exact = QToolButton()
+        self.exact.setText("exact")
+        self.exact.setToolTip("Look at every cell of every head; in a long run that takes a while")
+        self.exact.setAccessibleName("exact thumbnails")
+        self.exact.setCheckable(True)
+        self.exact.setProperty("toggle", "yes")
+        self.exact.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.exact.toggled.connect(self.refresh)
+        self.exact.hide()
+        self._asked_at = 0.0
+        self._begun = False
+        self._run_shown = 0
+        self.view.painted.connect(self.drawn)
+        self.head_row.addWidget(self.reading)
+        self.head_row.addWidget(self.exact)
+        self.head_row.addWidget(self.sort_box)
+        self.why_undefined = plain_label("", "label")
+        self.why_undefined.hide()
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self.scroller, 1)
+        layout.addWidget(self.why_undefined)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the thumbnails and scores of all heads."""
+        self._asked_at, self._begun = time.monotonic(), False
+        seen = self.view.layers_in(self.view.visibleRegion().boundingRect())
+        return AskAtlas(self.PIXELS, exact=self.exact.isChecked(), first=seen)
+
+    def show_part(self, part: AtlasPart) -> None:
+        """Paint a layer as soon as it is ready, where all of them take long."""
+        run = self.session.run
+        if run is None or time.monotonic() - self._asked_at < self.PATIENCE:
+            return
+        self.explain("")
+        if not self._begun:
+            self._begun = True
+            config = run.config
+            keep = run.run_id == self._run_shown
+            self.view.begin(config.layers, config.heads, part.thumbnails.shape[-1], config.group, keep=keep)
+            self.view.mark(*self.view.selected)
+            self.describe(f"{config.layers} layers × {config.heads} heads · drawing · pixels: {part.reduction}")
+        self.view.show_part(part)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Paint the thumbnails; the score chosen before stays chosen."""
+        atlas: HeadAtlas = answer
+        self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
+        self._run_shown = run.run_id
+        self._offer(atlas)
+        self.view.show_atlas(atlas, run.config.group)
+        self._sort(self.sort_box.currentText())
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for has been drawn."""
+        return super().settled and self.view.is_painted
+
+    def show_selection(self, selection: Selection) -> None:
+        """Move the outline, and scroll to it when it is out of sight."""
+        self.view.mark(selection.layer, selection.head)
+        place = self.view.plan.of(selection.layer, selection.head)
+        if place is not None:
+            centre = place.square.center()
+            self.scroller.ensureVisible(centre.x(), centre.y(), place.square.width(), place.square.height())
+        self._tell()
+
+    def show_hover(self, hover: Hover) -> None:
+        """Outline the head that is pointed at here or elsewhere."""
+        here = hover.layer is not None and hover.head is not None
+        self.view.point(
+            hover.layer if here and hover.layer is not None else -1,
+            hover.head if here and hover.head is not None else -1,
+        )
+        self._tell()
+
+    def show_lit(self) -> None:
+        """Ring the heads that are named."""
+        self.view.light(frozenset(self.lit.get("heads", frozenset())))
+
+    def theme_changed(self) -> None:
+        """Arrange anew with the new sizes and colours."""
+        self.view.lay_out()
+
+    def _offer(self, atlas: HeadAtlas) -> None:
+        names = [LAYER_ORDER, *atlas.scores]
+        if [self.sort_box.itemText(i) for i in range(self.sort_box.count())] != names:
+            chosen = self.sort_box.currentText()
+            self.sort_box.blockSignals(True)
+            self.sort_box.clear()
+            self.sort_box.addItems(names)
+            self.sort_box.setCurrentText(chosen if chosen in names else LAYER_ORDER)
+            self.sort_box.blockSignals(False)
+        for i, name in enumerate(names):
+            formula = atlas.formulas.get(name, "By layer and head, grouped by kv head")
+            why = f"\nNot defined here: {atlas.undefined[name]}" if name in atlas.undefined else ""
+            self.sort_box.setItemData(i, wording.tooltip(formula + why), Qt.ItemDataRole.ToolTipRole)
+
+    def _sort(self, name: str) -> None:
+        atlas = self.view.atlas
+        if atlas is None or not name:
+            return
+        score = name if name in atlas.scores else self._default_score(atlas)
+        self.view.choose(score, name)
+        formula = atlas.formulas.get(score, "")
+        self.sort_box.setToolTip(wording.tooltip(formula))
+        why = atlas.undefined.get(name, "")
+        self.why_undefined.setText(f"{name} is not defined here: {why}" if why else "")
+        self.why_undefined.setVisible(bool(why))
+        layers, heads = atlas.thumbnails.shape[:2]
+        order = "" if name == LAYER_ORDER else f" · by {name}"
+        pixel = "" if atlas.reduction == "exact" else f" · pixels: {atlas.reduction}"
+        self.describe(f"{layers} layers × {heads} heads{order} · label: {score} · weights 0 to 1{pixel}")
+        self._tell()
+
+    def _default_score(self, atlas: HeadAtlas) -> str:
+        if self.view.score in atlas.scores and self.view.score not in atlas.undefined:
+            return self.view.score
+        defined = [name for name in atlas.scores if name not in atlas.undefined]
+        return next((name for name in PREFERRED if name in defined), defined[0] if defined else "")
+
+    def _tell(self) -> None:
+        layer, head = self.view.pointed if self.view.pointed != (-1, -1) else self.view.selected
+        self.reading.setText(self.view.told(layer, head))
+
+    def _select(self, layer: int, head: int) -> None:
+        self.session.selection.update(layer=layer, head=head)
+
+    def _point(self, layer: int, head: int) -> None:
+        self.session.selection.point_at(Hover() if layer < 0 else Hover(layer=layer, head=head))

@@ -1,0 +1,190 @@
+"""Which heads does this token need: every head ablated in turn, beside what each head says by itself.
+
+It owns the two maps and the choice of the token. The numbers come from the model; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QPushButton, QWidget
+from ropewalk.app.jobs import JobProgress
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question
+from ropewalk.model.readings.records import DirectAttribution, HeadNeeds, NextTokenReading, Run
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.plots.signed import HeadMap
+from ropewalk.views.style import theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+
+ABLATING = "Ablating each head in turn"
+"""What the long job calls itself."""
+
+
+class NeedsPanel(Panel):
+    """Maps of heads for one next token."""
+
+    name: ClassVar[str] = "needs"
+    title: ClassVar[str] = "Needed heads"
+    depends: ClassVar[frozenset[str]] = frozenset({"query"})
+    marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+
+    COUNT = 8
+    """Candidates to choose from."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.needs: HeadNeeds | None = None
+        self.attribution: DirectAttribution | None = None
+        self._running = self._seen = False
+        self.token = QComboBox()
+        self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.token.setAccessibleName("Token whose logit is followed")
+        self.token.activated.connect(self._on_token)
+        self.run_button = QPushButton("Ablate each head")
+        self.run_button.setToolTip("Run the prompt once for every head without that head; this takes a while.")
+        self.run_button.clicked.connect(self.toggle)
+        self.head_row.addWidget(self.token)
+        self.head_row.addWidget(self.run_button)
+        self.ablated = HeadMap("logit without the head")
+        self.direct = HeadMap("the head's own share")
+        self.maps = (self.ablated, self.direct)
+        self.sentence = plain_label("", "label")
+        self.sentence.setWordWrap(True)
+        pair = QHBoxLayout()
+        pair.setSpacing(theme.GRID)
+        for heatmap in self.maps:
+            heatmap.chosen.connect(lambda layer, head: self.session.selection.update(layer=layer, head=head))
+            heatmap.entered.connect(self._point)
+            pair.addWidget(heatmap, 1)
+        self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(theme.GRID)
+        self._layout.addLayout(pair, 3)
+        self._layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
+        session.progress_changed.connect(self._on_progress)
+
+    # Panel --------------------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask which tokens may follow."""
+        return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Offer the tokens, the likeliest first, and ask what each head says of it."""
+        reading: NextTokenReading = answer
+        self.token.clear()
+        candidates = list(reading.candidates)
+        follows = reading.actual
+        if follows is not None and all(c.token.id != follows.token.id for c in candidates):
+            candidates.append(follows)
+        for candidate in candidates[: self.COUNT + 1]:
+            text = f"{theme.drawable(candidate.token.inline)}  {candidate.probability:.3f}"
+            self.token.addItem(text, candidate.token.id)
+        self._on_token()
+
+    def show_selection(self, selection: Selection) -> None:
+        """Mark the selected head."""
+        for heatmap in self.maps:
+            heatmap.mark(selection.layer, selection.head)
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark the head that is pointed at, here or elsewhere."""
+        layer = -1 if hover.layer is None else hover.layer
+        head = -1 if hover.head is None else hover.head
+        for heatmap in self.maps:
+            heatmap.point(layer, head)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the words beside the maps where the panel is low, so that the heads can be seen."""
+        super().resizeEvent(event)
+        low = self.height() < 20 * theme.current().size("label") and self.width() > 2 * self.height()
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom)
+        self._layout.setStretch(1, 2 if low else 0)
+
+    def theme_changed(self) -> None:
+        """Repaint in the theme in use."""
+        for heatmap in self.maps:
+            heatmap.theme_changed()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    @property
+    def token_id(self) -> int:
+        """The token whose logit is followed."""
+        return int(self.token.currentData() or 0)
+
+    def toggle(self) -> None:
+        """Begin to ablate, or cancel."""
+        if self._running:
+            self._drop()
+            return
+        self._set_running(True)
+        self.ask(AskNeeds(self.session.selection.now.query, self.token_id), self._show_needs, "needs")
+
+    def _on_token(self) -> None:
+        run = self.session.run
+        if run is None:
+            return
+        self.needs = None
+        self._drop()
+        self.ablated.setVisible(False)
+        self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
+
+    def _drop(self) -> None:
+        """Stop ablating: a short question in the place of the long one ends it."""
+        if self._running:
+            self._set_running(False)
+            question = AskAttribution(self.session.selection.now.query, self.token_id)
+            self.ask(question, self._show_attribution, "needs")
+
+    def _show_attribution(self, read: DirectAttribution) -> None:
+        self.attribution = read
+        self.direct.show_heads(read.heads)
+        self.describe(f"after row {read.row} · logit {wording.number(read.logit)}")
+        self._say()
+
+    def _show_needs(self, read: HeadNeeds) -> None:
+        self._set_running(False)
+        self.needs = read
+        self.ablated.setVisible(True)
+        self.ablated.show_heads(read.change)
+        self._say()
+
+    def _say(self) -> None:
+        parts = []
+        if self.needs is not None:
+            layer, head = divmod(int(self.needs.change.argmin()), self.needs.change.shape[1])
+            change = wording.number(float(self.needs.change.min()))
+            parts.append(f"Needed most: {wording.head_name(layer, head)}; without it the logit changes by {change}.")
+        if self.attribution is not None:
+            a = self.attribution
+            heads, mlps = wording.number(float(a.heads.sum())), wording.number(float(a.mlps.sum()))
+            parts.append(
+                f"Directly: heads {heads} + MLPs {mlps} + embedding {wording.number(a.embedding)} "
+                f"+ biases and rounding {wording.number(a.rest)} = {wording.number(a.logit)}."
+            )
+        self.sentence.setText(" ".join(parts))
+
+    def _set_running(self, running: bool) -> None:
+        self._running, self._seen = running, False
+        self.run_button.setText("Cancel" if running else "Ablate each head")
+
+    def _on_progress(self, progress: JobProgress | None) -> None:
+        """Show how far it is on the button; a job that was cancelled elsewhere gives the button back."""
+        if not self._running:
+            return
+        if progress is not None and progress.what == ABLATING:
+            self._seen = True
+            self.run_button.setText(f"Cancel ({progress.done} of {progress.total})")
+        elif progress is None and self._seen:
+            self._set_running(False)
+            self._awaited.discard(f"{self.name}.needs")
+
+    def _point(self, layer: int, head: int) -> None:
+        self.session.selection.point_at(Hover(layer=layer, head=head) if layer >= 0 else Hover())

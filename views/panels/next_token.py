@@ -1,0 +1,354 @@
+"""What the model expects next: candidates as bars, and the controls that draw and step.
+
+It owns the bars and the controls. It computes no probability, and it steps nothing itself: the session does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QBoxLayout,
+    QDoubleSpinBox,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QSpinBox,
+    QToolTip,
+    QVBoxLayout,
+    QWidget,
+)
+from ropewalk.app.session.selection import Selection
+from ropewalk.model.engine.questions import AskNextToken, Question
+from ropewalk.model.readings.records import Candidate, NextTokenReading, Run, Sampling
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.style import highlight, ink, theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+
+class CandidatesView(QWidget):
+    """One line per candidate: its text, a bar, its probability."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.rows: tuple[Candidate, ...] = ()
+        self.actual: int | None = None
+        self.lit: frozenset[int] = frozenset()
+        self.setAccessibleName("Candidates for the next token")
+
+    def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
+        """Draw candidates; ``actual`` is the id of the token that really follows."""
+        self.rows, self.actual = rows, actual
+        told = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
+        self.setAccessibleDescription("; ".join(told))
+        self.update()
+
+    def light(self, ranks: frozenset[int]) -> None:
+        """Ring the candidates of these ranks; the likeliest has rank 0."""
+        self.lit = ranks
+        self.update()
+
+    def pitch(self) -> float:
+        """Return the height of one line."""
+        look = theme.current()
+        return ink.line_height(look.font("number")) + look.grid(0.5)
+
+    def shown(self) -> tuple[Candidate, ...]:
+        """Return the candidates that fit, with the one that really follows as the last of them if need be."""
+        room = max(int(self.height() // self.pitch()), 1)
+        rows = self.rows[:room]
+        follows = next((c for c in self.rows if c.token.id == self.actual), None)
+        return rows if follows is None or follows in rows else (*rows[:-1], follows)
+
+    def bar_of(self, row: int) -> QRectF:
+        """Return the bar of the row-th line; the most likely candidate fills the room."""
+        look = theme.current()
+        rows = self.shown()
+        text, digits = self._text_width(), self._digits_width()
+        room = max(self.width() - text - digits - 2 * look.grid(1), 1)
+        largest = max((c.probability for c in self.rows), default=1.0) or 1.0
+        height = look.grid(1.25)
+        top = row * self.pitch() + (self.pitch() - height) / 2
+        return QRectF(text + look.grid(1), top, max(room * rows[row].probability / largest, 2), height)
+
+    def sizeHint(self) -> QSize:
+        """Return the height of some lines."""
+        return QSize(240, round(self.pitch() * 6))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the height of three lines."""
+        return QSize(160, round(self.pitch() * 3))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the lines that fit."""
+        look = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        font = look.font("number")
+        for i, candidate in enumerate(self.shown()):
+            follows = candidate.token.id == self.actual
+            line = QRectF(0, i * self.pitch(), self.width(), self.pitch())
+            colour = look.text if candidate.kept else look.faint
+            box = QRectF(look.grid(1.25), line.top(), self._text_width() - look.grid(1.25), line.height())
+            if follows:
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(look.accent)
+                dot = look.grid(0.625)
+                painter.drawEllipse(QRectF(1, line.center().y() - dot / 2, dot, dot))
+            ink.draw_text(painter, box, theme.drawable(candidate.token.text), font, colour)
+            bar = self.bar_of(i)
+            ink.draw_bar(painter, bar, look.accent if candidate.kept else ink.faded(look.masked, 0.7))
+            if follows:
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.setPen(QPen(look.text, 1))
+                painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
+            ink.draw_text(painter, line, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
+        for i, candidate in enumerate(self.shown()):
+            if self.rows.index(candidate) in self.lit:
+                highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
+        painter.end()
+
+    def told(self, row: int) -> str:
+        """Say everything about a candidate."""
+        candidate = self.shown()[row]
+        lines = [
+            f"{candidate.token.inline} (id {candidate.token.id})",
+            f"logit {wording.number(candidate.logit)}, softmax {wording.number(candidate.probability, 4)}",
+            f"after temperature, top-k and top-p {wording.number(candidate.drawn_probability, 4)}"
+            if candidate.kept
+            else "left out by top-k or top-p",
+        ]
+        if candidate.token.id == self.actual:
+            lines.append("this is the token that follows in the run")
+        return "\n".join(lines)
+
+    def event(self, event: QEvent) -> bool:
+        """Answer for tooltips."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            row = int(event.pos().y() // self.pitch())
+            text = self.told(row) if 0 <= row < len(self.shown()) else ""
+            QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
+            return True
+        return super().event(event)
+
+    def _text_width(self) -> float:
+        font = theme.current().font("number")
+        widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in self.shown()), default=0.0)
+        return min(max(widest + theme.current().grid(1.25) + 2, 60), self.width() * 0.35)
+
+    def _digits_width(self) -> float:
+        return ink.text_width(theme.current().font("number"), "0.000")
+
+
+class BesideOrUnder(QWidget):
+    """Two parts beside one another where both fit, else the second under the first, so that little width is enough."""
+
+    def __init__(self, first: QWidget, second: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.first, self.second = first, second
+        self.parts = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
+        self.parts.setContentsMargins(0, 0, 0, 0)
+        self.parts.addWidget(first, 1)
+        self.parts.addWidget(second)
+
+    @property
+    def beside(self) -> bool:
+        """Whether the second part stands beside the first."""
+        return self.parts.direction() == QBoxLayout.Direction.LeftToRight
+
+    def minimumSizeHint(self) -> QSize:
+        """The width of the wider part: the other can stand under it."""
+        parts = [self._least(widget) for widget in (self.first, self.second) if not widget.isHidden()]
+        return QSize(max(part.width() for part in parts), max(part.height() for part in parts))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the second part where it fits."""
+        super().resizeEvent(event)
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Take the direction that the width allows."""
+        gap = theme.current().grid(2)
+        fits = self._least(self.first).width() + gap + self._least(self.second).width() <= self.width()
+        self.parts.setDirection(QBoxLayout.Direction.LeftToRight if fits else QBoxLayout.Direction.TopToBottom)
+        self.parts.setSpacing(gap if fits else theme.current().grid(1))
+
+    def _least(self, widget: QWidget) -> QSize:
+        return widget.minimumSizeHint().expandedTo(widget.minimumSize())
+
+
+class NextTokenPanel(Panel):
+    """Shows the candidates after the selected query, and steps the decoder."""
+
+    name: ClassVar[str] = "next_token"
+    title: ClassVar[str] = "Next token"
+    depends: ClassVar[frozenset[str]] = frozenset({"query"})
+
+    COUNT = 40
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.candidates = CandidatesView()
+        handle = QWidget()
+        controls = QVBoxLayout(handle)
+        controls.setContentsMargins(0, 0, 0, 0)
+        controls.setSpacing(4)
+        controls.addLayout(self._sampling_row())
+        controls.addLayout(self._step_row())
+        controls.addStretch(1)
+        self.parts = BesideOrUnder(self.candidates, handle)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.parts)
+        session.timeline.sampling_changed.connect(self._on_sampling)
+        session.timeline.playing_changed.connect(self._on_playing)
+        self._take(session.timeline.sampling)
+        self._on_playing(session.timeline.playing)
+        self._size_boxes()
+
+    def _sampling_row(self) -> QGridLayout:
+        self.temperature = QDoubleSpinBox()
+        self.temperature.setRange(0.0, 5.0)
+        self.temperature.setSingleStep(0.1)
+        self.temperature.setDecimals(2)
+        self.temperature.setSpecialValueText("greedy")
+        self.top_k = QSpinBox()
+        self.top_k.setRange(0, 1_000_000)
+        self.top_k.setSpecialValueText("all")
+        self.top_p = QDoubleSpinBox()
+        self.top_p.setRange(0.01, 1.0)
+        self.top_p.setSingleStep(0.05)
+        self.top_p.setDecimals(2)
+        self.seed = QSpinBox()
+        self.seed.setRange(0, 2**31 - 1)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        boxes: dict[str, QAbstractSpinBox] = {
+            "temperature": self.temperature,
+            "top-k": self.top_k,
+            "top-p": self.top_p,
+            "seed": self.seed,
+        }
+        for i, (name, box) in enumerate(boxes.items()):
+            label = plain_label(name, "label")
+            label.setBuddy(box)
+            box.setAccessibleName(name)
+            box.setKeyboardTracking(False)
+            grid.addWidget(label, i // 2, i % 2 * 2)
+            grid.addWidget(box, i // 2, i % 2 * 2 + 1)
+        for number_box in (self.top_k, self.seed):
+            number_box.valueChanged.connect(self._send)
+        for real_box in (self.temperature, self.top_p):
+            real_box.valueChanged.connect(self._send)
+        return grid
+
+    @property
+    def boxes(self) -> tuple[QAbstractSpinBox, ...]:
+        """All number boxes."""
+        return self.temperature, self.top_k, self.top_p, self.seed, self.length_box
+
+    def _size_boxes(self) -> None:
+        """Make every box as wide as its longest usual text, not as its largest possible number."""
+        width = ink.text_width(theme.current().font("body"), "greedy") + theme.current().grid(4)
+        for box in self.boxes:
+            box.setFixedWidth(round(width))
+
+    def _step_row(self) -> QHBoxLayout:
+        self.back_button = self._button("◀", "Step back", "Look at the run one token earlier (←).")
+        self.step_button = self._button("step ▶", "Step", "Decode one token, or look at the next one (→).")
+        self.play_button = self._button("play", "Play", "Decode token after token until stopped (space).")
+        self.run_button = self._button("run to", "Run to", "Decode until the run has this many tokens.")
+        self.length_box = QSpinBox()
+        self.length_box.setAccessibleName("Tokens to run to")
+        self.length_box.setRange(1, 1)
+        self.back_button.clicked.connect(self.session.timeline.step_back)
+        self.step_button.clicked.connect(self.session.timeline.step)
+        self.play_button.clicked.connect(self.session.timeline.toggle_play)
+        self.run_button.clicked.connect(lambda: self.session.timeline.run_to(self.length_box.value()))
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for widget in (self.back_button, self.step_button, self.play_button, self.run_button, self.length_box):
+            row.addWidget(widget)
+        return row
+
+    def _button(self, text: str, name: str, tip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setAccessibleName(name)
+        button.setToolTip(tip)
+        return button
+
+    # Panel --------------------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask what follows the selected query."""
+        return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the candidates, and fit the controls to the run."""
+        reading: NextTokenReading = answer
+        rows = reading.candidates
+        follows = reading.actual
+        if follows is not None and all(c.token.id != follows.token.id for c in rows):
+            rows = (*rows, follows)
+        self.candidates.show_rows(rows, None if follows is None else follows.token.id)
+        self.describe(_subtitle(run, reading))
+        limit = run.limit
+        self.length_box.setRange(min(run.prefill, limit), limit)
+        if self.length_box.value() <= run.length:
+            self.length_box.setValue(min(run.length + 10, limit))
+        self.back_button.setEnabled(run.length > run.prefill)
+        self.step_button.setEnabled(run.length < max(limit, run.newest))
+
+    def show_lit(self) -> None:
+        """Ring the ranks that are named."""
+        self.candidates.light(highlight.numbers(self.lit, "ranks"))
+
+    def theme_changed(self) -> None:
+        """Size the boxes and paint anew."""
+        self.parts.second.setVisible(not theme.current().projector)  # its keys are there, and the bars need the room
+        self._size_boxes()
+        self.parts.arrange()
+        self.candidates.updateGeometry()
+        self.candidates.update()
+
+    def _on_sampling(self, sampling: Sampling) -> None:
+        self._take(sampling)
+        self.refresh()
+
+    def _on_playing(self, playing: bool) -> None:
+        self.play_button.setText("pause" if playing else "play")
+        self.play_button.setAccessibleName("Pause" if playing else "Play")
+
+    def _take(self, sampling: Sampling) -> None:
+        """Show what the session has, without sending it back."""
+        for box in (self.temperature, self.top_k, self.top_p, self.seed):
+            box.blockSignals(True)
+        self.temperature.setValue(sampling.temperature)
+        self.top_k.setValue(sampling.top_k)
+        self.top_p.setValue(sampling.top_p)
+        self.seed.setValue(sampling.seed)
+        for box in (self.temperature, self.top_k, self.top_p, self.seed):
+            box.blockSignals(False)
+
+    def _send(self) -> None:
+        self.session.timeline.set_sampling(
+            Sampling(
+                temperature=round(self.temperature.value(), 2),
+                top_k=self.top_k.value(),
+                top_p=round(self.top_p.value(), 2),
+                seed=self.seed.value(),
+            )
+        )
+
+
+def _subtitle(run: Run, reading: NextTokenReading) -> str:
+    after = run.tokens[reading.query].inline if reading.query < len(run.tokens) else ""
+    text = f"after {after} ({reading.query})".replace("  ", " ")
+    text += f" · entropy {wording.number(reading.entropy, 2)} nats"
+    return text + (" · recomputed for this row" if reading.replayed else "")

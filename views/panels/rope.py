@@ -1,0 +1,401 @@
+"""Rotary positions: one circle per plane, the shares of the score, and what moving the query does to it.
+
+It owns the pages of the panel and what moves. The rotation is in ``views.turning``, the pictures in ``views.planes``,
+``views.curves`` and ``views.pairing``; everything else is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPushButton,
+    QSlider,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
+from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.plots.curves import CurvesPage, SpectrumView
+from ropewalk.views.plots.pairing import PairingView
+from ropewalk.views.plots.planes import PlanesScroll, PlanesView, SharesView
+from ropewalk.views.plots.turning import Turned, drift, scores_by_position
+from ropewalk.views.style import motion, theme, wording
+from ropewalk.views.style.flow import flowing
+from ropewalk.views.style.highlight import numbers
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+PARTS = 16
+"""The slider counts sixteenths of a position, so that play turns smoothly; a key moves whole positions."""
+
+
+class PositionSlider(QSlider):
+    """A slider that keeps the arrows from the window's shortcuts while it has the focus."""
+
+    KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
+
+    def event(self, event: QEvent) -> bool:
+        """Take what a slider understands."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in self.KEYS:
+            event.accept()
+            return True
+        return super().event(event)
+
+
+class RopePanel(Panel):
+    """Shows how rotation turns the selected query and key, plane by plane."""
+
+    name: ClassVar[str] = "rope"
+    title: ClassVar[str] = "RoPE"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
+    marks: ClassVar[frozenset[str]] = frozenset({"plane"})
+
+    INTERVAL = 20
+    """Milliseconds between two frames while it plays: 50 a second."""
+    PAGES = ("planes", "distance", "spectrum", "pairing")
+    SPEEDS = (1, 2, 4, 8)
+    """Sixteenths of a position in a frame."""
+    FAR = 32_000
+    """A large shift, at which float32's drift is told."""
+    LEAST_REACH = 64
+    CURVE_POINTS = 200
+    ROOMY = 20
+    LOW = 13
+    """Lines of type below which there is room for few controls, and for no shares of the score."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.reading: PlaneReading | None = None
+        self._positions: Doubles = np.zeros(0)
+        self._curve: Doubles = np.zeros(0)
+        self._planes_view()
+        self.shares = SharesView()
+        self.shares.plane_clicked.connect(self._select)
+        self.shares.position_chosen.connect(lambda m: self.slider.setValue(round(m * PARTS)))
+        self.sum_label = plain_label("", "number")
+        self.sum_label.setWordWrap(True)
+        self.sum_label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.timer = QTimer(self)
+        self.timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self.timer.setInterval(self.INTERVAL)
+        self.timer.timeout.connect(self._advance)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self._pages(), 1)
+        layout.addWidget(self.sum_label)
+        self.moving = QWidget()
+        controls = QVBoxLayout(self.moving)
+        controls.setContentsMargins(0, 0, 0, 0)
+        controls.setSpacing(4)
+        controls.addLayout(self._controls())
+        self.ways = self._ways()
+        controls.addWidget(self.ways)
+        layout.addWidget(self.moving)
+
+    def _planes_view(self) -> None:
+        self.view = PlanesView()
+        self.view.plane_clicked.connect(self._select)
+        self.view.plane_pointed.connect(self._point)
+        self.scroller = PlanesScroll(self.view)
+
+    def _pages(self) -> QStackedWidget:
+        """What the panel can show; the planes first."""
+        turning = QWidget()
+        column = QVBoxLayout(turning)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.scroller, 1)
+        column.addWidget(self.shares)
+        self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
+        self.spectrum.plane_clicked.connect(self._select)
+        self.pairing.plane_clicked.connect(self._select)
+        self.pages = QStackedWidget()
+        for page in (turning, self.curves, self.spectrum, self.pairing):
+            self.pages.addWidget(page)
+        self.page_box = QComboBox()
+        self.page_box.setAccessibleName("What the RoPE panel shows")
+        self.page_box.addItems(list(self.PAGES))
+        self.page_box.currentIndexChanged.connect(self._turn_to)
+        self.head_row.addWidget(self.page_box)
+        return self.pages
+
+    def _ways(self) -> QWidget:
+        """How it moves: both together, over and over, how fast."""
+        self.both = self._toggle("shift both", "Move query and key together: everything turns, the score stands still")
+        self.both.toggled.connect(self._on_both)
+        self.loop = self._toggle("loop", "Begin again at the end")
+        self.speed = QComboBox()
+        self.speed.setAccessibleName("Speed")
+        self.speed.addItems([f"{speed}×" for speed in self.SPEEDS])
+        return flowing(self.both, self.loop, self.speed)
+
+    def _toggle(self, text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setToolTip(tip + ".")
+        button.setAccessibleName(tip)
+        button.setCheckable(True)
+        button.setProperty("toggle", "yes")
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        return button
+
+    def _controls(self) -> QHBoxLayout:
+        self.play_button = QPushButton("Play")
+        self.play_button.setToolTip("Move the query through the positions.")
+        self.play_button.clicked.connect(self.toggle)
+        self.slider = PositionSlider(Qt.Orientation.Horizontal)
+        self.slider.setSingleStep(PARTS)
+        self.slider.setPageStep(8 * PARTS)
+        self.slider.setAccessibleName("Position of the query")
+        self.slider.valueChanged.connect(self._moved)
+        self.slider.sliderMoved.connect(lambda value: self.slider.setValue(round(value / PARTS) * PARTS))
+        self.position_label = plain_label("", "number")
+        self.back_button = QPushButton("Back")
+        self.back_button.setToolTip("Put the query back where it is in the run.")
+        self.back_button.clicked.connect(self.put_back)
+        row = QHBoxLayout()
+        row.addWidget(self.play_button)
+        row.addWidget(self.slider, 1)
+        row.addWidget(self.position_label)
+        row.addWidget(self.back_button)
+        return row
+
+    # Panel --------------------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the planes of the selected cell, unless the layer does not rotate."""
+        if run.specs[selection.layer].rotary_width == 0:
+            return None
+        return AskPlanes(selection.layer, selection.head, selection.query, selection.key)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the planes of the run's own position; a moved slider goes back."""
+        self.pause()
+        if answer is None:
+            self.reading = None
+            self.describe(wording.head_name(selection.layer, selection.head))
+            self.explain(_why_still(run, selection.layer))
+            return
+        self.reading = answer
+        r = self.reading
+        assert r is not None
+        reach = min(max(run.newest - 1, self.LEAST_REACH), run.limit - 1)
+        self._positions = np.linspace(0, reach, min(reach + 1, self.CURVE_POINTS))
+        self._curve = scores_by_position(r, self._positions)
+        self.describe(_subtitle(run, r))
+        self.slider.blockSignals(True)
+        self.slider.setRange(self._first() * PARTS, reach * PARTS)
+        self.slider.setValue(r.query_position * PARTS)
+        self.slider.blockSignals(False)
+        self._show(Turned(r, r.query_position))
+        self._show_page()
+
+    def show_selection(self, selection: Selection) -> None:
+        """Mark the selected plane."""
+        for picture in (self.view, self.shares, self.spectrum, self.pairing):
+            picture.mark(selection.plane)
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark the plane under the pointer."""
+        self.view.pointed = -1 if hover.plane is None else hover.plane
+        self.view.update()
+
+    def show_lit(self) -> None:
+        """Ring the planes that are named."""
+        self.view.light(numbers(self.lit, "planes"))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the room to the planes where there is little of it."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Hide what is of less use than the planes, the least useful first."""
+        line = theme.current().size("label")
+        self.ways.setVisible(self.height() >= self.ROOMY * line)
+        self.shares.setVisible(self.height() >= self.LOW * line)
+
+    def theme_changed(self) -> None:
+        """Arrange and paint anew."""
+        self._make_room()
+        self.shares.updateGeometry()
+        self.view.lay_out()
+        self.curves.theme_changed()
+        for picture in (self.shares, self.spectrum, self.pairing):
+            picture.update()
+
+    def come_forward(self, forward: bool) -> None:
+        """Stop playing behind another tab."""
+        super().come_forward(forward)
+        if not forward:
+            self.pause()
+
+    def close_down(self) -> None:
+        """Stop playing."""
+        self.timer.stop()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Stop playing when nobody sees it."""
+        self.pause()
+        super().hideEvent(event)
+
+    # Moving -------------------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> float:
+        """Where the query is shown."""
+        return self.slider.value() / PARTS
+
+    def toggle(self) -> None:
+        """Play or pause; where things shall not move, go to where the movement ends."""
+        if self.timer.isActive():
+            self.pause()
+        elif self.reading is not None:
+            if self.slider.value() == self.slider.maximum():
+                self.slider.setValue(self.slider.minimum())
+            if motion.reduced():
+                self.slider.setValue(self.slider.maximum())
+                return
+            self.timer.start()
+            self.play_button.setText("Pause")
+
+    def pause(self) -> None:
+        """Stop where it is."""
+        self.timer.stop()
+        self.play_button.setText("Play")
+
+    def put_back(self) -> None:
+        """Go back to the run's own position."""
+        self.pause()
+        if self.reading is not None:
+            self.slider.setValue(self.reading.query_position * PARTS)
+
+    def _advance(self) -> None:
+        if self.slider.value() < self.slider.maximum():
+            self.slider.setValue(self.slider.value() + self.SPEEDS[max(self.speed.currentIndex(), 0)])
+        elif self.loop.isChecked():
+            self.slider.setValue(self.slider.minimum())
+        else:
+            self.pause()
+
+    def _moved(self) -> None:
+        if self.reading is not None:
+            shift = self.position - self.reading.query_position if self.both.isChecked() else 0.0
+            self._show(Turned(self.reading, self.position, shift))
+
+    def _first(self) -> int:
+        """The first position of the slider: the key must not be moved before the start."""
+        r = self.reading
+        return max(r.query_position - r.key_position, 0) if r is not None and self.both.isChecked() else 0
+
+    def _on_both(self) -> None:
+        self.put_back()
+        self.slider.setMinimum(self._first() * PARTS)
+        self._moved()
+
+    def _turn_to(self, page: int) -> None:
+        self.pause()
+        self.pages.setCurrentIndex(page)
+        self.moving.setVisible(page == 0)
+        self._show_page()
+
+    def _show_page(self) -> None:
+        """Bring the page in front up to date; the others cost nothing."""
+        run, r = self.session.run, self.reading
+        page = self.PAGES[self.pages.currentIndex()]
+        if run is None or r is None:
+            return
+        if page == "planes":
+            self._moved()
+        elif page == "pairing":
+            self.pairing.show_reading(r)
+            self.sum_label.setText(self.pairing.sentence())
+        else:
+            self.ask(AskRules(r.layer), self._show_rules, "rules")
+
+    def _show_rules(self, rules: tuple[RopeRule, ...]) -> None:
+        run, r = self.session.run, self.reading
+        if run is None or r is None:
+            return
+        limit = run.limit
+        if self.PAGES[self.pages.currentIndex()] == "spectrum":
+            whose = "the stretched" if limit > run.config.max_position else "the model's"
+            self.spectrum.show_planes(r, limit, run.length, whose)
+            self.sum_label.setText(self.spectrum.sentence())
+        else:
+            self.curves.show_reading(r, rules, len(self._positions) and int(self._positions[-1]), limit)
+            self.sum_label.setText(self.curves.sentence())
+
+    def _show(self, turned: Turned) -> None:
+        self.view.show_turned(turned)
+        self.shares.show_turned(turned, self._positions, self._curve)
+        self.back_button.setEnabled(turned.moved)
+        m = f"{turned.position:.2f}".rstrip("0").rstrip(".")
+        n = f"{turned.key_position:.2f}".rstrip("0").rstrip(".")
+        self.position_label.setText(f"m = {m}, n = {n}")
+        said = sum_text(turned)
+        if self.both.isChecked():
+            said += f"; {drift_text(turned, self.FAR)}"
+        self.sum_label.setText(said)
+
+    def _select(self, plane: int) -> None:
+        self.session.selection.update(plane=plane)
+
+    def _point(self, plane: int) -> None:
+        self.session.selection.point_at(Hover() if plane < 0 else Hover(plane=plane))
+
+
+def sum_text(turned: Turned) -> str:
+    """Write the sum of the shares out, the features that do not turn included."""
+    r = turned.reading
+    text = f"Σ of {len(r.shares)} shares = {wording.number(float(turned.shares.sum()))}"
+    if r.rest:
+        text += f", features that do not turn {wording.number(r.rest)}, together"
+    text = f"{text} = {wording.number(turned.scaled)}" if r.rest else text
+    text += " = scaled score"
+    if turned.moved:
+        text += f" (in the run {wording.number(r.scaled)})"
+    return text
+
+
+def drift_text(turned: Turned, far: int) -> str:
+    """Say what float32 makes of moving both, here and at a large shift."""
+    here = wording.number(drift(turned.reading, turned.shift), 1)
+    there = wording.number(drift(turned.reading, far), 1)
+    return f"float32 is off by {here} here and by {there} at a shift of {far:,}"
+
+
+def _subtitle(run: Run, r: PlaneReading) -> str:
+    spec = run.specs[r.layer]
+    pairs = (
+        "adjacent pairs (2i, 2i+1)"
+        if spec.pairing == "adjacent"
+        else f"half-split pairs (i, i+{spec.rotary_width // 2})"
+    )
+    text = f"{wording.head_name(r.layer, r.head)} · query {r.query_position} → key {r.key_position}"
+    text += f" · plane i turns by m·θᵢ · {pairs}"
+    if spec.rotary_width < spec.head_width:
+        text += f" · {spec.rotary_width} of {spec.head_width} features turn"
+    if r.factor != 1.0:
+        text += f" · stretched by {wording.number(r.factor)}"
+    return text + (" · before rotation: approximate (half precision)" if r.approximate else "")
+
+
+def _why_still(run: Run, layer: int) -> str:
+    if run.config.position == "rotary":
+        return f"Layer {layer} does not rotate: this model leaves it without RoPE, so its scores ignore distance."
+    how = {"none": "gives no positions at all", "learned": "adds learned positions to the embedding"}
+    kind = how.get(run.config.position, "adds sinusoidal positions to the embedding")
+    return f"No layer rotates here: this model {kind}."

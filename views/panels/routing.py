@@ -1,0 +1,121 @@
+"""Where a mixture of experts sent each token: router probabilities, token by expert, the chosen ones outlined.
+
+It owns the map. What was routed is read; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPen
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskRouting, Question
+from ropewalk.model.readings.records import Routing, Run
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.plots.heatmap import Levels
+from ropewalk.views.plots.turned_map import TurnedMap
+from ropewalk.views.style import theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+
+class ExpertMap(TurnedMap):
+    """Tokens and experts; a chosen expert is outlined."""
+
+    def __init__(self) -> None:
+        super().__init__("router probability, tokens and experts", ("", "E"))
+        self.taken: frozenset[tuple[int, int]] = frozenset()
+        """(token, expert) of every choice."""
+
+    def show_routing(self, routing: Routing, labels: tuple[str, ...]) -> None:
+        """Draw the probabilities [S, E] and the choice [S, k]."""
+        self.taken = frozenset((row, int(one)) for row, chosen in enumerate(routing.chosen) for one in chosen)
+        self.set_labels(labels)
+        numbers = routing.probabilities.astype(np.float32)
+        self.show_numbers(numbers, np.ones(numbers.shape, np.bool_))
+        self.set_levels(Levels(0.0, 1.0))
+
+    def _paint_crosshair(self, painter: QPainter, place: Any) -> None:
+        """Outline the chosen experts, and the query's token."""
+        look = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for token, expert in self.taken:
+            ground = self.cell_color(*self._turned(token, expert)) or look.panel
+            painter.setPen(QPen(look.ink_on(ground), 1.5))
+            painter.drawRect(self.cell_of(token, expert).adjusted(1, 1, -1, -1))
+        token, _ = self.marked
+        if token >= 0 and self.taken:
+            experts = max(self._values.shape[0 if self.across else 1] - 1, 0)
+            painter.setPen(QPen(look.query, 2))
+            painter.drawRect(self.cell_of(token, 0).united(self.cell_of(token, experts)))
+
+
+class RoutingPanel(Panel):
+    """Shows the experts of the selected layer."""
+
+    name: ClassVar[str] = "routing"
+    title: ClassVar[str] = "Experts"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer"})
+    marks: ClassVar[frozenset[str]] = frozenset({"query"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.routing: Routing | None = None
+        self.map = ExpertMap()
+        self.map.chosen.connect(lambda token, expert: self.session.selection.update(query=token))
+        self.map.entered.connect(self._point)
+        self.load = plain_label("", "label")
+        self.load.setWordWrap(True)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.map, 1)
+        layout.addWidget(self.load)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask where the selected layer sent each token, unless it has one MLP for all."""
+        return AskRouting(selection.layer) if run.config.is_moe(selection.layer) else None
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the map, or say why there is none."""
+        self.routing = answer
+        if answer is None:
+            self.describe("")
+            self.explain(why_dense(run, selection.layer))
+            return
+        routing: Routing = answer
+        per_token = routing.chosen.shape[1]
+        self.describe(f"layer {routing.layer} · {per_token} of {routing.probabilities.shape[1]} experts a token")
+        labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
+        self.map.show_routing(routing, labels)
+        self.load.setText(load_text(routing))
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline the query's token."""
+        self.map.mark(selection.query, -1)
+
+    def theme_changed(self) -> None:
+        """Repaint in the theme in use."""
+        self.map.theme_changed()
+
+    def _point(self, token: int, expert: int) -> None:
+        self.session.selection.point_at(Hover(query=token) if token >= 0 else Hover())
+
+
+def why_dense(run: Run, layer: int) -> str:
+    """Why a layer has no experts."""
+    if run.config.moe is None:
+        return "This model is dense: every token goes through the same MLP, so nothing is routed."
+    routed = [one for one in range(run.config.layers) if run.config.is_moe(one)]
+    return f"Layer {layer} has one MLP for every token; layers {routed[0]} to {routed[-1]} have experts."
+
+
+def load_text(routing: Routing) -> str:
+    """Say how many tokens each expert was given."""
+    counts = np.bincount(routing.chosen.ravel(), minlength=routing.probabilities.shape[1])
+    shown = ", ".join(f"{expert}: {count}" for expert, count in enumerate(counts.tolist()))
+    probability = wording.number(float(routing.probabilities.max(1).mean()))
+    return f"Tokens by expert: {shown}. Mean largest probability {probability}."

@@ -1,0 +1,354 @@
+"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars.
+
+This panel owns what the three pictures mean: their levels and titles. It must not know how they are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
+from ropewalk.model.readings.bidi import isolated
+from ropewalk.model.readings.records import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run, TokenText
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.plots.heatmap import Heatmap, Levels, reduction_note
+from ropewalk.views.plots.row_bars import RowBars
+from ropewalk.views.style import theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+LOG_FLOOR = 1e-4
+"""The smallest weight that the log scale tells apart from zero."""
+
+ROUNDING = 1e-6
+"""Relative difference up to which scores count as equal: that of float32."""
+
+_SIDES = (96, 128, 192, 256, 384, 512)
+
+
+class Triptych(QWidget):
+    """Three maps whose cells have the same size; the row labels stand left of the first."""
+
+    def __init__(self, maps: tuple[Heatmap, Heatmap, Heatmap], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.maps = maps
+        for index, heatmap in enumerate(maps):
+            heatmap.setParent(self)
+            heatmap.row_labels = index == 0
+        least = maps[0].minimumSizeHint()
+        self.setMinimumSize(3 * least.width(), least.height())
+
+    @property
+    def side(self) -> float:
+        """Width that each map has for its cells."""
+        margins = sum(heatmap.left_margin() for heatmap in self.maps)
+        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Place the maps."""
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Give each map the same room for its cells."""
+        side, left = self.side, 0.0
+        aside = max(heatmap.aside_width() for heatmap in self.maps)
+        for heatmap in self.maps:
+            heatmap.aside = aside
+            width = heatmap.left_margin() + side
+            heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
+            left += width + theme.GRID
+
+
+class ScoresPanel(Panel):
+    """The selected head from scores to weights."""
+
+    name: ClassVar[str] = "scores"
+    title: ClassVar[str] = "Scores"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+    marks: ClassVar[frozenset[str]] = frozenset({"query", "key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.raw, self.masked, self.weights = Heatmap("scaled scores"), Heatmap("masked"), Heatmap("weights (softmax)")
+        self.maps = (self.raw, self.masked, self.weights)
+        self.triptych = Triptych(self.maps)
+        self.row = RowBars()
+        self.mean = self._toggle("mean", "Let a pixel show the mean of its cells; the largest when off")
+        self.mean.toggled.connect(self.refresh)
+        self.mean.hide()
+        self.log_scale = self._toggle("log", "Spread the weights over powers of ten")
+        self.log_scale.toggled.connect(self._relevel)
+        self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
+        self.skip_first.toggled.connect(self._relevel)
+        self._picture: HeadPicture | None = None
+        self._reading: RowReading | None = None
+        self._labels: tuple[str, ...] = ()
+        self._labelled: tuple[tuple[TokenText, ...], int] = (), 0
+        """The tokens, and how many of them, that the labels say."""
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
+        layout.addWidget(self.triptych, 4)
+        layout.addWidget(self.row, 1)
+        for heatmap in self.maps:
+            heatmap.picked.connect(self._pick)
+            heatmap.pointed.connect(self._point)
+            heatmap.viewed.connect(self._look)
+        self.row.picked.connect(lambda key: self.session.selection.update(key=key))
+        self.row.pointed.connect(lambda key: self._point(self.session.selection.now.query if key >= 0 else -1, key))
+
+    def _toggle(self, text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.setCheckable(True)
+        button.setProperty("toggle", "yes")
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.head_row.addWidget(button)
+        return button
+
+    # The panel contract -------------------------------------------------------------------------------------------
+
+    def question(self, run: Run, selection: Selection) -> Question:
+        """Ask for the head, in no more pixels than can be told apart here."""
+        for part in ("refined", "zoom"):
+            self.forget(part)
+        self._reading = None  # a row of another run may have the same place
+        if (run.tokens, run.length) != self._labelled:
+            self._labels = self._labels_of(run)
+            self._labelled = run.tokens, run.length
+        return self._asking(selection.layer, selection.head)
+
+    def _labels_of(self, run: Run) -> tuple[str, ...]:
+        """What is written for each token; of a run that goes on, only what is new is looked at."""
+        tokens, length = self._labelled
+        same = min(length, run.length)
+        if tokens[:same] != run.tokens[:same]:
+            same = 0
+        texts = [token.text for token in run.tokens[same : run.length]]
+        drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
+        return self._labels[:same] + tuple(drawable[text] for text in texts)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Draw the three pictures."""
+        if not isinstance(answer, HeadPicture):
+            return
+        self._picture = answer
+        name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
+        reduced = answer.weights.reduction != "exact"
+        cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
+        self.describe(f"{name} · {size} · kv head {answer.kv_head}{cost}")
+        self.mean.setVisible(reduced)
+        for heatmap in self.maps:
+            heatmap.set_labels(self._labels)
+        self._show_picture(answer)
+        self._relevel()
+        view = self.weights.view
+        if reduced and view.width() < run.length:
+            self._look(view)
+        else:
+            self._refine(answer, self._asking(answer.layer, answer.head))
+        self._share_height()
+        self.triptych.arrange()
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline the row and the column, and ask for the row in full precision."""
+        if not self.isVisible():
+            self.refresh()
+            return
+        for heatmap in self.maps:
+            heatmap.set_selection(selection.query, selection.key)
+        self.row.set_key(selection.key)
+        wanted = (selection.layer, selection.head, selection.query)
+        shown = self._reading
+        run = self.session.run
+        stale = shown is None or (shown.layer, shown.head, shown.query) != wanted
+        if run is not None and (stale or (shown is not None and len(shown.weights) != run.length)):
+            self.ask(AskRow(*wanted), self._show_row, "row")
+
+    def show_hover(self, hover: Hover) -> None:
+        """Draw the crosshair of whatever is pointed at, here or elsewhere."""
+        query = -1 if hover.query is None else hover.query
+        key = -1 if hover.key is None else hover.key
+        for heatmap in self.maps:
+            heatmap.set_hover(query, key)
+        self.row.set_hover(key)
+        self.row.set_readout(self._readout(query, key))
+
+    def show_lit(self) -> None:
+        """Ring the cells that are named."""
+        for heatmap in self.maps:
+            heatmap.set_lit(frozenset(self.lit.get("cells", frozenset())))
+
+    def theme_changed(self) -> None:
+        """Repaint in the theme in use."""
+        for heatmap in self.maps:
+            heatmap.theme_changed()
+        least = self.raw.minimumSizeHint()
+        self.triptych.setMinimumSize(3 * least.width(), least.height())
+        self.triptych.arrange()
+        self.row.theme_changed()
+        self._share_height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Ask for a finer picture when there is room for one."""
+        super().resizeEvent(event)
+        self._share_height()
+        shown = self._picture
+        if shown is not None and shown.weights.reduction != "exact" and self._pixels() != self._asked_pixels(shown):
+            self.refresh()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _asking(
+        self, layer: int, head: int, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None
+    ) -> AskHead:
+        return AskHead(layer, head, rows, columns, self._pixels(), "mean" if self.mean.isChecked() else "max")
+
+    def _refine(self, picture: HeadPicture, asked: AskHead) -> None:
+        """Ask for all of a picture that is only sampled; parts are shown as they come."""
+        if picture.weights.reduction != "sampled":
+            self.forget("refined")
+            return
+
+        def arrived(refined: HeadPicture) -> None:
+            if asked.rows is None:
+                self._picture = refined
+                self._relevel()
+            self._show_picture(refined)
+
+        for heatmap in self.maps:
+            heatmap.note = reduction_note("sampled", max(heatmap.block), asked.reduction)
+        self.ask(AskRefined(asked), arrived, "refined", self._show_part)
+
+    def _show_part(self, patch: HeadPatch) -> None:
+        """Draw a part that has been refined."""
+        raw = patch.scores if patch.raw is None else patch.raw
+        self.raw.patch(patch.top, patch.left, raw, np.ones(raw.shape, np.bool_))
+        self.masked.patch(patch.top, patch.left, patch.scores, patch.visible)
+        self.weights.patch(patch.top, patch.left, patch.weights, patch.visible)
+
+    def _share_height(self) -> None:
+        """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
+        now = theme.current()
+        self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
+        self.triptych.setMaximumHeight(max(self.raw.height_for(self.triptych.side), self.triptych.minimumHeight()))
+
+    def _pixels(self) -> int:
+        """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""
+        room = min(self.triptych.side, self.triptych.height())
+        return max((side for side in _SIDES if side <= room), default=_SIDES[0])
+
+    def _asked_pixels(self, picture: HeadPicture) -> int:
+        """The bound that gave this picture: the smallest that allows its size."""
+        return next((side for side in _SIDES if side >= max(picture.weights.values.shape)), _SIDES[-1])
+
+    def _show_picture(self, picture: HeadPicture) -> None:
+        run = self.session.run
+        if run is None:
+            return
+        scores, weights, whole = picture.scores, picture.weights, (run.length, run.length)
+        raw = scores.raw if scores.raw is not None else scores.values
+        everything: Bools = np.ones(raw.shape, np.bool_)
+        for heatmap, tile, values, visible in (
+            (self.raw, scores, raw, everything),
+            (self.masked, scores, scores.values, scores.visible),
+            (self.weights, weights, weights.values, weights.visible),
+        ):
+            heatmap.set_data(values, visible, tile.rows, tile.columns, reduction=tile.reduction, whole=whole)
+
+    def _relevel(self, *, detail: HeadPicture | None = None) -> None:
+        """Set the levels. Both score maps share theirs, so that one colour is one number.
+
+        A softmax does not change when all scores of a row grow alike, so zero means nothing special here and the
+        scores use the sequential map. The largest of many cells says nothing of the others: a part seen closer may
+        have lower scores than the whole picture, and widens the levels.
+        """
+        picture = self._picture
+        if picture is None:
+            return
+        start = 1 if self.skip_first.isChecked() and picture.weights.columns[0] == 0 else 0
+        raw = picture.scores.raw if picture.scores.raw is not None else picture.scores.values
+        low, high = value_range(raw[:, start:])
+        if detail is not None:
+            lower, higher = value_range(detail.scores.values if detail.scores.raw is None else detail.scores.raw)
+            low, high = min(low, lower), max(high, higher)
+        self.raw.set_levels(Levels(low, high))
+        self.masked.set_levels(Levels(low, high))
+        top = 1.0
+        if start:
+            shown = picture.weights.visible[:, start:]
+            top = max(value_range(picture.weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
+        levels = Levels(LOG_FLOOR, top, "log") if self.log_scale.isChecked() else Levels(0.0, top)
+        self.weights.set_levels(levels)
+        self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
+
+    def _show_row(self, reading: RowReading) -> None:
+        self._reading = reading
+        self.row.set_row(reading, self._labels)
+
+    def _pick(self, query: int, key: int) -> None:
+        self.session.selection.update(query=query, key=key)
+
+    def _point(self, query: int, key: int) -> None:
+        now = self.session.selection.now
+        if query < 0 or key < 0:
+            self.session.selection.point_at(Hover())
+        else:
+            self.session.selection.point_at(Hover(query=query, key=key, layer=now.layer, head=now.head))
+
+    def _look(self, view: QRectF) -> None:
+        """Show all three maps at the same place, and ask for single cells where the picture is a reduced one."""
+        for heatmap in self.maps:
+            heatmap.set_view(view)
+        picture, run = self._picture, self.session.run
+        if picture is None or run is None or picture.weights.reduction == "exact":
+            return
+        self.forget("refined")
+        if view.width() >= run.length:
+            self.forget("zoom")
+            self._relevel()
+            self._show_picture(picture)
+            self._refine(picture, self._asking(picture.layer, picture.head))
+            return
+        rows = max(math.floor(view.top() + 0.5), 0), min(math.ceil(view.bottom() + 0.5), run.length)
+        columns = max(math.floor(view.left() + 0.5), 0), min(math.ceil(view.right() + 0.5), run.length)
+        question = self._asking(picture.layer, picture.head, rows, columns)
+
+        def arrived(detail: HeadPicture) -> None:
+            self._relevel(detail=detail)
+            self._show_picture(detail)
+            self._refine(detail, question)
+
+        self.ask(question, arrived, "zoom")
+
+    def _readout(self, query: int, key: int) -> str:
+        """The cell under the pointer in words, where the picture holds that very cell."""
+        if query < 0 or key < 0 or max(query, key) >= len(self._labels):
+            return ""
+        where = f"query {query} {isolated(self._labels[query])} → key {key} {isolated(self._labels[key])}"
+        index = self.weights.pixel_of(query, key)
+        if index is None or self.weights.block != (1, 1):
+            return where
+        if self.weights.is_masked(query, key):
+            return f"{where} · masked"
+        score, weight = self.masked.value(query, key), self.weights.value(query, key)
+        return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
+
+
+def value_range(values: Floats) -> tuple[float, float]:
+    """Smallest and largest finite value; (0, 1) where there is none."""
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    alike = high - low <= ROUNDING * max(abs(low), abs(high))  # else rounding would fill the whole colour bar
+    return (low, low + 1.0) if alike else (low, high)

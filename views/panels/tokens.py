@@ -1,0 +1,620 @@
+"""The tokens of the run as one painted strip: every token as itself, tinted by the selected row's weights.
+
+The strip owns where tokens stand and how they look; the panel asks for the weights. Neither knows how text became
+tokens. A click picks the query, a shift-click the key.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskRow, Question
+from ropewalk.model.readings.bidi import isolated
+from ropewalk.model.readings.records import Bools, Doubles, RowReading, Run, TokenText
+from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.plots import arrow_keys
+from ropewalk.views.style import highlight, ink, theme, wording
+from ropewalk.views.style.lettering import face
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+
+class Look(NamedTuple):
+    """Where one token stands and what is written on it; a tuple, for thousands of them are made at a time."""
+
+    left: float
+    top: float
+    width: float
+    text: str
+
+
+class Type(NamedTuple):
+    """What every token of a picture is painted with; looked up once for all of them."""
+
+    now: theme.Theme
+    font: QFont
+    slanted: QFont
+    small: QFont
+    small_height: float
+    radius: float
+
+    @classmethod
+    def of(cls, now: theme.Theme) -> Type:
+        """The type of a theme."""
+        slanted, small = _font(), now.font("label")
+        slanted.setItalic(True)
+        return cls(now, _font(), slanted, small, face(small).height, now.grid(0.5))
+
+
+AT_ONCE = 2048
+"""Tokens that are placed in one turn of the event loop; there may be ten thousands."""
+CHANGEABLE = 8
+"""Tokens at the end that one more token may show in another way: bytes that turn out to be a character."""
+
+
+class TokenStrip(QWidget):
+    """The painted tokens, wrapped into lines.
+
+    Signals
+    -------
+    query_picked(position), key_picked(position), pointed(position)
+        A click, a shift-click, and the pointer over a token (-1 when it left).
+    """
+
+    query_picked = Signal(int)
+    key_picked = Signal(int)
+    pointed = Signal(int)
+    placed = Signal()
+    """Every token has its place."""
+    room_changed = Signal()
+    """Another height can be seen at a time."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._tokens: tuple[TokenText, ...] = ()
+        self._prefill = 0
+        self._weights: Doubles = np.zeros(0)
+        self._visible: Bools = np.zeros(0, np.bool_)
+        self._tints = _tints(self._weights, self._visible)
+        self._query = -1
+        self._key = -1
+        self._hover = (-1, -1)
+        self.lit: frozenset[int] = frozenset()
+        self._looks: list[Look] = []
+        self._room = 0
+        """Height that can be seen at a time."""
+        self._line = 0.0
+        """Height of a token."""
+        self._written: dict[str, tuple[str, float]] = {}
+        """What is written for a token's text, and how wide a token that is; long texts repeat theirs."""
+        self._next = QTimer(self)
+        self._next.setSingleShot(True)
+        self._next.setInterval(0)
+        self._next.timeout.connect(self._place_some)
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("tokens of the run; arrow keys select the query")
+
+    # What is shown ------------------------------------------------------------------------------------------------
+
+    def set_tokens(self, tokens: tuple[TokenText, ...], prefill: int) -> None:
+        """Show these tokens; those from ``prefill`` on were decoded and stand apart."""
+        if (tokens, prefill) == (self._tokens, self._prefill):
+            return
+        same = _in_common(tokens, self._tokens) if prefill == self._prefill else 0
+        self._tokens, self._prefill = tokens, prefill
+        if same == 0:
+            self.arrange()
+            return
+        del self._looks[same:]
+        self._place_some()
+
+    def set_weights(self, weights: Doubles, visible: Bools) -> None:
+        """Tint the tokens by the weights [S] of the selected query; hidden keys are not tinted."""
+        before = self._tints
+        self._weights, self._visible, self._tints = weights, visible, _tints(weights, visible)
+        differs = np.ones(len(self._tokens), np.bool_)
+        both = min(len(before), len(self._tints), len(differs))
+        differs[:both] = before[:both] != self._tints[:both]
+        seen = self._between(*self._band(self.visibleRegion().boundingRect()))
+        for position in seen.start + np.flatnonzero(differs[seen.start : seen.stop]):
+            self.update(self.box_of(int(position)).toAlignedRect())
+
+    def set_selection(self, query: int, key: int) -> None:
+        """Outline the query in amber and the key in blue."""
+        before, self._query, self._key = (self._query, self._key), query, key
+        self.setAccessibleDescription(f"{self.describe(query, 'query')}; {self.describe(key, 'key')}")
+        self._repaint(place for pair in zip(before, (query, key), strict=True) if pair[0] != pair[1] for place in pair)
+
+    def set_hover(self, query: int, key: int) -> None:
+        """Mark what is pointed at; -1 for none."""
+        before, self._hover = self._hover, (query, key)
+        self._repaint({*before} ^ {query, key})
+
+    def _repaint(self, positions: Iterable[int]) -> None:
+        """Paint some tokens anew, and nothing else."""
+        for position in positions:
+            if 0 <= position < len(self._looks):
+                self.update(self.box_of(position).adjusted(-12, -6, 12, self._small_height() + 4).toAlignedRect())
+
+    def set_lit(self, positions: frozenset[int]) -> None:
+        """Ring these tokens."""
+        if positions != self.lit:
+            self.lit = positions
+            self.update()
+
+    def describe(self, position: int, role: str) -> str:
+        """Say a token in words, as ``query 8 ·was``."""
+        if not 0 <= position < len(self._tokens):
+            return f"no {role}"
+        return f"{role} {position} {self._tokens[position].inline}"
+
+    def weight_of(self, position: int) -> float | None:
+        """The weight that tints a token; None where it is hidden from the query."""
+        if position < len(self._weights) and self._visible[position]:
+            return float(self._weights[position])
+        return None
+
+    def tint(self, position: int) -> QColor:
+        """The ground of a token."""
+        return _ground(theme.current().name, int(self._tints[position]) if position < len(self._tints) else 0)
+
+    # Layout -------------------------------------------------------------------------------------------------------
+
+    def arrange(self) -> None:
+        """Place the tokens in the width there is."""
+        self._looks, self._written = [], {}
+        self._line = face(_font()).height + theme.current().grid(0.75)
+        self._place_some()
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether every token has its place."""
+        return len(self._looks) == len(self._tokens)
+
+    def _place_some(self) -> None:
+        """Place as many of the tokens that follow as one turn of the event loop has time for."""
+        start = len(self._looks)
+        self._place(start, min(start + AT_ONCE, len(self._tokens)))
+        last = self._looks[-1].top if self._looks else 0.0
+        height = self._wanted_height()
+        self.setMinimumHeight(height)
+        top = self._looks[start].top if start < len(self._looks) else last
+        self.update(0, math.floor(top) - 6, self.width(), max(height, self.height()))
+        if self.is_placed:
+            self._next.stop()
+            self.placed.emit()
+        else:
+            self._next.start()
+
+    def set_room(self, height: int) -> None:
+        """Hear how much of the strip can be seen at a time."""
+        if height != self._room:
+            self._room = height
+            self.setMinimumHeight(self._wanted_height())
+            self.room_changed.emit()
+
+    def _wanted_height(self) -> int:
+        """Height of the tokens; of more than can be seen at a time enough to scroll to whole lines at the end."""
+        if not self._looks:
+            return 0
+        last = self._looks[-1].top
+        height = math.ceil(last + self._line + self._small_height() + 2)
+        return height if height <= self._room else max(height, self.scroll_for(last, at_end=True) + self._room)
+
+    def _place(self, start: int, stop: int) -> None:
+        """Place tokens after the one before ``start``."""
+        now, letters, small = theme.current(), face(_font()), face(theme.current().font("label"))
+        pad, gap = now.grid(1), now.grid(0.75)
+        digit, room = small.metrics.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
+        apart, pitch = now.grid(2), self._pitch()
+        left, top = 1.0, 1.0
+        if start:
+            left, top = self._looks[start - 1].left + self._looks[start - 1].width + gap, self._looks[start - 1].top
+        for position in range(start, stop):
+            token = self._tokens[position]
+            written = self._written.get(token.text)
+            if written is None:
+                text = theme.drawable(token.text, "formula")
+                written = self._written[token.text] = text, letters.metrics.horizontalAdvance(text) + 2 * pad
+            text, width = written
+            below = f"{position} {theme.drawable(isolated(token.character), 'label')}" if token.character else ""
+            width = max(width, (small.metrics.horizontalAdvance(below) if below else digit * len(str(position))) + 4)
+            width = min(width, room)
+            joined = position > 0 and token.group >= 0 and token.group == self._tokens[position - 1].group
+            if position == self._prefill and position > 0:
+                left += apart
+            elif joined:
+                left -= gap - 1
+            if left > 1 and left + width > room + 1:
+                left, top = 1.0, top + pitch
+            self._looks.append(Look(left, top, width, text))
+            left += width + gap
+
+    def _small_height(self) -> float:
+        """Height of the position under a token."""
+        return face(theme.current().font("label")).height
+
+    def line_height(self) -> int:
+        """Height of one line of tokens with their positions."""
+        now = theme.current()
+        return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
+
+    def height_of(self, lines: int) -> int:
+        """Height in which some lines of tokens surely fit: a layout may give a pixel less than it was asked for."""
+        return self.line_height() + math.ceil((lines - 1) * self._pitch()) + 2
+
+    @property
+    def lines(self) -> int:
+        """Lines that the tokens take."""
+        return round((self._looks[-1].top - 1) / self._pitch()) + 1 if self._looks else 0
+
+    def out_of_sight(self, scroll: int) -> tuple[int, int]:
+        """How many tokens are above and below what is seen at a scroll position."""
+        first = bisect_left(self._looks, scroll, key=lambda look: math.floor(look.top))
+        lowest = scroll + max(self._room - self.line_height(), 0) + 1
+        return first, len(self._tokens) - bisect_right(self._looks, lowest, key=lambda look: math.floor(look.top))
+
+    def scroll_for(self, height: float, at_end: bool = False) -> int:
+        """Where to scroll to so that the line nearest to a height is the first in sight, or the last one."""
+        pitch = self._pitch()
+        before = max(math.floor((self._room - self.line_height()) / pitch), 0) if at_end else 0
+        return math.floor(max(round((height - 1) / pitch) - before, 0) * pitch)
+
+    def _pitch(self) -> float:
+        """From one line to the next."""
+        return self._line + self._small_height() + theme.current().grid(0.75)
+
+    def box_of(self, position: int) -> QRectF:
+        """The rectangle of a token; empty while it has no place yet."""
+        if position >= len(self._looks):
+            return QRectF()
+        look = self._looks[position]
+        return QRectF(look.left, look.top, look.width, self._line)
+
+    def token_at(self, point: QPointF) -> int:
+        """Return the position of the token under a point, -1 where there is none."""
+        under = self._small_height()
+        for position in self._between(point.y() - under, point.y()):
+            if self.box_of(position).adjusted(0, 0, 0, under).contains(point):
+                return position
+        return -1
+
+    def _between(self, top: float, bottom: float) -> range:
+        """The tokens that reach into a band: they stand in lines, from top to bottom."""
+        first = bisect_left(self._looks, top - self._line, key=lambda look: look.top)
+        return range(first, bisect_right(self._looks, bottom, key=lambda look: look.top))
+
+    def _band(self, area: QRect) -> tuple[float, float]:
+        """Between which heights tokens lie that reach into a part of the strip, their positions included."""
+        return area.top() - self._small_height() - 4, area.bottom() + 5
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Wrap anew."""
+        if event.oldSize().width() != event.size().width():
+            self.arrange()
+
+    # Painting -----------------------------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the tokens that need it."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        dirty, kind = event.region(), Type.of(theme.current())
+        for position in self._between(*self._band(event.rect())):
+            box = self.box_of(position)
+            if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
+                self._paint_token(painter, position, box, kind)
+        if 0 < self._prefill < len(self._looks):
+            self._paint_seam(painter)
+        painter.end()
+
+    def _paint_token(self, painter: QPainter, position: int, box: QRectF, kind: Type) -> None:
+        now = kind.now
+        token, ground = self._tokens[position], self.tint(position)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ground)
+        painter.drawRoundedRect(box, kind.radius, kind.radius)
+        pen = self._outline(position, token)
+        if pen is not None:
+            painter.setPen(pen)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            inset = pen.widthF() / 2
+            painter.drawRoundedRect(box.adjusted(inset, inset, -inset, -inset), kind.radius, kind.radius)
+        hidden = self._weights.size and self.weight_of(position) is None
+        font = kind.slanted if token.kind == "special" else kind.font
+        colour = now.faint if hidden else _readable(now.name, ground.rgb())
+        inner = box.adjusted(2, 0, -2, 0)
+        text = self._looks[position].text
+        ink.draw_text(painter, inner, text, font, colour, ink.CENTRE, Qt.TextElideMode.ElideMiddle)
+        self._paint_position(painter, position, box, kind)
+        if position in self.lit:
+            highlight.ring(painter, box.adjusted(1, 1, -1, -1))
+
+    def _outline(self, position: int, token: TokenText) -> QPen | None:
+        now = theme.current()
+        wide = now.grid(0.25)
+        if position == self._query:
+            return QPen(now.query, wide)
+        if position == self._key:
+            return QPen(now.key, wide)
+        if position in self._hover:
+            return QPen(now.text, 1, Qt.PenStyle.DotLine)
+        if token.kind == "bytes":
+            return QPen(now.faint, 1, Qt.PenStyle.DashLine)
+        if token.kind == "special":
+            return QPen(now.faint, 1)
+        return None
+
+    def _paint_position(self, painter: QPainter, position: int, box: QRectF, kind: Type) -> None:
+        """The position under the token, and the character that a group of byte tokens spells."""
+        now = kind.now
+        tone = now.query if position == self._query else now.key if position == self._key else now.faint
+        character = self._tokens[position].character
+        text = f"{position} {theme.drawable(isolated(character), 'label')}" if character else str(position)
+        under = QRectF(box.left() - 8, box.bottom(), box.width() + 16, kind.small_height)
+        ink.draw_text(painter, under, text, kind.small, tone, ink.CENTRE)
+
+    def _paint_seam(self, painter: QPainter) -> None:
+        """A dotted line between the prompt and what was decoded."""
+        now = theme.current()
+        box = self.box_of(self._prefill)
+        x = max(box.left() - now.grid(1.4), 1.0)
+        painter.setPen(QPen(now.faint, 2, Qt.PenStyle.DotLine))
+        painter.drawLine(QPointF(x, box.top()), QPointF(x, box.bottom()))
+
+    # Input --------------------------------------------------------------------------------------------------------
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Pick the query, or with shift the key."""
+        position = self.token_at(event.position())
+        if position < 0 or event.button() != Qt.MouseButton.LeftButton:
+            return
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.key_picked.emit(position)
+        else:
+            self.query_picked.emit(position)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Point at a token."""
+        self.pointed.emit(self.token_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Point at nothing."""
+        self.pointed.emit(-1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pick the token beside the query."""
+        step = arrow_keys.step_of(event, arrow_keys.SIDEWAYS)
+        if step is None:
+            super().keyPressEvent(event)
+        elif 0 <= self._query + step[0] < len(self._tokens):
+            self.query_picked.emit(self._query + step[0])
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the arrows while focused, and say the token in a tooltip of plain text."""
+        if arrow_keys.kept(event, arrow_keys.SIDEWAYS):
+            return True
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            position = self.token_at(QPointF(event.pos()))
+            if position < 0:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), wording.tooltip(self.tip(position)), self)
+            return True
+        return super().event(event)
+
+    def tip(self, position: int) -> str:
+        """Everything about one token, in words."""
+        token = self._tokens[position]
+        origin = "prompt" if position < self._prefill else "decoded"
+        kind = {"text": "", "special": " · special token", "bytes": " · raw bytes"}[token.kind]
+        part = f" of {isolated(token.character)}" if token.character else ""
+        weight = self.weight_of(position)
+        share = "hidden from the query" if weight is None else f"weight {wording.number(weight)}"
+        return f"{token.inline}\nposition {position} · id {token.id} · {origin}{kind}{part}\n{share}"
+
+
+def _in_common(some: Sequence[TokenText], others: Sequence[TokenText]) -> int:
+    """How many tokens two runs begin with alike, as far as one goes on from the other; else 0."""
+    count = min(len(some), len(others))
+    for same in range(count, max(count - CHANGEABLE, 0), -1):
+        if some[:same] == others[:same]:
+            return same
+    return 0
+
+
+TINTS = 100
+"""Grounds that are told apart."""
+
+
+def _tints(weights: Doubles, visible: Bools) -> NDArray[np.intp]:
+    """The number of each token's ground [S], 0 for hidden ones: small weights differ as much as large ones."""
+    shares = 0.08 + 0.92 * np.clip(np.nan_to_num(weights), 0, 1) ** 0.6
+    tints: NDArray[np.intp] = np.where(visible, np.rint(shares * TINTS), 0).astype(np.intp)
+    return tints
+
+
+@lru_cache(maxsize=4 * TINTS)
+def _ground(name: theme.ThemeName, tint: int) -> QColor:
+    """The ground of a number in a theme."""
+    now = theme.themed(name)
+    return ink.mixed(now.panel, now.key, 0.75 * tint / TINTS)
+
+
+@lru_cache(maxsize=1024)
+def _readable(name: theme.ThemeName, ground: int) -> QColor:
+    """The colour that can be read on a ground in a theme."""
+    return theme.themed(name).ink_on(QColor.fromRgb(ground))
+
+
+def _font() -> QFont:
+    """The type of the tokens; doubled, the smaller one is large enough."""
+    now = theme.current()
+    return now.font("number" if now.projector else "formula")
+
+
+class StripArea(QScrollArea):
+    """Shows as much of the strip as there is room for, and tells it how much that is."""
+
+    def __init__(self, strip: TokenStrip) -> None:
+        super().__init__()
+        self._strip = strip
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidget(strip)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.viewport().setAutoFillBackground(False)
+        strip.setAutoFillBackground(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Tell the strip."""
+        super().resizeEvent(event)
+        self._strip.set_room(self.viewport().height())
+
+
+class TokensPanel(Panel):
+    """The tokens of the run."""
+
+    name: ClassVar[str] = "tokens"
+    title: ClassVar[str] = "Tokens"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
+    marks: ClassVar[frozenset[str]] = frozenset({"key"})
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.strip = TokenStrip()
+        self.area = StripArea(self.strip)
+        self.area.verticalScrollBar().rangeChanged.connect(self._on_range)
+        self.area.verticalScrollBar().valueChanged.connect(self._count_hidden)
+        self.more = plain_label("", "subtitle")
+        self.cell = plain_label("", "subtitle")
+        self.head_row.addWidget(self.more)
+        self.head_row.addSpacing(theme.GRID)
+        self.head_row.addWidget(self.cell)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.area)
+        self.strip.query_picked.connect(lambda position: self.session.selection.update(query=position))
+        self.strip.key_picked.connect(lambda position: self.session.selection.update(key=position))
+        self.strip.pointed.connect(self._point)
+        self.strip.placed.connect(self._on_placed)
+        self.strip.room_changed.connect(self._count_hidden)
+        self.theme_changed()
+
+    def question(self, run: Run, selection: Selection) -> Question:
+        """Show the text at once, and ask for the weights that tint it."""
+        self.strip.set_tokens(run.tokens[: run.length], run.prefill)
+        self.strip.set_selection(selection.query, selection.key)  # at once, so that a held arrow key goes on
+        self.explain("")
+        return AskRow(selection.layer, selection.head, selection.query)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Tint the tokens."""
+        if isinstance(answer, RowReading):
+            self.strip.set_weights(answer.weights, answer.visible)
+            head = wording.head_name(answer.layer, answer.head)
+            decoded = f" · {run.steps} decoded" if run.steps else ""
+            decoded += " · in the chat template" if run.rendered else ""
+            self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
+
+    def show_selection(self, selection: Selection) -> None:
+        """Outline query and key, and keep the query in sight."""
+        self.strip.set_selection(selection.query, selection.key)
+        words = [self.strip.describe(selection.query, "query"), self.strip.describe(selection.key, "key")]
+        self.cell.setText(theme.drawable(" → ".join(words), "subtitle"))
+        run = self.session.run
+        if run is not None and selection.query < min(len(run.tokens), run.length):
+            self._bring_into_sight(self.strip.box_of(selection.query))
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for has been drawn."""
+        return super().settled and self.strip.is_placed
+
+    def _on_placed(self) -> None:
+        """Bring the query into sight that had no place before."""
+        self._see_query()
+        self._count_hidden()
+        self.drawn.emit()
+
+    def _on_range(self) -> None:
+        """Keep whole lines and the query in sight where the size has changed."""
+        bar = self.area.verticalScrollBar()
+        bar.setValue(self.strip.scroll_for(bar.value()))
+        self._see_query()
+        self._count_hidden()
+
+    def _count_hidden(self) -> None:
+        """Say how much of the run is out of sight."""
+        above, below = self.strip.out_of_sight(self.area.verticalScrollBar().value())
+        parts = [f"{count:,} {where}" for count, where in ((above, "above"), (below, "below")) if count]
+        self.more.setText(f"more: {', '.join(parts)}" if parts else "")
+
+    def _see_query(self) -> None:
+        """Bring the query into sight after anything has moved."""
+        run, query = self.session.run, self.session.selection.now.query
+        if run is not None and self.strip.is_placed and query < run.length:
+            self._bring_into_sight(self.strip.box_of(query))
+
+    def _bring_into_sight(self, box: QRectF) -> None:
+        """Scroll by whole lines, so that a line is never cut where one is all there is room for."""
+        if box.isEmpty():
+            return
+        bar = self.area.verticalScrollBar()
+        top = math.floor(box.top()) - 1
+        if top < bar.value():
+            bar.setValue(self.strip.scroll_for(box.top()))
+        elif top > bar.value() + self.area.viewport().height() - self.strip.line_height():
+            bar.setValue(self.strip.scroll_for(box.top(), at_end=True))
+
+    def show_hover(self, hover: Hover) -> None:
+        """Mark what is pointed at anywhere."""
+        self.strip.set_hover(
+            -1 if hover.query is None else hover.query,
+            -1 if hover.key is None else hover.key,
+        )
+
+    def show_lit(self) -> None:
+        """Ring the tokens that are named."""
+        self.strip.set_lit(highlight.numbers(self.lit, "tokens"))
+
+    def theme_changed(self) -> None:
+        """Take the sizes of the theme in use."""
+        self.strip.arrange()
+        self.area.setMinimumHeight(self.strip.height_of(1))
+        self.updateGeometry()
+        self.strip.update()
+
+    def sizeHint(self) -> QSize:
+        """One line of tokens, or two where the run has them."""
+        line = self.strip.line_height() + theme.current().grid(0.75)
+        return QSize(800, self.minimumSizeHint().height() + (line if self.strip.minimumHeight() > line else 0))
+
+    def _point(self, position: int) -> None:
+        now = self.session.selection.now
+        if position < 0:
+            self.session.selection.point_at(Hover())
+        else:
+            self.session.selection.point_at(Hover(query=now.query, key=position, layer=now.layer, head=now.head))

@@ -1,0 +1,322 @@
+"""Why this number: the selected cell's arithmetic in one line, and every step of it in levels that unfold.
+
+It owns the wording of the summary. The numbers come from the reading; it adds and multiplies nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
+from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.engine.questions import AskArithmetic, AskCell, Question
+from ropewalk.model.readings.records import Arithmetic, CellReading, Doubles, Run
+from ropewalk.views.panels import places
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.plots.levels import LevelsView
+from ropewalk.views.style import ink, theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+Tone = Literal["text", "faint", "query", "key", "good", "bad", "accent"]
+BETWEEN = " " * 6
+"""What stands between two lines of the arithmetic that share a row."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a line in one colour."""
+
+    text: str
+    tone: Tone = "text"
+
+
+Line = tuple[Piece, ...]
+
+
+def arithmetic(cell: CellReading) -> tuple[Line, ...]:
+    """Return the way from q·k to the weight as lines of coloured pieces."""
+    n = wording.number
+    lines: list[Line] = [
+        (Piece("q", "query"), Piece("·"), Piece("k", "key"), Piece(f" = {n(cell.dot)}")),
+        (Piece(f"score = {n(cell.dot)} × {scale_text(cell)} = {n(cell.scaled)}"),),
+    ]
+    if cell.cap is not None:
+        c = n(cell.cap)
+        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score)}"),))
+    lines.append(_mask_line(cell))
+    lines.append((Piece(f"row log-sum-exp = {n(cell.lse)}"),))
+    if cell.hidden_because:
+        lines.append((Piece("weight = 0"), Piece(" (masked before the softmax)", "faint")))
+    else:
+        lines.append(
+            (Piece(f"weight = exp({n(cell.score)} − {_bracketed(cell.lse)}) = "), Piece(n(cell.weight, 4), "accent"))
+        )
+    return tuple(lines)
+
+
+def _bracketed(value: float) -> str:
+    text = wording.number(value)
+    return f"({text})" if text.startswith(wording.MINUS) else text
+
+
+def scale_text(cell: CellReading) -> str:
+    """Write the scale as 1/√Dh where it is that, else as a number."""
+    width = len(cell.q)
+    if width and math.isclose(cell.scale, 1 / math.sqrt(width), rel_tol=1e-6):
+        return f"1/√{width}"
+    return f"{cell.scale:.5g}"
+
+
+def _mask_line(cell: CellReading) -> Line:
+    if cell.hidden_because:
+        return (Piece(f"hidden: {cell.hidden_because}", "bad"),)
+    sign = "≤" if cell.key <= cell.query else ">"
+    head = (Piece(f"key {cell.key}", "key"), Piece(f" {sign} "), Piece(f"query {cell.query}", "query"))
+    return (*head, Piece(": visible", "good"))
+
+
+def vector_text(name: str, vector: Doubles) -> str:
+    """Write a vector out."""
+    return f"{name} = [{', '.join(wording.number(float(v)) for v in vector)}]"
+
+
+def exact_text(cell: CellReading) -> str:
+    """Write every number in full, as Python would read it, for the clipboard."""
+    fields = {
+        "layer": cell.layer,
+        "head": cell.head,
+        "kv_head": cell.kv_head,
+        "query": cell.query,
+        "key": cell.key,
+        "dot": cell.dot,
+        "scale": cell.scale,
+        "scaled": cell.scaled,
+        "cap": cell.cap,
+        "score": cell.score,
+        "lse": cell.lse,
+        "weight": cell.weight,
+        "q": np.asarray(cell.q).tolist(),
+        "k": np.asarray(cell.k).tolist(),
+    }
+    return "\n".join(f"{name} = {value!r}" for name, value in fields.items())
+
+
+class FormulaText(QTextEdit):
+    """Read-only coloured text that can be selected and copied, and is never taken for markup."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._lines: tuple[Line, ...] = ()
+        self._paragraphs: tuple[Line, ...] = ()
+        self._arranged_for = 0
+        self.setReadOnly(True)
+        self.setAcceptRichText(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_lines(self, lines: tuple[Line, ...], paragraphs: tuple[Line, ...]) -> None:
+        """Write ``lines`` beside one another, none broken where it fits, then each paragraph on its own."""
+        self._lines, self._paragraphs = lines, paragraphs
+        self._arranged_for = self.width()
+        room = self.width() - self.verticalScrollBar().sizeHint().width()
+        self.clear()
+        cursor = QTextCursor(self.document())
+        used = 0.0
+        for line in lines:
+            width = self._width("".join(piece.text for piece in line))
+            if used and used + self._width(BETWEEN) + width > room:
+                cursor.insertBlock()
+                used = 0.0
+            elif used:
+                cursor.insertText(BETWEEN, self._format("text"))
+                used += self._width(BETWEEN)
+            self._insert(cursor, line)
+            used += width
+        for line in paragraphs:
+            cursor.insertBlock()
+            self._insert(cursor, line)
+        self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Arrange the lines in the new width; a scroll bar that comes or goes while writing changes nothing."""
+        super().resizeEvent(event)
+        if self.width() != self._arranged_for:
+            self.show_lines(self._lines, self._paragraphs)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy plain text."""
+        data = QMimeData()
+        data.setText(self.textCursor().selectedText().replace("\u2029", "\n"))
+        return data
+
+    def _insert(self, cursor: QTextCursor, line: Line) -> None:
+        for piece in line:
+            cursor.insertText(piece.text, self._format(piece.tone))
+
+    def _width(self, text: str) -> float:
+        return ink.text_width(theme.current().font("formula"), text)
+
+    def _format(self, tone: Tone) -> QTextCharFormat:
+        look = theme.current()
+        form = QTextCharFormat()
+        form.setFont(look.font("formula"))
+        form.setForeground(getattr(look, tone))
+        return form
+
+
+class WhyPanel(Panel):
+    """Shows how the selected cell's weight comes about."""
+
+    name: ClassVar[str] = "why"
+    title: ClassVar[str] = "Why this number"
+    depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
+
+    panel_requested = Signal(str)
+    """A line was chosen whose number another panel shows; carries that panel's name."""
+
+    LINES = (3, 9)
+    """Rows of the levels: at the least, and where there is room."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(session, parent)
+        self.cell: CellReading | None = None
+        self.arithmetic: Arithmetic | None = None
+        self.text = FormulaText()
+        self.text.setAccessibleName("The arithmetic of the selected cell")
+        self.levels = LevelsView()
+        self.levels.place_pointed.connect(self._light)
+        self.levels.place_chosen.connect(self._go)
+        self.levels.hide()
+        self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
+        self.fold_q = self._fold("Show the vector q", self._write)
+        self.fold_k = self._fold("Show the vector k", self._write)
+        self.copy_button = QPushButton("Copy numbers")
+        self.copy_button.setToolTip("Copy every number of this cell in full precision.")
+        self.copy_button.clicked.connect(self._copy)
+        for button in (self.fold_levels, self.fold_q, self.fold_k, self.copy_button):
+            self.head_row.addWidget(button)
+        self._name_folds()
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self.levels, 5)
+
+    def question(self, run: Run, selection: Selection) -> Question | None:
+        """Ask for the selected cell."""
+        return AskCell(selection.layer, selection.head, selection.query, selection.key)
+
+    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+        """Write the cell's arithmetic, and ask for every step where the levels are unfolded."""
+        cell: CellReading = answer
+        self.cell = cell
+        self.describe(_subtitle(run, cell))
+        self._write()
+        if self.fold_levels.isChecked():
+            self._ask_steps()
+
+    def theme_changed(self) -> None:
+        """Write anew in the new colours; a projector needs no button to copy."""
+        self.copy_button.setVisible(not theme.current().projector)
+        self._name_folds()
+        self._write()
+        self._make_room()
+        self.levels.fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the columns of the levels."""
+        super().resizeEvent(event)
+        self.levels.fit()
+
+    def _write(self) -> None:
+        if self.cell is None:
+            return
+        paragraphs: list[Line] = []
+        if self.fold_q.isChecked():
+            paragraphs.append((Piece(vector_text("q", self.cell.q), "query"),))
+        if self.fold_k.isChecked():
+            paragraphs.append((Piece(vector_text("k", self.cell.k), "key"),))
+        self._name_folds()
+        self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
+
+    def _name_folds(self) -> None:
+        brief = theme.current().projector
+        width = "" if self.cell is None or brief else f", {len(self.cell.q)} numbers"
+        for button, text in (
+            (self.fold_levels, "every step"),
+            (self.fold_q, f"q{width}"),
+            (self.fold_k, f"k{width}"),
+        ):
+            button.setText(f"{'▾' if button.isChecked() else '▸'} {text}")
+
+    def _fold(self, name: str, unfold: Callable[[], None]) -> QPushButton:
+        button = QPushButton()
+        button.setCheckable(True)
+        button.setAccessibleName(name)
+        button.setToolTip(name + ".")
+        button.toggled.connect(unfold)
+        return button
+
+    # Every step ---------------------------------------------------------------------------------------------------
+
+    def _unfold(self) -> None:
+        self._name_folds()
+        self.levels.setVisible(self.fold_levels.isChecked())
+        self._make_room()
+        if self.fold_levels.isChecked() and self.cell is not None:
+            self._ask_steps()
+
+    def _make_room(self) -> None:
+        """Keep the summary whole above the levels."""
+        unfolded = self.fold_levels.isChecked()
+        line = round(ink.line_height(theme.current().font("formula")))
+        least, best = (rows * self.levels.line_height() for rows in self.LINES)
+        self.levels.setMinimumHeight(least if unfolded else 0)
+        self.text.setMinimumHeight(2 * line if unfolded else 0)
+        words = 2 * line + 2 * theme.GRID
+        self.height_wanted.emit(*((least + words, best + words) if unfolded else (0, 0)))
+
+    def _ask_steps(self) -> None:
+        now = self.session.selection.now
+        self.ask(AskArithmetic(now.layer, now.head, now.query, now.key), self._show_steps, "steps")
+
+    def _show_steps(self, read: Arithmetic) -> None:
+        self.arithmetic = read
+        self.levels.show_arithmetic(read)
+
+    def _light(self, place: str, key: str) -> None:
+        """Let the other panels mark where the number under the pointer lives."""
+        self.session.selection.point_at(places.lit(place, key, self.session.selection.now) if place else Hover())
+
+    def _go(self, place: str) -> None:
+        """Bring the panel of a chosen line to the front, with its plane selected."""
+        kind, _, which = place.partition(":")
+        if kind == "plane":
+            self.session.selection.update(plane=int(which))
+        self.panel_requested.emit(places.panel_of(place))
+
+    def _copy(self) -> None:
+        if self.cell is not None:
+            QApplication.clipboard().setText(exact_text(self.cell))
+
+
+def _subtitle(run: Run, cell: CellReading) -> str:
+    def named(row: int) -> str:
+        return f"{row} {run.tokens[row].inline}" if row < len(run.tokens) else str(row)
+
+    text = f"{wording.head_name(cell.layer, cell.head)} · query {named(cell.query)} → key {named(cell.key)}"
+    text += f" · reads kv head {cell.kv_head}"
+    others = [f"H{head}" for head in cell.sharing if head != cell.head]
+    return f"{text}, shared with {', '.join(others)}" if others else f"{text}, its own"

@@ -1,0 +1,1 @@
+"""Pictures of the window without a person in front of it."""

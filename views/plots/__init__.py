@@ -1,0 +1,1 @@
+"""Pictures that panels are made of."""

@@ -1,0 +1,1 @@
+"""The look: theme, type, icons, strokes, and how numbers are written."""

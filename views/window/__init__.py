@@ -1,0 +1,1 @@
+"""The window around the panels: bars, dialogs, layouts, and a teacher's tools."""

@@ -1,0 +1,192 @@
+"""What a teacher does in front of a class: one panel alone, a blank screen, a spotlight, notes, the step's large line.
+
+It owns these tools and who covers whom. It must not know what a panel shows or what a step says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QObject, QPoint, QRect
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMainWindow, QWidget
+from ropewalk.views.panels.panel import Panel
+from ropewalk.views.panels.panel_dock import PanelDock
+from ropewalk.views.window.blank_screen import BlankScreen
+from ropewalk.views.window.full_panel import FullPanel
+from ropewalk.views.window.panel_walk import PanelWalk
+from ropewalk.views.window.spotlight import Spotlight
+from ropewalk.views.window.step_line import StepLine
+
+if TYPE_CHECKING:
+    from ropewalk.views.lesson.panel import LessonPanel
+    from ropewalk.views.panels.rope import RopePanel
+    from ropewalk.views.window.presenter import Cue, Presenter
+
+
+class Classroom(QObject):
+    """The teacher's tools of one window.
+
+    Parameters
+    ----------
+    window, docks
+        The window and its panels by name.
+    bars
+        What stands around the docks.
+    pause
+        Stops the decoding that is played.
+    """
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        docks: Mapping[str, PanelDock],
+        bars: tuple[QWidget, ...],
+        pause: Callable[[], object],
+    ) -> None:
+        super().__init__(window)
+        self._window, self._docks, self._pause = window, docks, pause
+        self.line = StepLine(window)
+        window.addToolBarBreak()
+        window.addToolBar(self.line)
+        self.line.hide()
+        self.walk = PanelWalk(window, docks)
+        self.full = FullPanel(window, docks, (*bars, self.line))
+        self.spotlight = Spotlight(window, self._panel_at)
+        self.blank_screen = BlankScreen(window)
+        self.presenter: Presenter | None = None
+        docks["lesson"].when_made(self._follow)
+        self.blank_screen.drawn.connect(self._on_blank)
+
+    @property
+    def _lesson(self) -> LessonPanel:
+        return cast("LessonPanel", self._docks["lesson"].panel)
+
+    def _follow(self, panel: Panel) -> None:
+        """Let the large line walk the lesson, and follow its steps."""
+        lesson = cast("LessonPanel", panel)
+        self.line.forward.connect(lesson.forward)
+        self.line.back.connect(lesson.back)
+        self.line.leave.connect(lesson.leave)
+        lesson.step_shown.connect(self._on_step)
+
+    def verbs(self) -> dict[str, Callable[[], object]]:
+        """What the keys of this file's tools do."""
+        return {
+            "panel_after": self.walk.forward,
+            "panel_before": self.walk.back,
+            "lesson_on": self.forward,
+            "lesson_back": self.back,
+            "lesson_leave": self._leave_lesson,
+            "full_panel": lambda: self.full.toggle(self.panel_in_focus()),
+            "blank": self.blank_screen.toggle,
+            "spotlight": lambda: self.spotlight.toggle("circle"),
+            "spotlight_panel": lambda: self.spotlight.toggle("panel"),
+            "notes": self.toggle_notes,
+        }
+
+    def dismiss(self) -> bool:
+        """Take away what covers the panels; says whether anything did."""
+        return self.blank_screen.lift() or self.spotlight.put_out() or self.full.leave()
+
+    def panel_in_focus(self) -> str:
+        """The panel that a person means: the one with the focus, else what the step is about, else the scores."""
+        if self.walk.current in self.walk.seen():
+            return self.walk.current
+        told = self._lesson.told if self._docks["lesson"].is_made else None
+        return told.scene.panels[0] if told is not None else "scores"
+
+    # The lesson ---------------------------------------------------------------------------------------------------
+
+    def forward(self) -> None:
+        """Go one step on; what was blank or alone gives way to the step."""
+        self._make_way()
+        self._lesson.forward()
+
+    def back(self) -> None:
+        """Go one step back."""
+        self._make_way()
+        self._lesson.back()
+
+    def _leave_lesson(self) -> None:
+        self._lesson.leave()
+
+    def _make_way(self) -> None:
+        self.blank_screen.lift()
+        self.full.leave()
+
+    def toggle_notes(self) -> None:
+        """Open the notes, on the second screen where there is one, or close them."""
+        if self.presenter is not None:
+            self.presenter.close()
+            return
+        from ropewalk.views.window.presenter import Presenter, spare_screen
+
+        presenter = self.presenter = Presenter()
+        presenter.forward.connect(self.forward)
+        presenter.back.connect(self.back)
+        presenter.blank.connect(self.blank_screen.toggle)
+        presenter.closed.connect(self._on_notes_closed)
+        presenter.show_cue(self._cue())
+        presenter.show_blank(self.blank_screen.is_down)
+        presenter.open_on(spare_screen(QGuiApplication.screens(), self._window.screen()))
+
+    def _on_notes_closed(self) -> None:
+        presenter, self.presenter = self.presenter, None
+        if presenter is not None:
+            presenter.deleteLater()
+
+    def _on_step(self) -> None:
+        cue = self._cue()
+        self.line.say(cue.step, cue.count, cue.look_at or cue.title)
+        if self.presenter is not None:
+            self.presenter.show_cue(cue)
+
+    def _cue(self) -> Cue:
+        """What the step that is on tells the teacher."""
+        from ropewalk.views.window.presenter import Cue
+
+        lesson = self._lesson.lesson if self._docks["lesson"].is_made else None
+        if lesson is None:
+            return Cue()
+        step, told = self._lesson.player.step, self._lesson.told
+        following = self._lesson.player.title_of(step + 1)
+        name = f"{lesson.number}  {lesson.title}"
+        if told is None:
+            return Cue(name, step, len(lesson.steps), after=following)
+        return Cue(name, step, len(lesson.steps), told.title, told.look_at, told.notes, told.text, following)
+
+    def _on_blank(self, is_blank: bool) -> None:
+        """A pause stops what moves."""
+        if is_blank:
+            self._pause()
+            if self._docks["rope"].is_made:
+                cast("RopePanel", self._docks["rope"].panel).pause()
+        if self.presenter is not None:
+            self.presenter.show_blank(is_blank)
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def theme_changed(self) -> None:
+        """Take the sizes and colours of the theme in use."""
+        self.line.theme_changed()
+        if self.presenter is not None:
+            self.presenter.theme_changed()
+
+    def close_down(self) -> None:
+        """Take everything away; the window closes."""
+        self.walk.close_down()
+        self.spotlight.put_out()
+        self.blank_screen.lift()
+        self.full.leave()
+        if self.presenter is not None:
+            self.presenter.close()
+
+    def _panel_at(self, point: QPoint) -> QRect:
+        for dock in self._docks.values():
+            if dock.on_screen and not dock.isFloating():
+                box = QRect(dock.mapTo(self._window, QPoint(0, 0)), dock.size())
+                if box.contains(point):
+                    return box
+        return QRect()

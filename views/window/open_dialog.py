@@ -1,0 +1,370 @@
+"""The Open dialog: what lies on this machine, what a checkpoint would cost, and opening it with progress and cancel.
+
+It owns the choice of a path and the answers to what a checkpoint leaves open. It must not know formats or files: the
+session says what a path is, and opens it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFileDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+from ropewalk.app.jobs import JobProgress
+from ropewalk.app.models.downloads import is_name
+from ropewalk.app.models.local_models import LocalModel
+from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.model.engine.interface import Choice, Outlined
+from ropewalk.model.readings.records import ModelCard
+from ropewalk.views.panels.panel import plain_label
+from ropewalk.views.style import theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+PATH = Qt.ItemDataRole.UserRole
+BUNDLED = ""
+"""The path of the model that comes with Ropewalk."""
+HINT = "Choose a checkpoint, drop one here, or type a path."
+
+
+class OpenDialog(QDialog):
+    """Choose a checkpoint, see what it costs, open it."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.outlined: Outlined | None = None
+        self.opening = False
+        self._fetching = False
+        self._at_once = False
+        self._answers: dict[str, QComboBox | QSpinBox] = {}
+        self.setWindowTitle("Open a checkpoint")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setAcceptDrops(False)  # the window takes what is dropped
+        self.known = QListWidget()
+        self.known.setAccessibleName("Checkpoints on this machine")
+        self.path = QLineEdit()
+        self.path.setPlaceholderText("A folder or a file")
+        self.path.setAccessibleName("path of the checkpoint")
+        self.file = QPushButton("File …")
+        self.folder = QPushButton("Folder …")
+        self.facts = plain_label("", "body")
+        self.facts.setWordWrap(True)
+        self.costs = QGridLayout()
+        self.costs.setHorizontalSpacing(3 * theme.GRID)
+        self.questions = QGridLayout()
+        self.layers = QSpinBox()
+        self.layers.setAccessibleName("how many of its layers to open, from the first on")
+        self.dtype = QComboBox()
+        self.dtype.setAccessibleName("number format to open it in")
+        self.notice = plain_label(HINT, "notice")
+        self.notice.setWordWrap(True)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("progress")
+        self.download = QPushButton("Download from Hugging Face")
+        self.download.hide()
+        self.open_button = QPushButton("Open")
+        self.open_button.setProperty("kind", "main")
+        self.cancel = QPushButton("Cancel")
+        self._arrange()
+        self._connect()
+        self._list_known(())
+        self._show_outline(None)
+        session.checkpoints.list_local(self._list_known)
+        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _arrange(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(*(2 * theme.GRID,) * 4)
+        layout.setSpacing(theme.GRID)
+        row = QHBoxLayout()
+        for widget in (self.path, self.file, self.folder):
+            row.addWidget(widget, 1 if widget is self.path else 0)
+        last = QHBoxLayout()
+        last.addWidget(plain_label("open as", "label"))
+        last.addWidget(self.dtype)
+        last.addWidget(plain_label("layers", "label"))
+        last.addWidget(self.layers)
+        last.addWidget(self.bar, 1)
+        last.addStretch(1)
+        for button in (self.download, self.cancel, self.open_button):
+            last.addWidget(button)
+        layout.addLayout(row)
+        layout.addWidget(self.known, 1)
+        layout.addWidget(self.facts)
+        layout.addLayout(self.costs)
+        layout.addLayout(self.questions)
+        layout.addWidget(self.notice)
+        layout.addLayout(last)
+        unit = theme.current().grid(1)
+        self.bar.setFixedHeight(unit)
+        self.resize(QSize(80 * unit, 64 * unit))
+
+    def _connect(self) -> None:
+        self.path.textChanged.connect(self._look)
+        self.path.returnPressed.connect(self.start)
+        self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile))
+        self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory))
+        self.known.currentItemChanged.connect(self._on_known)
+        self.known.itemClicked.connect(self._on_known)
+        self.known.itemActivated.connect(lambda _: self.start())
+        self.open_button.clicked.connect(self.start)
+        self.cancel.clicked.connect(self._on_cancel)
+        self.download.clicked.connect(self._on_download)
+        for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
+            button.setAutoDefault(False)
+        self.session.model_changed.connect(self._on_model)
+        self.session.failed.connect(self._on_failed)
+        self.session.progress_changed.connect(self._on_progress)
+        self.session.checkpoints.fetched.connect(self._on_fetched)
+
+    # What lies here -----------------------------------------------------------------------------------------------
+
+    def _list_known(self, local: tuple[LocalModel, ...]) -> None:
+        """Fill the list: the bundled model, what was opened lately, and what the Hugging Face cache holds."""
+        self.known.blockSignals(True)
+        self.known.clear()
+        self._item("Bundled model", BUNDLED)
+        recent = self.session.settings.now.recent
+        self._section("Opened lately", bool(recent))
+        for path in recent:
+            self._item(f"{Path(path).name}   {Path(path).parent}", path)
+        self._section("In the local Hugging Face cache", bool(local))
+        for model in local:
+            self._item(f"{model.name}   {wording.byte_size(model.size)}", model.path)
+        self.known.setCurrentRow(0)  # else the focus would make it current, and that would count as a choice
+        self.known.clearSelection()
+        self.known.blockSignals(False)
+
+    def _section(self, title: str, needed: bool) -> None:
+        if needed:
+            item = QListWidgetItem(title, self.known)
+            item.setFlags(Qt.ItemFlag.NoItemFlags)
+
+    def _item(self, text: str, path: str) -> None:
+        item = QListWidgetItem(text, self.known)
+        item.setData(PATH, path)
+        item.setToolTip(wording.tooltip(path or "The model that comes with Ropewalk"))
+
+    def _on_known(self, item: QListWidgetItem | None) -> None:
+        if item is None:
+            return
+        path = item.data(PATH)
+        if path is None or (path == self.path.text() and self.outlined is not None):
+            return
+        if path == self.path.text():
+            self._look(path)
+        self.path.setText(path)
+
+    def _browse(self, mode: QFileDialog.FileMode) -> None:
+        dialog = QFileDialog(self, self.windowTitle())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(mode)
+        dialog.fileSelected.connect(self.path.setText)
+        dialog.open()
+
+    # What it is ---------------------------------------------------------------------------------------------------
+
+    def look_at(self, path: str, at_once: bool = False) -> None:
+        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before."""
+        self._at_once = at_once
+        self.path.setText(path)
+
+    def _wanted(self) -> str | None:
+        """The path to open; None is the bundled model."""
+        return self.path.text().strip() or None
+
+    def _look(self, text: str) -> None:
+        """Ask what the path is."""
+        self.open_button.setEnabled(False)
+        self.download.hide()
+        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
+
+    def _show_outline(self, outlined: Outlined | None) -> None:
+        """State what it is and what it costs, before anything is loaded."""
+        self.outlined = outlined
+        _empty(self.costs)
+        _empty(self.questions)
+        self._answers = {}
+        self.facts.setVisible(outlined is not None)
+        self.open_button.setEnabled(outlined is not None and outlined.holds_weights)
+        if outlined is None:
+            return
+        c = outlined.config
+        self.facts.setText(
+            f"{outlined.name} · {outlined.family} · {wording.count(outlined.parameters)} parameters · "
+            f"{c.layers} layers · {c.heads} heads, {c.kv_heads} kv heads of {c.head_width} · "
+            f"up to {c.max_position:,} tokens"
+        )
+        for column, title in enumerate(("", "weights", "K and V of 1,000 tokens")):
+            self.costs.addWidget(plain_label(title, "label"), 0, column)
+        for row, (dtype, size) in enumerate(outlined.bytes_in.items(), 1):
+            self.costs.addWidget(plain_label(dtype, "number"), row, 0)
+            self.costs.addWidget(plain_label(wording.byte_size(size), "number"), row, 1)
+            self.costs.addWidget(plain_label(wording.byte_size(outlined.kv_bytes_in[dtype]), "number"), row, 2)
+        self.costs.setColumnStretch(3, 1)
+        chosen = self.dtype.currentText() or (self.session.model.dtype if self.session.model else "float32")
+        self.dtype.clear()
+        self.dtype.addItems(list(outlined.bytes_in))
+        self.dtype.setCurrentText(chosen)
+        self.layers.setRange(1, c.layers)
+        remembered = self.session.settings.now.answers.get(self._wanted() or "", {})
+        self.layers.setValue(remembered.get(FIRST_LAYERS, c.layers))
+        self.layers.setSuffix(f" of {c.layers}")
+        self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
+        for row, choice in enumerate(outlined.choices):
+            self._ask(choice, row, remembered.get(choice.option, choice.assumed))
+        notes = list(outlined.notes)
+        if not outlined.holds_weights:
+            notes.append("There are no weights here, so only shapes and costs can be shown.")
+        self.notice.setText(" ".join(notes))
+        unasked = all(choice.option in remembered for choice in outlined.choices)
+        if self._at_once and outlined.holds_weights and unasked:
+            self._at_once = False
+            self.start()
+
+    def _ask(self, choice: Choice, row: int, assumed: int) -> None:
+        """Put one question that the file leaves open, with what was answered the last time."""
+        label = plain_label(choice.sentence, "body")
+        label.setWordWrap(True)
+        answer: QComboBox | QSpinBox
+        if choice.choices:
+            answer = QComboBox()
+            answer.addItems([str(number) for number in choice.choices])
+            answer.setCurrentText(str(assumed))
+        else:
+            answer = QSpinBox()
+            answer.setRange(1, 1 << 30)
+            answer.setValue(assumed)
+        answer.setAccessibleName(choice.option)
+        label.setBuddy(answer)
+        self._answers[choice.option] = answer
+        self.questions.addWidget(label, row, 0)
+        self.questions.addWidget(answer, row, 1)
+
+    def options(self) -> dict[str, int]:
+        """The answers, by option; the number of layers where it is not all of them."""
+        fewer = {FIRST_LAYERS: self.layers.value()} if self.layers.value() < self.layers.maximum() else {}
+        return fewer | {
+            option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
+            for option, box in self._answers.items()
+        }
+
+    def _on_refused(self, sentence: str) -> None:
+        self._show_outline(None)
+        name = self.path.text().strip()
+        self.download.setVisible(is_name(name))
+        if is_name(name):
+            sentence = f"There is no {name} on this machine; it can be downloaded from Hugging Face."
+        self.notice.setText(sentence)
+
+    def _on_download(self) -> None:
+        """Fetch what is named; nothing touches the network before this is pressed."""
+        name = self.path.text().strip()
+        self._set_opening(True)
+        self._fetching = True
+        self.download.setEnabled(False)
+        self.notice.setText(f"Downloading {name} …")
+        self.session.checkpoints.download(name, self._on_downloaded, self._on_not_downloaded)
+
+    def _on_not_downloaded(self, sentence: str) -> None:
+        self._set_opening(False)
+        self.notice.setText(sentence)
+
+    def _on_downloaded(self, place: str) -> None:
+        self._set_opening(False)
+        self.look_at(place, at_once=True)
+
+    # Opening ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open what was chosen; the dialog stays until it is open, so that it can be cancelled or corrected."""
+        if self.outlined is None or not self.open_button.isEnabled():
+            return
+        self._set_opening(True)
+        self.notice.setText(f"Opening {self.outlined.name} …")
+        self.session.open(self._wanted(), dtype=self.dtype.currentText(), options=self.options())
+
+    def _set_opening(self, opening: bool) -> None:
+        self.opening = opening
+        self._fetching = False
+        self.bar.setRange(0, 0 if opening else 1)
+        self.open_button.setEnabled(not opening and self.outlined is not None and self.outlined.holds_weights)
+        self.download.setEnabled(not opening)
+        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.layers):
+            widget.setEnabled(not opening)
+
+    def _on_progress(self, progress: JobProgress | None) -> None:
+        """Say how far the opening is; beside a download, other work may go on that is not what was asked for here."""
+        if self.opening and not self._fetching:
+            self._show_progress(progress)
+
+    def _on_fetched(self, progress: JobProgress | None) -> None:
+        if self._fetching:
+            self._show_progress(progress)
+
+    def _show_progress(self, progress: JobProgress | None) -> None:
+        if progress is not None:
+            self.bar.setRange(0, progress.total)
+            self.bar.setValue(progress.done)
+            self.notice.setText(progress.what)
+
+    def _on_model(self, card: ModelCard) -> None:
+        """Close when it is open; one that opens while another is fetched is not what was asked for here."""
+        if self.opening and not self._fetching:
+            self.opening = False
+            self.accept()
+
+    def _on_failed(self, sentence: str, details: str) -> None:
+        """Say why it could not be opened; what was open stays open."""
+        if self.opening and not self._fetching:
+            self._set_opening(False)
+            self.notice.setText(sentence)
+
+    def _on_cancel(self) -> None:
+        """Stop opening, or close."""
+        if self.opening:
+            self.session.cancel()
+            self._set_opening(False)
+            self.notice.setText("Cancelled; what was open stays open.")
+        else:
+            self.reject()
+
+    def done(self, result: int) -> None:
+        """Close, and wait for nothing any more."""
+        if self.opening:
+            self.session.cancel()
+        self.session.checkpoints.forget_questions()
+        super().done(result)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Take the window's own button for Cancel."""
+        self.session.checkpoints.forget_questions()
+        super().closeEvent(event)
+
+
+def _empty(grid: QGridLayout) -> None:
+    """Take every widget out of a grid and delete it."""
+    while (item := grid.takeAt(0)) is not None:
+        widget = item.widget()
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()

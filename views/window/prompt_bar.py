@@ -1,0 +1,330 @@
+"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys.
+
+It owns these controls and turns what a person does there into the session's verbs or into signals for the window. It
+must not know docks or panels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup, QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from ropewalk.model.readings.records import ModelCard, Run, Sampling
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views import keys
+from ropewalk.views.panels.panel import plain_label
+from ropewalk.views.style import icons, theme, wording
+from ropewalk.views.window.chat_button import ChatButton
+from ropewalk.views.window.step_bar import StepBar, tool_button
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+LONGEST_PROMPT = 1 << 22
+"""Characters that the field takes; Qt's own limit of 32,767 would cut a longer paste without a word."""
+READABLE = 8
+"""How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
+NAME, SHORT_NAME = 18, 7
+"""Characters that the checkpoint's name gets, and in a narrow bar."""
+_LOOKS = ("theme", "projector", "panels", "keys")
+
+
+class PromptBar(QWidget):
+    """The controls on top of the window.
+
+    Signals
+    -------
+    theme_wanted(), projector_wanted(), keys_wanted(), sampling_wanted()
+        The person asked for another theme, for projector mode, for the list of keys, for the sampling controls.
+    open_wanted(path, at_once)
+        The person asked for the Open dialog, or for a checkpoint, to be opened at once where it leaves nothing open.
+    """
+
+    theme_wanted = Signal()
+    projector_wanted = Signal()
+    keys_wanted = Signal()
+    sampling_wanted = Signal()
+    open_wanted = Signal(str, bool)
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.setProperty("bar", "yes")
+        self.brand = plain_label("Ropewalk", "title")
+        self.checkpoint = _menu_button("Choose a checkpoint")
+        self.device = _menu_button("Choose device and number format")
+        self.prompt = QLineEdit()
+        self.prompt.setMaxLength(LONGEST_PROMPT)
+        self.prompt.setPlaceholderText("Type a sentence and press Enter")
+        self.prompt.setAccessibleName("prompt")
+        self.prompt.setToolTip(keys.tip("focus_prompt"))
+        self.prompt.setText(session.settings.now.prompt)
+        self.prompt.setMinimumWidth(100)
+        self.prompt.setCursorPosition(0)
+        self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")
+        self.special = _toggle("", "")
+        self.special.setChecked(True)
+        self.chat = ChatButton()
+        self._wanted: dict[QWidget, bool] = {}
+        """What the bar would show if it were wide enough, of the controls that may be left out."""
+        self._known = session.prompt
+        """The newest prompt that this bar knows of."""
+        self.run = QPushButton("Run")
+        self.run.setProperty("kind", "main")
+        self.run.setToolTip(keys.tip("run"))
+        self.run.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.steps = StepBar(session)
+        self.sampling = QToolButton()
+        self.sampling.setToolTip("Show how the next token is drawn")
+        self.sampling.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.looks = {
+            name: tool_button(name) if name != "panels" else _menu_button("Show or hide panels") for name in _LOOKS
+        }
+        self._arrange()
+        self._connect()
+        self._on_sampling(session.timeline.sampling)
+        if session.model is not None:
+            self._on_model(session.model)
+        self.theme_changed()
+
+    def _arrange(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(theme.GRID, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
+        first = (self.brand, self.checkpoint, self.device, self.special, self.prompt, self.ids, self.chat)
+        for widget in (*first, self.run, self.steps, self.sampling):
+            layout.addWidget(widget, 1 if widget is self.prompt else 0)
+        looks = QHBoxLayout()
+        looks.setSpacing(0)
+        for button in self.looks.values():
+            looks.addWidget(button)
+        layout.addLayout(looks)
+        self.prompt.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def _connect(self) -> None:
+        self.prompt.returnPressed.connect(self.start)
+        self.run.clicked.connect(self.start)
+        self.ids.toggled.connect(self._fit_prompt)
+        self.chat.toggled.connect(self._fit_prompt)
+        self.sampling.clicked.connect(self.sampling_wanted)
+        self.looks["theme"].clicked.connect(self.theme_wanted)
+        self.looks["projector"].clicked.connect(self.projector_wanted)
+        self.looks["keys"].clicked.connect(self.keys_wanted)
+        self.checkpoint.menu().aboutToShow.connect(self._fill_checkpoints)
+        self.device.menu().aboutToShow.connect(self._fill_devices)
+        self.session.model_changed.connect(self._on_model)
+        self.session.timeline.sampling_changed.connect(self._on_sampling)
+        self.session.run_changed.connect(self._on_run)
+
+    # Intent -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run what is typed, as text, in the chat template, or as ids."""
+        self._known = self.typed()
+        self.session.start(self._known)
+
+    def _follow(self, prompt: Prompt) -> None:
+        """Set the switches as a prompt was meant that did not come from this bar, as one of a saved session."""
+        meant_otherwise = replace(prompt, text=self._known.text) != self._known
+        self._known = prompt
+        if meant_otherwise:
+            self.ids.setChecked(prompt.as_ids)
+            self.special.setChecked(prompt.special)
+            self.chat.choose(prompt.chat, prompt.system)
+
+    def typed(self) -> Prompt:
+        """What is typed, meant as the switches around it say."""
+        return Prompt(
+            self.prompt.text(),
+            as_ids=self.ids.isChecked(),
+            special=self.special.isChecked(),
+            chat=self.chat.template,
+            system=self.chat.system_line,
+        )
+
+    def _fit_prompt(self) -> None:
+        """Say what is expected in the field, and offer special tokens only where they can be had."""
+        card = self.session.model
+        wordless = card is not None and not card.has_tokenizer
+        as_ids = wordless or self.ids.isChecked()
+        self.ids.setEnabled(not wordless)
+        self.ids.setVisible(not theme.current().projector)
+        self.prompt.setPlaceholderText("Type ids, such as 1, 2, 3" if as_ids else "Type a sentence and press Enter")
+        self.chat.show_model(card, as_ids)
+        self._wanted[self.chat] = not theme.current().projector or bool(self.chat.template)
+        bos = "" if card is None else card.bos
+        crowded = theme.current().projector and bool(self.chat.template)
+        self._wanted[self.special] = bool(bos) and not as_ids and not crowded
+        self.special.setEnabled(not self.chat.template)
+        metrics = QFontMetrics(theme.current().font("body"))
+        shown = theme.drawable(bos, "body")
+        room = metrics.averageCharWidth() * 9
+        self.special.setText(metrics.elidedText(shown, Qt.TextElideMode.ElideMiddle, room).replace("&", "&&"))
+        tip = f"Begin with {bos}, as the tokenizer of this model does"
+        if self.chat.template:
+            tip = "The chat template writes the special tokens itself"
+        self.special.setToolTip(wording.tooltip(tip))
+        self.special.setAccessibleName(tip)
+        self._fit_width()
+
+    def _fill_checkpoints(self) -> None:
+        menu = self.checkpoint.menu()
+        menu.clear()
+        menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
+        menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
+        recent = self.session.settings.now.recent
+        if recent:
+            menu.addSeparator()
+        for path in recent:
+            entry = menu.addAction(Path(path).name.replace("&", "&&"))
+            entry.setToolTip(wording.tooltip(path))
+            entry.triggered.connect(lambda _=False, path=path: self.open_wanted.emit(path, True))
+
+    def _fill_devices(self) -> None:
+        menu, card = self.device.menu(), self.session.model
+        menu.clear()
+        for title, choices, chosen, verb in (
+            ("Device", self.session.devices, card.device if card else "", self._open_on),
+            ("Number format", tuple(DTYPES), card.dtype if card else "", self._open_as),
+        ):
+            menu.addSection(title)
+            group = QActionGroup(menu)
+            for choice in choices:
+                entry = QAction(choice, menu)
+                entry.setCheckable(True)
+                entry.setChecked(choice == chosen)
+                entry.triggered.connect(lambda _=False, choice=choice, verb=verb: verb(choice))
+                group.addAction(entry)
+                menu.addAction(entry)
+
+    def _open_on(self, device: str) -> None:
+        self.session.open(self._path(), device=device)
+
+    def _open_as(self, dtype: str) -> None:
+        self.session.open(self._path(), dtype=dtype)
+
+    def _path(self) -> str | None:
+        """What is open, to be opened again; None is the bundled model."""
+        card = self.session.model
+        return None if card is None or not card.path or card.family == "bundled" else card.path
+
+    # What is shown ------------------------------------------------------------------------------------------------
+
+    def theme_changed(self) -> None:
+        """Draw icons and widths for the theme in use; projector mode keeps the essential controls."""
+        now = theme.current()
+        for name, button in self.looks.items():
+            button.setIcon(icons.icon(name))
+            button.setIconSize(QSize(icons.side(), icons.side()))
+        for button in (self.checkpoint, self.device):
+            button.setIcon(icons.icon("down"))
+        self.device.setVisible(not now.projector)
+        self._wanted |= dict.fromkeys((self.brand, self.sampling), not now.projector)
+        self.steps.theme_changed()
+        self._fit_prompt()
+
+    def minimumSizeHint(self) -> QSize:
+        """The width in which all that cannot be left out has room."""
+        hint = super().minimumSizeHint()
+        left_out = [widget for widget in self._wanted if widget.isVisibleTo(self)]
+        spare = sum(widget.sizeHint().width() + theme.GRID for widget in left_out)
+        metrics = self.checkpoint.fontMetrics()
+        shorter = metrics.horizontalAdvance(self.checkpoint.text()) - metrics.horizontalAdvance(self._name(SHORT_NAME))
+        return QSize(hint.width() - spare - max(shorter, 0), hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out what there is no room for."""
+        super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """In a narrow bar one thing after the other gives way, what is said elsewhere first, until it fits."""
+        layout = self.layout()
+        if layout is None:
+            return
+        for widget, wanted in self._wanted.items():
+            widget.setVisible(wanted)
+        self.sampling.setText(sampling_text(self.session.timeline.sampling))
+        self.checkpoint.setText(self._name(NAME))
+        comfortable = self.width() - READABLE * theme.current().size("body")
+        for give_way in (
+            self.brand.hide,
+            lambda: self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True)),
+            lambda: self.checkpoint.setText(self._name(SHORT_NAME)),
+            self.sampling.hide,
+            self.special.hide,
+            self.chat.hide,
+        ):
+            if layout.minimumSize().width() <= comfortable:
+                return
+            give_way()
+
+    def _on_model(self, card: ModelCard) -> None:
+        self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
+        self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
+        self._fit_prompt()
+
+    def _name(self, characters: int) -> str:
+        """What the button of the checkpoint says, in so many characters."""
+        card = self.session.model
+        if card is None:
+            return "opening …"
+        metrics = QFontMetrics(theme.current().font("body"))
+        room = metrics.averageCharWidth() * characters
+        mode = Qt.TextElideMode.ElideMiddle if characters == NAME else Qt.TextElideMode.ElideRight
+        return metrics.elidedText(card.name, mode, room).replace("&", "&&")
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self.chat.show_run(after)
+        new = after is not None and (before is None or before.run_id != after.run_id)
+        if new:
+            self._follow(self.session.prompt)
+        if after is not None and new and not self.prompt.hasFocus():
+            self.prompt.setText(after.prompt)
+            self.prompt.setCursorPosition(0)
+
+    def _on_sampling(self, sampling: Sampling) -> None:
+        self._fit_width()
+
+
+def sampling_text(sampling: Sampling, short: bool = False) -> str:
+    """Sampling in few words: ``T 0.8 · top-k 40 · seed 7``, in fewer ``T 0.8``, or ``greedy``."""
+    if sampling.temperature == 0:
+        return "greedy"
+    parts = [f"T {sampling.temperature:g}"]
+    if short:
+        return parts[0]
+    if sampling.top_k:
+        parts.append(f"top-k {sampling.top_k}")
+    if sampling.top_p < 1:
+        parts.append(f"top-p {sampling.top_p:g}")
+    return " · ".join([*parts, f"seed {sampling.seed}"])
+
+
+def _toggle(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    button.setCheckable(True)
+    button.setProperty("toggle", "yes")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    return button
+
+
+def _menu_button(tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    menu = QMenu(button)
+    menu.setToolTipsVisible(True)
+    button.setMenu(menu)
+    return button

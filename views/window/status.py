@@ -1,0 +1,276 @@
+"""The line at the bottom: what is open, the cached-against-full check, and the progress of a job with its cancel.
+
+And the strip that says what went wrong. This file owns both; it must not know how anything is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+from ropewalk.app.jobs import JobProgress
+from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run
+from ropewalk.views.panels.consistency import conditions, origin, verdict
+from ropewalk.views.panels.panel import ElidedLabel, plain_label
+from ropewalk.views.style import icons, theme, wording
+from ropewalk.views.style.flow import FlowLayout
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+
+class StatusLine(QWidget):
+    """Facts on the left, what is going on at the right.
+
+    Signals
+    -------
+    proofs_wanted()
+        The check was pressed.
+    """
+
+    proofs_wanted = Signal()
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.facts = ElidedLabel()
+        self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.check = QToolButton()
+        self.check.setProperty("kind", "small")
+        self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.check.clicked.connect(self.proofs_wanted)
+        self.what = plain_label("idle", "subtitle")
+        self.stretch = QPushButton()
+        self.stretch.setAccessibleName("Take out the stretching of RoPE")
+        self.stretch.setProperty("kind", "small")
+        self.stretch.setCheckable(True)
+        self.stretch.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.stretch.clicked.connect(self._on_unstretch)
+        self.stretch.hide()
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("progress")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setProperty("kind", "small")
+        self.cancel.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.cancel.clicked.connect(session.cancel)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
+        layout.setSpacing(2 * theme.GRID)
+        layout.addWidget(self.facts, 1)
+        for widget in (self.stretch, self.check, self.what, self.bar, self.cancel):
+            layout.addWidget(widget)
+        session.model_changed.connect(self._on_model)
+        session.run_changed.connect(self._on_run)
+        session.consistency.check_changed.connect(self._on_check)
+        session.progress_changed.connect(self._on_progress)
+        session.interventions.changed.connect(self._on_interventions)
+        self._on_progress(None)
+        self._on_check(session.consistency.check)
+        self._tell()
+        self.theme_changed()
+
+    def tell(self, what: str) -> None:
+        """Say that something is done, until something else is going on."""
+        self.what.setText(what)
+
+    def theme_changed(self) -> None:
+        """Take the sizes of the theme in use."""
+        self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))
+        for button in (self.cancel, self.check):
+            button.ensurePolished()
+        heights = (self.cancel.sizeHint().height(), self.check.sizeHint().height())
+        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a proof arrives
+
+    def _on_model(self, card: ModelCard) -> None:
+        self._tell()
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self._tell()
+        self._on_check(self._session.consistency.check)
+
+    def _tell(self) -> None:
+        card, run = self._session.model, self._session.run
+        parts = []
+        if card is not None:
+            parts = [
+                card.name,
+                f"{wording.count(card.parameters)} parameters",
+                card.dtype,
+                card.device,
+                f"{wording.byte_size(card.weight_bytes)} weights",
+            ]
+        if run is not None:
+            parts.append(f"{wording.byte_size(run.trace_bytes)} trace")
+            parts.append(f"prefill {run.prefill} in {1000 * run.seconds:.0f} ms")
+        self.facts.setText(" · ".join(parts))
+        self.facts.setToolTip(wording.tooltip(self.facts.text()))
+
+    def _on_check(self, check: ConsistencyCheck | None) -> None:
+        run = self._session.run
+        unproved = run is not None and check is None and not self._session.consistency.proves_itself
+        self.check.setVisible(check is not None or unproved)
+        if check is not None:
+            text, tone = verdict(check)
+            tip = f"{conditions(check)} {origin(check)}".strip()
+        else:
+            text, tone = "cached = full: not proved", ""
+            tip = "This run is too large to be proved at every step."
+        self.check.setText(text)
+        self.check.setToolTip(wording.tooltip(f"{tip} Press for the proofs."))
+        self.check.setProperty("tone", tone)
+        self.check.style().unpolish(self.check)
+        self.check.style().polish(self.check)
+
+    def _on_interventions(self, interventions: tuple[Intervention, ...]) -> None:
+        """Say all the time that the model is not as it was trained, where RoPE is stretched."""
+        stretched = [one.label for one in interventions if isinstance(one, RopeScaling)]
+        self.stretch.setVisible(bool(stretched))
+        self.stretch.setChecked(True)
+        for label in stretched:
+            self.stretch.setText(f"{label}  ×")
+            self.stretch.setToolTip(f"{label} gives this run more positions than the model was trained on; take it out")
+            self.stretch.setAccessibleName(f"Take out: {label}")
+
+    def _on_unstretch(self) -> None:
+        self.stretch.setChecked(True)  # until the run without it is there
+        self._session.interventions.apply(
+            tuple(one for one in self._session.interventions.now if not isinstance(one, RopeScaling))
+        )
+
+    def _on_progress(self, progress: JobProgress | None) -> None:
+        busy = progress is not None
+        self.bar.setVisible(busy)
+        self.cancel.setVisible(progress is not None and progress.cancellable)
+        self.what.setText("idle")
+        if progress is not None:
+            self.bar.setRange(0, progress.total)
+            self.bar.setValue(progress.done)
+            amount = f" {progress.done} of {progress.total}" if progress.total else ""
+            self.what.setText(f"{progress.what}{amount}")
+
+
+class FailureStrip(QFrame):
+    """One sentence about what went wrong, its details folded, over the bottom of the window.
+
+    Signals
+    -------
+    resized()
+        It needs another height.
+    chosen(experiment)
+        One of the offers under the sentence was taken.
+    """
+
+    resized = Signal()
+    chosen = Signal(object)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("failure")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.sentence = plain_label("", "body")
+        self.details = plain_label("", "number")
+        for label in (self.sentence, self.details):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.unfold = QToolButton()
+        self.unfold.setText("details")
+        self.unfold.setCheckable(True)
+        self.unfold.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.unfold.toggled.connect(self._on_unfold)
+        self.close_button = QToolButton()
+        self.close_button.setAccessibleName("close the message")
+        self.close_button.setToolTip("Close the message (Esc)")
+        self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.close_button.clicked.connect(self.dismiss)
+        row = QHBoxLayout()
+        row.addWidget(self.sentence, 1)
+        row.addWidget(self.unfold, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2 * theme.GRID, theme.GRID, theme.GRID, theme.GRID)
+        self.offers = QWidget()
+        self.offers.setAccessibleName("What would work instead")
+        self._offer_row = FlowLayout(self.offers, theme.GRID)
+        layout.addLayout(row)
+        layout.addWidget(self.offers)
+        layout.addWidget(self.details)
+        self.theme_changed()
+        self.hide()
+
+    def tell(self, sentence: str, details: str) -> None:
+        """Show a failure; a newer one takes the place of an older one."""
+        self.withdraw()
+        self.sentence.setText(sentence)
+        self.details.setText(details)
+        self.unfold.setVisible(bool(details))
+        self.unfold.setChecked(False)
+        self.details.hide()
+        self.setAccessibleName(sentence)
+        self.show()
+        self.raise_()
+        self.resized.emit()
+
+    def offer(self, interventions: tuple[Intervention, ...]) -> None:
+        """Offer what the refused run could be done with, under the sentence."""
+        for intervention in interventions:
+            button = QPushButton(intervention.label)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setToolTip(wording.tooltip(f"Run it with {intervention.label}, until that is taken out again."))
+            button.clicked.connect(lambda _=False, intervention=intervention: self._choose(intervention))
+            self._offer_row.addWidget(button)
+        self.offers.setVisible(bool(interventions))
+        self.resized.emit()
+
+    @property
+    def offered(self) -> tuple[QPushButton, ...]:
+        """The offers on screen."""
+        return tuple(button for button in self.offers.findChildren(QPushButton) if not button.isHidden())
+
+    def _choose(self, intervention: Intervention) -> None:
+        self.dismiss()
+        self.chosen.emit(intervention)
+
+    def withdraw(self, *_: object) -> None:
+        """Offer nothing any more, as when another model is open."""
+        while (item := self._offer_row.takeAt(0)) is not None:
+            button = item.widget()
+            if button is not None:
+                button.hide()
+                button.deleteLater()
+        self.offers.hide()
+
+    def dismiss(self) -> None:
+        """Close the message."""
+        self.withdraw()
+        self.hide()
+
+    def wanted_height(self, width: int) -> int:
+        """Height that the words need in a width."""
+        layout = self.layout()
+        return max(layout.heightForWidth(width), layout.minimumSize().height()) if layout is not None else 0
+
+    def theme_changed(self) -> None:
+        """Take the colours of the theme in use."""
+        now = theme.current()
+        self.close_button.setIcon(icons.icon("close"))
+        self.close_button.setIconSize(QSize(icons.side(), icons.side()))
+        self.setStyleSheet(
+            f"#failure {{ background: {now.panel.name()}; border: 1px solid {now.bad.name()};"
+            f" border-left: {theme.GRID}px solid {now.bad.name()}; border-radius: 4px; }}"
+        )
+
+    def _on_unfold(self, unfolded: bool) -> None:
+        self.details.setVisible(unfolded)
+        self.resized.emit()

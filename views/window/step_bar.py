@@ -1,0 +1,86 @@
+"""The step controls: first, back, step, last, play.
+
+It owns the five buttons. It must not know how a step is made; it calls the session's verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from ropewalk.model.readings.records import Run
+from ropewalk.views import keys
+from ropewalk.views.style import icons, theme, wording
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+
+NAMES = ("to_start", "step_back", "step", "to_end", "toggle_play")
+
+
+class StepBar(QWidget):
+    """Buttons that walk the decoder."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.buttons: dict[str, QToolButton] = {}
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        verbs: dict[str, Callable[[], None]] = {
+            "to_start": session.timeline.to_start,
+            "step_back": session.timeline.step_back,
+            "step": session.timeline.step,
+            "to_end": session.timeline.to_end,
+            "toggle_play": session.timeline.toggle_play,
+        }
+        for name, verb in verbs.items():
+            button = tool_button(name)
+            button.clicked.connect(verb)
+            self.buttons[name] = button
+            layout.addWidget(button)
+        self.buttons["step"].setText("step")
+        self.buttons["step"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.buttons["toggle_play"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        session.run_changed.connect(self._on_run)
+        session.timeline.playing_changed.connect(self._on_playing)
+        self._enable(session.run)
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """Draw the icons in the theme in use."""
+        for name, button in self.buttons.items():
+            if name != "toggle_play":
+                button.setIcon(icons.icon(name))
+                button.setIconSize(QSize(icons.side(), icons.side()))
+        play = self.buttons["toggle_play"]
+        play.setText("pause" if self._session.timeline.playing else "play")
+        widest = QFontMetrics(theme.current().font("body")).horizontalAdvance("pause")
+        play.setFixedWidth(widest + 2 * theme.GRID + 4)
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        self._enable(after)
+
+    def _enable(self, run: Run | None) -> None:
+        self.buttons["to_start"].setEnabled(run is not None and run.length > run.prefill)
+        self.buttons["step_back"].setEnabled(run is not None and run.length > run.prefill)
+        self.buttons["step"].setEnabled(run is not None)
+        self.buttons["to_end"].setEnabled(run is not None and run.length < run.newest)
+        self.buttons["toggle_play"].setEnabled(run is not None)
+
+    def _on_playing(self, playing: bool) -> None:
+        self.theme_changed()
+
+
+def tool_button(action: str) -> QToolButton:
+    """Make a button of the bar: its tooltip and accessible name come from the table of keys."""
+    button = QToolButton()
+    button.setToolTip(wording.tooltip(keys.tip(action)))
+    button.setAccessibleName(keys.action(action).text)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.setAutoRaise(True)
+    return button
