@@ -297,10 +297,13 @@ def wear(name: ThemeName, projector: bool = False) -> Theme:
 
 
 def dress() -> None:
-    """Put the style sheet of the theme in use on every widget there is, and on those to come."""
-    app, sheet = QApplication.instance(), _stylesheet(current())
-    if isinstance(app, QApplication) and app.styleSheet() != sheet:  # to put it on once more is to polish every widget
-        app.setStyleSheet(sheet)
+    """Put the style sheet of the theme in use on every widget there is, and on those to come.
+
+    Also where it is on already: widgets that were made under it take their typeface only when they are polished again.
+    """
+    app = QApplication.instance()
+    if isinstance(app, QApplication):
+        app.setStyleSheet(_stylesheet(current()))
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,26 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 
 from tests.views.canned import CannedEngine
+
+IN_A_NEW_PROCESS = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QApplication, QWidget
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
+from tests.views.canned import CannedEngine, canned_session
+
+qt = QApplication(["ropewalk"])
+with canned_session(Path(sys.argv[1]), CannedEngine()) as session:
+    session.begin()
+    window = MainWindow(session, restore=False)
+    window.set_look("light")
+    snapshot.picture(window, QSize(1280, 800))
+    print(*sorted({one.font().family() for one in window.findChildren(QWidget) if one.isVisible()}), sep=", ")
+    window.close()
+"""
+"""What a picture from the command line does; in the tests' own process the typefaces are there from the first."""
 
 
 @pytest.fixture
@@ -38,6 +60,12 @@ def test_the_window_is_drawn_at_its_size(window: MainWindow, projector: bool) ->
     assert all(panel.draws == 1 for panel in window.panels.values() if panel.isVisible())
     assert colours(image) > 100
     assert image.pixelColor(2, 2) == theme.themed("light").window
+
+
+def test_everything_is_written_in_our_typefaces(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS, str(tmp_path / "settings.json")]
+    written = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    assert written == "Ropewalk Mono, Ropewalk Sans"
 
 
 def test_one_panel_is_drawn_by_its_name(window: MainWindow) -> None:
