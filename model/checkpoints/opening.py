@@ -122,7 +122,7 @@ class _Described:
 
 
 def open_checkpoint(
-    path: str | Path | None,
+    path: str | Path | None = None,
     *,
     device: str = "cpu",
     dtype: str = "float32",
