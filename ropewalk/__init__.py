@@ -13,39 +13,65 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
+    from ropewalk.model.decoder import hooks, interventions
+    from ropewalk.model.errors import RopewalkError
     from ropewalk.model.readings import readout
-    from ropewalk.model.readings.patterns import head_scores
-    from ropewalk.model.runs.trace import Trace, append, capture, replay
+    from ropewalk.model.readings.attribution import direct_attribution
+    from ropewalk.model.readings.next_token import draw
+    from ropewalk.model.readings.patterns import head_scores, repeated_ids
+    from ropewalk.model.readings.records import Sampling
+    from ropewalk.model.runs.layer_trace import LayerTrace
+    from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
     from ropewalk.model.runs.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Checkpoint",
+    "KeepAll",
+    "LayerTrace",
+    "RopewalkError",
+    "Sampling",
     "Trace",
     "append",
     "capture",
+    "direct_attribution",
+    "draw",
     "head_scores",
+    "hooks",
+    "interventions",
     "load_trace",
     "open_checkpoint",
     "readout",
+    "record",
+    "repeated_ids",
     "replay",
     "save_trace",
 ]
 
 _MODULES = {
     "Checkpoint": "model.checkpoints",
+    "KeepAll": "model.runs.trace",
+    "LayerTrace": "model.runs.layer_trace",
+    "RopewalkError": "model.errors",
+    "Sampling": "model.readings.records",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
     "capture": "model.runs.trace",
+    "direct_attribution": "model.readings.attribution",
+    "draw": "model.readings.next_token",
     "head_scores": "model.readings.patterns",
+    "hooks": "model.decoder.hooks",
+    "interventions": "model.decoder.interventions",
     "load_trace": "model.runs.trace_file",
     "open_checkpoint": "model.checkpoints",
-    "readout": "model.readings",
+    "readout": "model.readings.readout",
+    "record": "model.runs.trace",
+    "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.runs.trace_file",
 }
-"""Where each name comes from."""
+"""Where each name comes from; a module's last word is its own."""
 
 if not Path(__file__).with_name("app").is_dir():  # a clone
     __path__.append(str(Path(__file__).resolve().parents[1]))
@@ -56,7 +82,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'ropewalk' has no attribute {name!r}; it has {', '.join(__all__)}.")
     module = import_module(f"ropewalk.{_MODULES[name]}")
-    value = globals()[name] = getattr(module, name)
+    value = globals()[name] = module if module.__name__.endswith(f".{name}") else getattr(module, name)
     return value
 
 

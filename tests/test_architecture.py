@@ -32,3 +32,22 @@ def test_every_file_and_folder_says_what_it_is_about() -> None:
     for name in folders():
         for path in (ROOT / name).glob("*.py"):
             assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_every_module_that_a_text_names_is_there() -> None:
+    named = re.compile(r"(?:``|:\w+:`~?)((?:app|model|views)(?:\.\w+)+)")
+    for name in folders() | {"tests"}:
+        for path in (ROOT / name).rglob("*.py") if name == "tests" else (ROOT / name).glob("*.py"):
+            for found in named.findall(path.read_text(encoding="utf-8")):
+                assert is_there(found), f"{path}: {found}"
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module, or a word in one."""
+    words, at = dotted.split("."), ROOT
+    while words and (at / words[0]).is_dir():
+        at /= words.pop(0)
+    if words and (at / f"{words[0]}.py").is_file():
+        source = (at / f"{words.pop(0)}.py").read_text(encoding="utf-8")
+        return not words or re.search(rf"\b{words[0]}\b", source) is not None
+    return not words

@@ -351,7 +351,7 @@ class Session(QObject):
         slot
             Who asks; a newer question of the same slot replaces an older one.
         question
-            One of ``app.questions``.
+            One of ``model.engine.questions``.
         answer
             Called on this thread, unless the run or the length in view has changed by then.
         part

@@ -122,7 +122,7 @@ class _Described:
 
 
 def open_checkpoint(
-    path: str | Path | None,
+    path: str | Path | None = None,
     *,
     device: str = "cpu",
     dtype: str = "float32",
@@ -152,7 +152,8 @@ def open_steps(
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
         how many layers to open.
     large_pages
-        Whether the weights lie in large pages where the system has them, for many decode steps (``model.packing``).
+        Whether the weights lie in large pages where the system has them, for many decode steps
+        (``model.decoder.packing``).
 
     Raises
     ------

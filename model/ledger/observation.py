@@ -91,7 +91,7 @@ def watch_call(
     ----------
     inputs, cache, positions, padding, branch, reach
         As in ``Decoder.begin``; an empty cache is made when none is given. The cache grows by this call.
-    experiments
+    interventions
         What is changed in the model meanwhile.
 
     Raises

@@ -1,6 +1,7 @@
 """Two readings of the frequencies: the score against distance, and each plane's wavelength against the context.
 
-It owns the curves' axes and marks. It must not know sessions; what it draws is read or turned by ``views.turning``.
+It owns the curves' axes and marks. It must not know sessions; what it draws is read or turned by
+``views.plots.turning``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,155 @@
+"""What documents say holds: code runs and gives what stands beside it, commands are understood, paths are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ropewalk.app.commands.line import parser
+from ropewalk.model.checkpoints.families.table import FAMILIES
+
+import ropewalk
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (
+    "README.md",
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    "resources/bundled/MODEL_CARD.md",
+)
+GIVES = "# → "
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The fenced blocks of a page in a language, blank lines before each so that line numbers are the page's."""
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", page(name), flags=re.MULTILINE | re.DOTALL)
+    return ["\n" * page(name)[: one.start(1)].count("\n") + one[1] for one in found]
+
+
+def same(stated: str, found: object) -> bool:
+    """Whether a value reads as stated: its text but for commas and spaces, and each number to the digits that stand."""
+
+    def text(value: str) -> str:
+        return re.sub(r"[\s,]", "", NUMBER.sub("#", value))
+
+    given = shown(found)
+    numbers = zip(NUMBER.findall(stated), NUMBER.findall(given), strict=False)
+    return text(stated) == text(given) and all(near(one, float(other)) for one, other in numbers)
+
+
+def shown(found: object) -> str:
+    if isinstance(found, torch.Tensor):
+        return f"tensor({found.tolist()})"
+    if isinstance(found, np.ndarray | np.generic):
+        return repr(found.tolist())
+    return f"({', '.join(map(shown, found))})" if type(found) is tuple else repr(found)
+
+
+def near(stated: str, value: float) -> bool:
+    digits = len(stated.partition(".")[2])
+    return abs(float(stated) - value) <= (10.0**-digits if digits else 0.0)
+
+
+def run(name: str) -> Iterator[str]:
+    """Run the blocks of a page in one namespace; yields what is not as stated."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(name, "python"):
+        lines = block.splitlines()
+        for statement in ast.parse(block).body:
+            _, gives, stated = lines[(statement.end_lineno or 1) - 1].partition(GIVES)
+            if isinstance(statement, ast.Expr):
+                found = eval(compile(ast.Expression(statement.value), name, "eval"), names)
+                if gives and not same(stated, found):
+                    yield f"{name}:{statement.lineno}: {stated} is stated, {found!r} was found"
+            else:
+                assert not gives, f"{name}:{statement.lineno}: a value is stated of what has none"
+                exec(compile(ast.Module([statement], []), name, "exec"), names)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_code_runs_and_gives_what_stands_beside_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert blocks(name, "python")
+    assert list(run(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "found", "holds"),
+    [
+        ("0.897", 0.8972, True),
+        ("0.897", 0.8991, False),
+        ("(6, 6)", (6, 6), True),
+        ("(6, 6)", (6, 7), False),
+        ("'be'", "be", True),
+        ("'be'", "or", False),
+        ("[0.5 -1.0]", np.array([0.5, -1.0]), True),
+        ("tensor([0.50])", torch.tensor([0.52]), False),
+        ("0.0", 1e-15, True),
+    ],
+)
+def test_what_is_stated_is_compared_to_its_digits(stated: str, found: object, holds: bool) -> None:
+    assert same(stated, found) is holds
+
+
+def test_every_name_of_the_package_is_there_and_on_its_page() -> None:
+    assert set(ropewalk.__all__) == set(ropewalk._MODULES)
+    for name in ropewalk.__all__:
+        assert getattr(ropewalk, name) is not None
+        assert re.search(rf"\b{name}\b", page("docs/python.md")), name
+    with pytest.raises(AttributeError, match="has no attribute 'lens'; it has Checkpoint"):
+        _ = ropewalk.lens
+
+
+def commands(name: str) -> list[str]:
+    """What comes after ``python main.py`` on lines of a page and in its sentences."""
+    text = page(name)
+    indented = re.findall(r"^    (?:\S*[/\\])?python main\.py +(.+)$", text, flags=re.MULTILINE)
+    return [*indented, *re.findall(r"`python main\.py\s+([^`]+)`", text)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_are_understood(name: str) -> None:
+    for command in commands(name):
+        words = shlex.split(command, comments=True)
+        assert words[0].endswith(".ropewalk") or understood(words), command
+
+
+def understood(words: list[str]) -> bool:
+    try:
+        parser(lambda shot: None).parse_args(words)
+    except SystemExit as stop:
+        return stop.code == 0
+    return True
+
+
+def test_commands_are_found() -> None:
+    assert len(commands("README.md")) >= 7
+    assert len(commands("docs/command-line.md")) >= 17
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_targets_and_paths_are_there(name: str) -> None:
+    text = page(name)
+    targets = set(re.findall(r"^([\w-]+):", page("Makefile"), flags=re.MULTILINE))
+    assert set(re.findall(r"(?:`|^    )make ([\w-]+)", text, flags=re.MULTILINE)) <= targets
+    links = {(ROOT / name).parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)}
+    quoted = {ROOT / path for path in re.findall(r"`((?:app|docs|model|resources|tests|views)/[\w/.-]*)`", text)}
+    gone = {str(path) for path in links | quoted if not path.exists()}
+    assert not gone
+
+
+def test_the_table_of_families_has_every_family() -> None:
+    named = re.findall(r"^\| [^|]+ \| `(\w+)` \|", page("docs/families.md"), flags=re.MULTILINE)[1:]
+    in_their_own_files = ["minimind", "meta_llama"]
+    assert sorted([*named, *in_their_own_files]) == sorted(family.name for family in FAMILIES)
