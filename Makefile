@@ -38,10 +38,11 @@ types: $(STAMP) $(LINKS)
 	$(BIN)/mypy
 
 # the clone as the one package that it is when installed, for tools that read files: mypy, import-linter, editors
-$(LINKS): | $(STAMP)
+$(LINKS): $(STAMP)
+	rm -rf $(VENV)/types
 	mkdir -p $(LINKS)
-	ln -sfn $(foreach part,ropewalk/__init__.py ropewalk/__main__.py app model views resources,"$(CURDIR)/$(part)") $(LINKS)/
-	ln -sfn "$(CURDIR)/tests" $(VENV)/types/
+	ln -s $(foreach part,ropewalk/__init__.py ropewalk/__main__.py app model views resources,../../../$(part)) $(LINKS)/
+	ln -s ../../tests $(VENV)/types/
 
 # a real model for the tests; without a network they are skipped, visibly
 $(MODEL): | $(STAMP)
@@ -55,7 +56,7 @@ bench: $(STAMP)
 screenshot: $(STAMP)
 	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark --steps 3 --select "L1H3 q=27 k=14"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml setup.cfg constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ropewalk needs Python 3.11 or newer; set PYTHON=python3.11, for example.")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -63,4 +64,5 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache ropewalk.png
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -73,8 +73,9 @@ _MODULES = {
 }
 """Where each name comes from; a module's last word is its own."""
 
-if not Path(__file__).with_name("app").is_dir():  # a clone
-    __path__.append(str(Path(__file__).resolve().parents[1]))
+_here = Path(__file__).resolve().parent  # in a clone, although found through a link
+if not _here.joinpath("app").is_dir():
+    __path__[:] = [str(_here), str(_here.parent)]
 
 
 def __getattr__(name: str) -> Any:

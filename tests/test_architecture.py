@@ -1,10 +1,15 @@
-"""The page that describes the project names every folder of it, and none that is gone; every folder is packaged."""
+"""The page that describes the project names every folder of it, and none that is gone; every folder is packaged.
+
+Every file has one name, whatever the folder of the clone is called.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,3 +56,18 @@ def is_there(dotted: str) -> bool:
         source = (at / f"{words.pop(0)}.py").read_text(encoding="utf-8")
         return not words or re.search(rf"\b{words[0]}\b", source) is not None
     return not words
+
+
+def test_no_file_has_two_names() -> None:
+    """One that is imported as ``model.errors`` too has each of its classes twice."""
+    import_module("ropewalk.app.commands.line")
+    import_module("ropewalk.views.main_window")
+    files = {name: vars(module).get("__file__") for name, module in list(sys.modules.items()) if module}
+    names = [name for name, file in files.items() if file and is_ours(Path(file))]
+    assert len({files[name] for name in names}) == len(names) > 100
+    assert {name.partition(".")[0] for name in names} == {"ropewalk", "tests"}
+
+
+def is_ours(file: Path) -> bool:
+    """Whether a file belongs to the clone, and not to what is installed inside it."""
+    return file.is_relative_to(ROOT) and not file.is_relative_to(sys.prefix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ropewalk.app.display import (
@@ -60,3 +61,8 @@ def test_elsewhere_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_of_this_loads_qt() -> None:
     code = "import ropewalk.app.display, sys; sys.exit(any(name.startswith('PySide6') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_continuous_integration_installs_all_of_them() -> None:
+    packages = Path(__file__).resolve().parents[2].joinpath(".ci", "packages").read_text(encoding="utf-8")
+    assert {library.debian for library in LIBRARIES + X11_LIBRARIES} <= set(packages.split())

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,6 +18,7 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
 from PySide6.QtWidgets import QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
 from ropewalk.model.readings.bidi import ISOLATES
+from ropewalk.resources import resource
 from ropewalk.views.style import lettering
 
 ThemeName = Literal["dark", "light"]
@@ -234,8 +234,7 @@ def current() -> Theme:
 def register_fonts() -> tuple[str, ...]:
     """Register the bundled fonts, so that pictures are the same on every machine, and return their families."""
     families: list[str] = []
-    folder = files("resources").joinpath("fonts")
-    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+    for entry in sorted(resource("fonts").iterdir()):
         if entry.name.endswith((".otf", ".ttf")):
             number = QFontDatabase.addApplicationFontFromData(QByteArray(entry.read_bytes()))
             families.extend(QFontDatabase.applicationFontFamilies(number))
