@@ -33,12 +33,6 @@ def test_every_folder_is_packaged_under_one_name() -> None:
     assert set(settings["packages"]) == {"ropewalk"} | {f"ropewalk.{name.replace('/', '.')}" for name in folders()}
 
 
-def test_every_file_and_folder_says_what_it_is_about() -> None:
-    for name in folders():
-        for path in (ROOT / name).glob("*.py"):
-            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
-
-
 def test_no_file_has_two_names() -> None:
     """One that is imported as ``model.errors`` too has each of its classes twice."""
     import_module("ropewalk.app.commands.line")
@@ -52,3 +46,9 @@ def test_no_file_has_two_names() -> None:
 def is_ours(file: Path) -> bool:
     """Whether a file belongs to the clone, and not to what is installed inside it."""
     return file.is_relative_to(ROOT) and not file.is_relative_to(sys.prefix)
+
+
+def test_every_file_and_folder_says_what_it_is_about() -> None:
+    for name in folders():
+        for path in (ROOT / name).glob("*.py"):
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
