@@ -33,6 +33,21 @@ def test_every_folder_is_packaged_under_one_name() -> None:
     assert set(settings["packages"]) == {"ropewalk"} | {f"ropewalk.{name.replace('/', '.')}" for name in folders()}
 
 
+def test_no_file_has_two_names() -> None:
+    """One that is imported as ``model.errors`` too has each of its classes twice."""
+    import_module("ropewalk.app.commands.line")
+    import_module("ropewalk.views.main_window")
+    files = {name: vars(module).get("__file__") for name, module in list(sys.modules.items()) if module}
+    names = [name for name, file in files.items() if file and is_ours(Path(file))]
+    assert len({files[name] for name in names}) == len(names) > 100
+    assert {name.partition(".")[0] for name in names} == {"ropewalk", "tests"}
+
+
+def is_ours(file: Path) -> bool:
+    """Whether a file belongs to the clone, and not to what is installed inside it."""
+    return file.is_relative_to(ROOT) and not file.is_relative_to(sys.prefix)
+
+
 def test_every_file_and_folder_says_what_it_is_about() -> None:
     for name in folders():
         for path in (ROOT / name).glob("*.py"):
@@ -56,18 +71,3 @@ def is_there(dotted: str) -> bool:
         source = (at / f"{words.pop(0)}.py").read_text(encoding="utf-8")
         return not words or re.search(rf"\b{words[0]}\b", source) is not None
     return not words
-
-
-def test_no_file_has_two_names() -> None:
-    """One that is imported as ``model.errors`` too has each of its classes twice."""
-    import_module("ropewalk.app.commands.line")
-    import_module("ropewalk.views.main_window")
-    files = {name: vars(module).get("__file__") for name, module in list(sys.modules.items()) if module}
-    names = [name for name, file in files.items() if file and is_ours(Path(file))]
-    assert len({files[name] for name in names}) == len(names) > 100
-    assert {name.partition(".")[0] for name in names} == {"ropewalk", "tests"}
-
-
-def is_ours(file: Path) -> bool:
-    """Whether a file belongs to the clone, and not to what is installed inside it."""
-    return file.is_relative_to(ROOT) and not file.is_relative_to(sys.prefix)
