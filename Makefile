@@ -12,7 +12,7 @@ TYPES  := $(VENV)/.types
 # the tests, and the types beside them; what mypy says comes last, and either fails the target
 BESIDE  = $(BIN)/mypy >$(TYPES) 2>&1 & mypy=$$!; $(1); tests=$$?; wait $$mypy; mypy=$$?; cat $(TYPES); exit $$((tests + mypy))
 
-.PHONY: run test test-all test-portable lint rules types bench screenshot clean
+.PHONY: run test test-all test-portable breakages lint rules types bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -26,6 +26,10 @@ test-all: $(STAMP) $(MODEL) rules
 # as other machines would: vector instructions, threads, products, hashes, order; one after the other
 test-portable: $(STAMP) $(MODEL)
 	$(BIN)/python -m tests.portable
+
+# faults of one line, each of which the tests have to notice; ARGS names some of them
+breakages: $(STAMP) $(MODEL)
+	@$(BIN)/python -m tests.breakages $(ARGS)
 
 lint: rules types
 
