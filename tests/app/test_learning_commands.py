@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_starter_is_written_and_is_not_done_yet(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def graded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grade in this process, as the process of a learner's file does; its limits have tests of their own."""
+    from ropewalk.model.challenges import child, grading
+
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr(
+        "ropewalk.app.lessons.challenges.run_challenge",
+        lambda name, file: child.run(name, file.resolve(), grading.grade),
+    )
+
+
+def test_a_starter_is_written_and_is_not_done_yet(graded_here: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("challenge", "repeat_kv", "--start") == 0
     assert "repeat_kv.py: share K or V" in capsys.readouterr().out
     assert typed("challenge", "repeat_kv", "--start") == 1
@@ -40,7 +53,7 @@ def test_a_right_function_passes_and_is_remembered(capsys: pytest.CaptureFixture
     assert ProgressStore().now.challenges == ("repeat_kv",)
 
 
-def test_a_wrong_function_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_function_is_explained(graded_here: None, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(TILED, encoding="utf-8")
     assert typed("challenge", "repeat_kv", "mine.py") == 1
     said = capsys.readouterr()

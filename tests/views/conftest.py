@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,16 @@ from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import settle
 
 P = TypeVar("P", bound=Panel)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lessons_read_once() -> Iterator[None]:
+    """Read every lesson once for all windows: what is read is frozen, and how it is read has tests of its own."""
+    from ropewalk.app.lessons import shelf
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shelf, "load_lesson", cache(shelf.load_lesson))
+        yield
 
 
 @pytest.fixture

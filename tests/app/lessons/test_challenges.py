@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import select
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,10 @@ def test_the_ledgers_sizes_tell_letters_apart() -> None:
 # In a process of its own
 
 
+ENDS_GROUPS = pytest.mark.skipif(os.name != "posix", reason="only there can a whole group of processes be ended")
+ALONE = pytest.mark.skipif(os.name == "posix", reason="there the other case shows the same and more")
+
+
 def written(folder: Path, text: str, name: str = "mine.py") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -333,13 +338,6 @@ def test_a_learners_file_is_run_against_the_engine(tmp_path: Path) -> None:
     assert "It printed:\ntiling" in verdict.details
 
 
-def test_a_loop_without_end_is_stopped(tmp_path: Path) -> None:
-    path = written(tmp_path, "def repeat_kv(x, groups):\n    while True:\n        pass\n")
-    verdict = run_challenge("repeat_kv", path, Limits(seconds=0.5))
-    assert verdict.kind == "limit"
-    assert "more than 0.5 seconds" in verdict.sentence
-
-
 def test_too_much_memory_is_stopped(tmp_path: Path) -> None:
     path = written(tmp_path, "def repeat_kv(x, groups):\n    return bytearray(1 << 40)\n")
     verdict = run_challenge("repeat_kv", path, Limits(memory=256))
@@ -347,19 +345,18 @@ def test_too_much_memory_is_stopped(tmp_path: Path) -> None:
     assert "memory" in verdict.sentence
 
 
-@pytest.mark.skipif(os.name != "posix", reason="only there can a whole group of processes be ended")
-def test_what_a_learners_file_started_is_ended_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("starts", [pytest.param(True, marks=ENDS_GROUPS), pytest.param(False, marks=ALONE)])
+def test_a_loop_without_end_is_stopped_and_what_it_started_is_ended_too(starts: bool, tmp_path: Path) -> None:
+    text = "def repeat_kv(x, groups):\n    while True:\n        pass\n"
+    if not starts:
+        assert_stopped(written(tmp_path, text))
+        return
     handle = tmp_path / "held"
     os.mkfifo(handle)
-    path = written(
-        tmp_path,
-        "import subprocess\n"
-        f"subprocess.Popen(['sleep', '600'], stdout=open({str(handle)!r}, 'w'))\n"
-        "def repeat_kv(x, groups):\n    return x\n",
-    )
+    started = f"import subprocess\nsubprocess.Popen(['sleep', '600'], stdout=open({str(handle)!r}, 'w'))\n"
     reader = os.open(handle, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert run_challenge("repeat_kv", path).kind == "shape"
+        assert_stopped(written(tmp_path, started + text))
         ended = select.poll()
         ended.register(reader, select.POLLHUP)
         assert ended.poll(10_000) == [(reader, select.POLLHUP)]  # nobody holds the other end any more
@@ -367,9 +364,17 @@ def test_what_a_learners_file_started_is_ended_too(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
-    path = written(tmp_path, "import os\ndef repeat_kv(x, groups):\n    os.abort()\n")
-    verdict = run_challenge("repeat_kv", path)
+def assert_stopped(path: Path) -> None:
+    verdict = run_challenge("repeat_kv", path, Limits(seconds=0.5))
+    assert verdict.kind == "limit"
+    assert "more than 0.5 seconds" in verdict.sentence
+
+
+def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was doing; hence one that dies at once."""
+    dying = [sys.executable, "-c", "import os; os.abort()"]
+    monkeypatch.setattr("ropewalk.app.lessons.challenges.child_command", lambda *arguments: dying)
+    verdict = run_challenge("repeat_kv", written(tmp_path, ""))
     assert verdict.kind == "error"
     assert "took the whole process down" in verdict.sentence
 

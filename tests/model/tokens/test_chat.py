@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -187,14 +186,12 @@ def test_a_file_of_its_own_comes_before_the_config(tmp_path: Path) -> None:
 def test_a_pipe_in_the_place_of_a_template_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "chat_template.jinja")
     os.mkfifo(tmp_path / "tokenizer_config.json")
-    read = "import sys; from pathlib import Path\n"
-    read += "from ropewalk.model.checkpoints.tokenizers.chat_templates import templates_beside"
-    read += "; print(templates_beside(Path(sys.argv[1])))"
-    # in a process of its own, which can be given up: whoever opens a pipe without asking waits for ever
-    ended = subprocess.run(
-        [sys.executable, "-c", read, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (ended.stdout, ended.stderr) == ("()\n", "")
+    found: list[object] = []
+    # on a thread that can be given up: whoever opens a pipe without asking waits for ever
+    reader = threading.Thread(target=lambda: found.append(templates_beside(tmp_path)), daemon=True)
+    reader.start()
+    reader.join(20)
+    assert found == [()]
 
 
 def test_other_spellings_are_read(tmp_path: Path) -> None:
@@ -275,8 +272,8 @@ def test_a_template_that_fails_says_so_in_a_sentence(source: str, words: str) ->
 )
 def test_what_does_not_end_is_stopped(source: str) -> None:
     began = time.monotonic()
-    with pytest.raises(ChatError, match="more than 2 seconds"):
-        render(source, limits=Limits(seconds=2.0, memory=4096))
+    with pytest.raises(ChatError, match=r"more than 0\.5 seconds"):
+        render(source, limits=Limits(seconds=0.5, memory=4096))
     assert time.monotonic() - began < 20
 
 

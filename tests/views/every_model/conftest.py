@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -13,6 +14,25 @@ from ropewalk.views.pictures import snapshot
 from tests import imported
 from tests.views.driving import opened, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
+
+FOLDER = Path(__file__).parent
+
+TRAITS = {
+    "test_interventions_on_scores": "soft cap, sliding window",
+    "test_interventions_on_the_rotation": "partial rotary",
+    "test_interventions_on_heads_and_mlps": "experts, grouped heads with QK-norm",
+}
+"""Tests that take long, and the model whose traits they are about; on others but the bundled one they are slow."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the slow run what is about no trait of a model."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.originalname in TRAITS and item.path.parent == FOLDER:
+            subject: Subject = item.callspec.params["whole"]
+            if subject.name not in ("bundled", TRAITS[item.originalname]):
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="package", params=MODELS, ids=lambda subject: subject.name)

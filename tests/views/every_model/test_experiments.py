@@ -28,18 +28,24 @@ from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, ari
 from tests.views.told import assert_told
 from tests.views.twin import Twin
 
+SCORES = ("no_scale", "factor", "no_mask", "zero", "mean")
+ROTATION = ("rope_off", "base", "stretch", "plane", "plane_mean")
+HEADS = ("group", "group_mean", "kv", "heads", "heads_mean", "all_heads", "mlp", "mlp_mean")
+ORDERS = ("reverse", "shuffle", "swap", "order")
 
-def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
-    if whole[1].layers is not None:
-        pytest.skip("the slow run tries them on all layers")
-    panel: InterventionsPanel = front(window, "experiments")
-    before, config = Twin(window.session), run_of(window).config
-    kv, group = config.kv_head_of(HEAD), config.heads // config.kv_heads
-    exercised = {"reverse", "shuffle", "swap", "order"}  # in a test of their own
 
-    def toggled(name: str) -> tuple[tuple[Intervention, ...], Twin]:
+class Trial:
+    """The panel of experiments, and what the run was before any."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self.window = window
+        self.panel: InterventionsPanel = front(window, "experiments")
+        self.before, self.config = Twin(window.session), run_of(window).config
+        self.group = self.config.heads // self.config.kv_heads
+
+    def toggled(self, name: str) -> tuple[tuple[Intervention, ...], Twin]:
         """Click a button; the proof and every check of the ledger have to hold with the experiment on."""
-        exercised.add(name)
+        window, panel = self.window, self.panel
         click(window, panel.buttons[name])
         active = window.session.interventions.now
         assert [chip.text() for chip in panel.active_chips] == [f"{one.label}  ×" for one in active]
@@ -52,11 +58,27 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
         assert_told(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
         return window.session.interventions.now, twin
 
-    def without() -> None:
-        click(window, panel.clear_button)
-        assert panel.active_chips == ()
-        assert np.allclose(Twin(window.session).scores(LAYER, HEAD), before.scores(LAYER, HEAD), atol=1e-5)
+    def without(self) -> None:
+        """Clear all; the scores are those of before."""
+        click(self.window, self.panel.clear_button)
+        assert self.panel.active_chips == ()
+        now = Twin(self.window.session)
+        assert np.allclose(now.scores(LAYER, HEAD), self.before.scores(LAYER, HEAD), atol=1e-5)
 
+
+@pytest.fixture
+def trial(window: MainWindow, whole: tuple[MainWindow, Subject]) -> Trial:
+    if whole[1].layers is not None:
+        pytest.skip("the slow run tries them on all layers")
+    return Trial(window)
+
+
+def test_every_experiment_is_tried(window: MainWindow) -> None:
+    assert sorted((*SCORES, *ROTATION, *HEADS, *ORDERS)) == sorted(front(window, "experiments").buttons)
+
+
+def test_interventions_on_scores(trial: Trial) -> None:
+    window, panel, before, toggled, without = trial.window, trial.panel, trial.before, trial.toggled, trial.without
     scale = before.specs[0].scale
     _, twin = toggled("no_scale")
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
@@ -67,6 +89,22 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     _, twin = toggled("factor")
     assert np.allclose(twin.scaled(0, HEAD), 3 * before.scaled(0, HEAD), rtol=1e-4, atol=1e-3)
     without()
+    _, twin = toggled("no_mask")
+    assert twin.weights(LAYER, HEAD)[3, 5] > 0
+    assert window.session.interventions.now == (NoCausalMask(),)
+    without()
+    toggled("zero")
+    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    without()
+    (made,), _ = toggled("mean")
+    assert isinstance(made, AblateHeads)
+    assert np.allclose(made.means[0], before.z(LAYER, HEAD).mean(0), atol=1e-4)
+    assert np.allclose(arithmetic_of(window).line("softmax.z").vector, made.means[0], atol=1e-6)
+    without()
+
+
+def test_interventions_on_the_rotation(trial: Trial) -> None:
+    window, panel, before, toggled, without = trial.window, trial.panel, trial.before, trial.toggled, trial.without
     _, twin = toggled("rope_off")
     assert not twin.frequencies(LAYER, QUERY).any()
     panel.base.setValue(500.0)
@@ -79,22 +117,6 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     panel.stretch.setValue(2.0)
     _, twin = toggled("stretch")
     assert np.allclose(2 * twin.frequencies(LAYER, QUERY), before.frequencies(LAYER, QUERY), rtol=1e-5)
-    without()
-    _, twin = toggled("no_mask")
-    assert twin.weights(LAYER, HEAD)[3, 5] > 0
-    assert window.session.interventions.now == (NoCausalMask(),)
-    without()
-
-    toggled("zero")
-    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
-    without()
-    (made,), _ = toggled("mean")
-    assert isinstance(made, AblateHeads)
-    assert np.allclose(made.means[0], before.z(LAYER, HEAD).mean(0), atol=1e-4)
-    assert np.allclose(arithmetic_of(window).line("softmax.z").vector, made.means[0], atol=1e-6)
-    without()
-    interventions, _ = toggled("group")
-    assert interventions == (AblateHeads(LAYER, tuple(range(kv * group, (kv + 1) * group))),)
     without()
     window.session.selection.update(plane=1)
     snapshot.wait_until_drawn(window)
@@ -109,6 +131,15 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     assert np.allclose(made.mean, before.q(LAYER, HEAD)[:, pair].mean(0), atol=1e-5)
     share = before.specs[LAYER].scale * float(np.array(made.mean) @ before.k(LAYER, HEAD)[KEY, pair])
     assert twin.shares(LAYER, HEAD, QUERY, KEY)[1] == pytest.approx(share, abs=1e-4)
+    without()
+
+
+def test_interventions_on_heads_and_mlps(trial: Trial) -> None:
+    window, panel, before, toggled, without = trial.window, trial.panel, trial.before, trial.toggled, trial.without
+    config, group = trial.config, trial.group
+    kv = config.kv_head_of(HEAD)
+    interventions, _ = toggled("group")
+    assert interventions == (AblateHeads(LAYER, tuple(range(kv * group, (kv + 1) * group))),)
     without()
     (made,), _ = toggled("group_mean")
     assert isinstance(made, AblateHeads)
@@ -125,7 +156,6 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
         without()
     else:
         assert not panel.buttons["kv"].isEnabled()
-        exercised.add("kv")
     panel.heads.setText(f"0, 2-{config.heads - 1}")
     interventions, _ = toggled("heads")
     assert interventions == (AblateHeads(LAYER, (0, *range(2, config.heads))),)
@@ -150,7 +180,6 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     assert isinstance(made, AblateMlp)
     assert np.allclose(arithmetic_of(window).line("mlp.out").vector, made.mean, atol=1e-6)
     without()
-    assert exercised == set(panel.buttons)
 
 
 def test_interventions_go_on_while_decoding(window: MainWindow) -> None:
