@@ -99,6 +99,14 @@ class Tree:
             file.write_bytes(whole)
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
+    def says_when(self, path: str, text: str, tests: Sequence[str], enough: float = math.inf) -> Outcome:
+        """What tests say while a file says something else; one that fails with nothing broken is no answer."""
+        with self.changed(path, text):
+            outcome = self.run(tests, enough)
+        if outcome.by.startswith("tests/") and self.run([outcome.by], enough=2).caught:
+            return Outcome(False, f"{outcome.by} fails with nothing broken", outcome.seconds)
+        return outcome
+
     def run(self, tests: Sequence[str], enough: float = math.inf, limit: float = 300) -> Outcome:
         """Run tests until one fails.
 
@@ -146,8 +154,9 @@ class Tree:
             sys.dont_write_bytecode = True
             import pytest
 
-            arguments = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
-            status = pytest.main(arguments, plugins=[Enough(enough)])
+            scratch = self.root.parent / "scratch"  # of its own: other runs of tests clean up what they all share
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", f"--basetemp={scratch}"]
+            status = pytest.main([*options, *tests], plugins=[Enough(enough)])
         finally:
             sys.stdout.flush()
             os._exit(int(status))

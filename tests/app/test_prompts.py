@@ -93,6 +93,8 @@ def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(o
     ]  # fmt: skip
     plain = finished(engine.run(opened, Prompt("hi"), 1)).run
     assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
+    bare = finished(engine.run(opened, Prompt("hi", special=False), 1)).run
+    assert [text for text, _ in tokens_of(bare)] == ["h", "i"]
 
 
 def test_a_system_line_comes_first(opened: ModelHandle) -> None:

@@ -92,3 +92,13 @@ def test_the_prompt_cannot_be_branched(qtbot: QtBot, running: Session) -> None:
     running.timeline.branch(1, ord("x"))
     assert failures == ["Only a decoded token can be replaced; step first, then choose one after the prompt."]
     assert text(running) == "abc"
+
+
+def test_interventions_stay_in_the_order_they_were_chosen_in(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    chosen = (AblateHeads(0, (1,)), NoScale())
+    settle(qtbot, running, lambda: running.interventions.apply(chosen))
+    assert running.interventions.now == chosen
+    settle(qtbot, running, lambda: running.start(Prompt("xy")))
+    assert running.interventions.now == chosen

@@ -182,3 +182,9 @@ def test_draws_may_be_lists_and_ranges() -> None:
 def test_verdicts_are_plain_data() -> None:
     verdict = Verdict(True, "Right.", "4", (Span("words", "Yes."),), ())
     assert verdict.text == "Right. Yes."
+
+
+@pytest.mark.parametrize("text", ["104.9", "95.1"])
+def test_a_number_within_its_tolerance_is_right(text: str) -> None:
+    assert judge(number(100.5, tolerance=0.06), Entered(text)).right
+    assert not judge(number(100.5, tolerance=0.03), Entered(text)).right

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from ropewalk.model.decoder.attention import Attention
 from ropewalk.model.decoder.config import ModelConfig, NormKind
 from ropewalk.model.decoder.norms import Norm, QkNorm, stream_norm
 from torch import Tensor, nn
@@ -108,3 +109,18 @@ def test_qk_norm_normalises_over_a_head_or_over_all(kind: Any) -> None:
                 each = vector / (vector.square().mean(-1, keepdim=True) + 1e-3).sqrt()
                 expected = each * (gain[:, 0] if kind == "heads" else gain)
             torch.testing.assert_close(module(x)[b, :, t], expected)
+
+
+def test_queries_and_keys_have_gains_of_their_own() -> None:
+    config = ModelConfig(
+        vocabulary=16, width=D, layers=1, heads=3, kv_heads=1, head_width=4, mlp_width=8, qk_norm="head"
+    )
+    layer = Attention(config, 0)
+    with torch.no_grad():
+        for norm, gain in ((layer.query_norm, 2.0), (layer.key_norm, 5.0)):
+            assert isinstance(norm, QkNorm)
+            assert norm.norm.weight is not None
+            norm.norm.weight.fill_(gain)
+        q, k, _ = layer.read(drawn(1, 6, D), None)
+    for x, gain in ((q, 2.0), (k, 5.0)):
+        torch.testing.assert_close(x.square().mean(-1).sqrt(), torch.full(x.shape[:-1], gain), rtol=1e-3, atol=0)

@@ -18,7 +18,7 @@ from ropewalk.model.engine.questions import AskCache
 from ropewalk.model.readings.magnitudes import FULL
 from ropewalk.views.panels.cache import CachePanel, byte_lines
 from ropewalk.views.panels.cache_costs import costs
-from ropewalk.views.plots.slabs import capacity, shade_table
+from ropewalk.views.plots.slabs import Side, capacity, shade_table
 from ropewalk.views.style import ink, theme
 
 from tests.views import canned
@@ -27,20 +27,22 @@ from tests.views.driving import run_on, settle
 Shown = Callable[..., Any]
 
 
-def test_a_column_is_as_bright_as_what_it_holds(running: Session, shown: Shown) -> None:
+@pytest.mark.parametrize("side", ["K", "V"])
+def test_a_column_is_as_bright_as_what_it_holds(side: Side, running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 900, 700)
     running.selection.update(key=0, layer=0)
     reading = canned.reading(run_on(running), AskCache())
     image = panel.slabs.grab().toImage()
     look = theme.current()
-    table = shade_table(ink.mixed(look.panel, look.value, 0.12), look.value, look.undefined)
-    slab = panel.slabs.slab("V", 2)
-    sizes = np.abs(reading.values[2]).transpose(0, 2, 1).reshape(32, -1)
+    colour, contents = (look.key, reading.keys) if side == "K" else (look.value, reading.values)
+    table = shade_table(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
+    slab = panel.slabs.slab(side, 2)
+    sizes = np.abs(contents[2]).transpose(0, 2, 1).reshape(32, -1)
     strength = np.rint(np.minimum(sizes / np.percentile(sizes, 99), 1) * FULL).astype(int)
     rows = strength.shape[0]
     for row, column in ((0, 3), (17, 7), (31, 10)):
         y = slab.top() + int(np.flatnonzero(np.arange(slab.height()) * rows // slab.height() == row)[0])
-        x = round(panel.slabs.column_box("V", 2, column).center().x())
+        x = round(panel.slabs.column_box(side, 2, column).center().x())
         wanted = QColor(*(int(c) for c in table[strength[row, column]][:3]))
         assert image.pixelColor(x, y).rgb() == wanted.rgb()
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPaintEvent, QWheelEvent
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from ropewalk.model.readings.records import Floats
 from ropewalk.views.plots.heatmap import Heatmap, Levels, brief
+from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
 
@@ -348,3 +349,32 @@ def test_all_that_is_written_around_a_low_map_is_inside_it(heatmap: Heatmap, pro
         assert ink.text_width(theme.current().font("number"), "-14.5") <= heatmap.width() - place.bar.right() - 4
     finally:
         theme.apply("dark")
+
+
+def test_every_row_and_column_has_the_label_of_its_own_token(heatmap: Heatmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, QPointF, QColor]] = []
+
+    def write(painter: QPainter, box: QRectF, text: str, font: QFont, colour: QColor, *how: Any) -> None:
+        written.append((text, painter.transform().map(box.center()), QColor(colour)))
+
+    heatmap.set_selection(7, 3)
+    monkeypatch.setattr(ink, "draw_text", write)
+    heatmap.grab()
+    now, rows, columns = theme.current(), {}, {}
+    for text, centre, colour in written:
+        for i in range(N) if "·t" in text else ():
+            cell = heatmap.cell_rect(i, i).center()
+            if centre.x() < heatmap.plot.left() and abs(centre.y() - cell.y()) < 1:
+                rows[i] = text, colour
+            elif centre.y() > heatmap.plot.bottom() and abs(centre.x() - cell.x()) < 1:
+                columns[i] = text, colour
+    assert rows == {i: (f"·t{i}", now.query if i == 7 else now.faint) for i in range(N)}
+    assert columns == {i: (f"·t{i}", now.key if i == 3 else now.faint) for i in range(N)}
+
+
+def test_more_and_less_have_the_colours_of_the_ends(qtbot: QtBot) -> None:
+    shown = Heatmap("difference")
+    qtbot.addWidget(shown)
+    shown.set_data(np.array([[-2, 2]], np.float32), np.ones((1, 2), np.bool_), (0, 1), (0, 2))
+    shown.set_levels(Levels(-2, 2, "diverging"))
+    assert [shown.cell_color(0, key) for key in (0, 1)] == [signed_colour(-0.5), signed_colour(0.5)]

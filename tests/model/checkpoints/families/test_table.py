@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 import torch
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
+from ropewalk.model.checkpoints.families.layouts import Fused
 from ropewalk.model.checkpoints.families.reading import fields_of, read_config
 from ropewalk.model.checkpoints.families.refused import REASONS
 from ropewalk.model.checkpoints.families.table import BY_TYPE, FAMILIES
 from ropewalk.model.checkpoints.multimodal import WRAPPERS
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from safetensors.torch import load_file, save_file
 
 from tests.model.checkpoints import reference
-from tests.model.checkpoints.reference import CASES, SIZES, Case
+from tests.model.checkpoints.reference import CASES, NARROW, SIZES, Case
 
 LLAMA = Case("llama", "plain", SIZES)
 
@@ -261,3 +263,20 @@ def test_a_head_too_wide_for_its_angles_is_refused_before_they_are_computed(
 def test_every_family_says_which_fields_it_reads() -> None:
     for family in FAMILIES:
         assert "hidden_size" in fields_of(family)
+
+
+def test_a_part_of_each_head_rotates_where_the_config_says_so() -> None:
+    fields = NARROW | {"model_type": "phi3", "partial_rotary_factor": 0.5}
+    _, config = read_config(fields, "config.json")
+    assert config.head_width == 8
+    assert [config.rotary_width(layer) for layer in range(config.layers)] == [4] * config.layers
+
+
+def test_a_fused_matrix_holds_each_kv_heads_queries_then_its_key_then_its_value() -> None:
+    config = ModelConfig(vocabulary=16, width=1, layers=1, heads=4, kv_heads=2, head_width=2, mlp_width=8)
+    stored = torch.arange(16.0)[:, None]  # [Hkv · (H/Hkv + 2) · Dh, D]
+    rule, shapes = Fused(("query", "key", "value"), "groups"), [(8, 1), (4, 1), (4, 1)]
+    query, key, value = (rule.part(stored, index, shapes, config).flatten().tolist() for index in range(3))
+    assert query == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert key == [4, 5, 12, 13]
+    assert value == [6, 7, 14, 15]
