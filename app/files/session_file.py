@@ -60,7 +60,7 @@ class SavedCheckpoint:
 @stored("as_ids special chat system")
 @dataclass(frozen=True)
 class SavedMeaning:
-    """How a prompt was meant: the fields of ``model.tokens.prompt.Prompt`` beside its text."""
+    """How a prompt was meant: the fields of ``model.prompt`` beside its text."""
 
     as_ids: bool = False
     special: bool = True

@@ -29,7 +29,7 @@ class Interventions(QObject):
     Signals
     -------
     changed(experiments)
-        What is changed in the run on screen; a tuple of ``model.decoder.interventions``.
+        What is changed in the run on screen; a tuple of ``model.experiments``.
     offered(experiments)
         After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
     """

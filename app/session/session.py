@@ -351,7 +351,7 @@ class Session(QObject):
         slot
             Who asks; a newer question of the same slot replaces an older one.
         question
-            One of ``model.engine.questions``.
+            One of ``app.questions``.
         answer
             Called on this thread, unless the run or the length in view has changed by then.
         part

@@ -152,8 +152,7 @@ def open_steps(
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
         how many layers to open.
     large_pages
-        Whether the weights lie in large pages where the system has them, for many decode steps
-        (``model.decoder.packing``).
+        Whether the weights lie in large pages where the system has them, for many decode steps (``model.packing``).
 
     Raises
     ------

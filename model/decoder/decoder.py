@@ -342,7 +342,7 @@ class Decoder(nn.Module):
         return any(self._hooks)
 
     def pack(self) -> Decoder:
-        """Lay the weights out for decode steps (``model.decoder.packing``); needs room for one block once more."""
+        """Lay the weights out for decode steps (``model.packing``); needs room for one block once more."""
         pack(self, list(self.blocks))
         return self
 

@@ -165,14 +165,14 @@ def run(
         The (layer, head) in view; None looks for the head whose pattern is worth showing first.
     logits
         Whose logits to keep.
-    interventions
+    experiments
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
 
     Raises
     ------
-    InterventionError
+    ExperimentError
         When an experiment names what the model does not have.
     ChatError
         When the chat template cannot be applied.

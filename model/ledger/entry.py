@@ -1,6 +1,6 @@
 """One row of the shape ledger, as plain data: an operation with its symbol, shape, price, and what must hold of it.
 
-It must not know how a row is made (``model.ledger.operations``), nor how its check is decided (``model.ledger``).
+It must not know how a row is made (``model.operations``), nor how its check is decided (``model.ledger``).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def watch_call(
     ----------
     inputs, cache, positions, padding, branch, reach
         As in ``Decoder.begin``; an empty cache is made when none is given. The cache grows by this call.
-    interventions
+    experiments
         What is changed in the model meanwhile.
 
     Raises

@@ -45,7 +45,7 @@ def cached_check_steps(
     dtype
         The run's, for what may differ.
     chunk
-        As in :func:`model.runs.trace.capture_steps`.
+        As in :func:`model.trace.capture_steps`.
     by_layer
         Whether to compare every layer even where the logits agree; where they do not, it is always done.
 

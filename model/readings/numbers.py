@@ -19,9 +19,7 @@ AT_ONCE = 16
 
 
 def numbers_steps(layer: LayerTrace, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
-    """Read a rectangle row by row, as :func:`model.readings.readout.read_row` shows each.
-
-    Keys after a row's own are read as well.
+    """Read a rectangle row by row, as :func:`model.lens.read_row` shows each; keys after a row's own are read as well.
 
     Raises
     ------

@@ -1,8 +1,7 @@
 """Reading a run exactly: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
 
-The numbers are those of :class:`model.runs.layer_trace.LayerTrace`, computed when somebody looks, for just what they
-look at, and given as read-only numpy with what a person needs beside them. Nothing here changes a trace or runs a
-model.
+The numbers are those of :class:`model.layer_trace.LayerTrace`, computed when somebody looks, for just what they look
+at, and given as read-only numpy with what a person needs beside them. Nothing here changes a trace or runs a model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run that can be looked at: Q', K', V and the log-sum-exp of every layer, and the ways to make and extend one.
 
 Attention is kept as a function, not as a matrix: nothing here is T × T. A trace is a sequence of layers, each a
-:class:`model.runs.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of
-them. Letters as in ``model.decoder.config``; S rows in all.
+:class:`model.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of them.
+Letters as in ``model.config``; S rows in all.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RunHeader:
         Rows the prompt gave; later rows were decoded one at a time.
     logits
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
-    interventions
+    experiments
         What was changed in the model while it ran.
     """
 
@@ -233,7 +233,7 @@ def capture(
     logits
         Whose logits to keep: ``all`` rows, the ``last``, or ``none``. By default all up to 1,024 tokens.
     positions, padding, branch
-        As in :meth:`model.decoder.decoder.Decoder.forward`.
+        As in :meth:`model.decoder.Decoder.forward`.
     interventions
         What to change in the model meanwhile; an order of tokens is applied to the ids by the caller.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
-"""Rows that can be compared at once, as in ``model.readings.comparison``."""
+"""Rows that can be compared at once, as in ``model.comparison``."""
 
 
 def reach(values: Floats) -> float:

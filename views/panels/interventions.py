@@ -86,7 +86,7 @@ def numbers_in(text: str) -> tuple[int, ...]:
 
     Raises
     ------
-    InterventionError
+    ExperimentError
         When the text is something else, or names more than any model has.
     """
     if not re.fullmatch(r"\s*\d+(\s*-\s*\d+)?([\s,]+\d+(\s*-\s*\d+)?)*[\s,]*", text):

@@ -1,6 +1,6 @@
 """Pairing: where the two features of a plane sit in the head vector, and what reading them wrongly does.
 
-It owns the picture of the two pairings. It must not know sessions; the scores are turned by ``views.plots.turning``.
+It owns the picture of the two pairings. It must not know sessions; the scores are turned by ``views.turning``.
 """
 
 from __future__ import annotations
