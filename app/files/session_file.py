@@ -59,7 +59,7 @@ class SavedCheckpoint:
 
 @stored("as_ids special chat system")
 @dataclass(frozen=True)
-class SavedMeaning:
+class SavedPromptOptions:
     """How a prompt was meant: the fields of ``model.prompt`` beside its text."""
 
     as_ids: bool = False
@@ -84,7 +84,7 @@ class SavedRun:
     """
 
     prompt: str
-    typed: SavedMeaning
+    prompt_options: SavedPromptOptions
     ids: tuple[int, ...]
     decoded: tuple[int, ...]
     drawn: tuple[Sampling, ...]

@@ -17,7 +17,7 @@ from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.telling import tell_check, tell_step
 from ropewalk.app.session.session import Session
-from ropewalk.app.session.state import Kept, placed
+from ropewalk.app.session.state import SessionState, placed
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
@@ -33,7 +33,7 @@ OWN_RUNS: Final = frozenset({"toy", "bundled"})
 
 
 @dataclass(frozen=True)
-class Staged:
+class SceneRun:
     """What the session was last asked to show: everything of a scene that takes a run."""
 
     model: str
@@ -91,9 +91,9 @@ class LessonPlayer(QObject):
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
         self._your_prompt = Prompt()
-        self._kept: Kept | None = None
-        self._staged: Staged | None = None
-        self._stage_run = 0
+        self._kept: SessionState | None = None
+        self._shown_run: SceneRun | None = None
+        self._scene_run = 0
         self._away = ""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
@@ -133,8 +133,8 @@ class LessonPlayer(QObject):
     def open(self, lesson: Lesson, step: int | None = None) -> None:
         """Open a lesson where it was left, or at a step; another one that is open is closed first."""
         if self._lesson is None:
-            self._yours, self._your_prompt = self.session.opened, self.session.prompt
-            self._kept = self.session.stage.keep()
+            self._yours, self._your_prompt = self.session.model_handle, self.session.prompt
+            self._kept = self.session.scenes.keep()
         self._forget()
         self._lesson = lesson
         self.lesson_changed.emit(lesson)
@@ -149,7 +149,7 @@ class LessonPlayer(QObject):
         self.lesson_changed.emit(None)
         if self._kept is not None:
             kept, self._kept = self._kept, None
-            self.session.stage.bring_back(kept)
+            self.session.scenes.restore(kept)
 
     @property
     def away(self) -> str:
@@ -248,7 +248,7 @@ class LessonPlayer(QObject):
         if lesson is None:
             return
         kept, yours = self._runs, self._yours
-        handle = self.session.handle if self.session.opened is yours else None
+        handle = self.session.handle if self.session.model_handle is yours else None
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
         def work(engine: Any) -> Generator[Progress, None, tuple[Any, ToldStep]]:
@@ -299,37 +299,37 @@ class LessonPlayer(QObject):
         lesson, model = self._lesson, self._model_of_step()
         if lesson is None or model is None:
             return
-        wanted = Staged(scene.model, scene.prompt, scene.decoded, scene.interventions)
+        wanted = SceneRun(scene.model, scene.prompt, scene.decoded, scene.interventions)
         prompt = Prompt(scene.prompt)
         if model.kind == "open":
             prompt = prompt if scene.prompt else self._your_prompt
             if self._yours is None:
                 self.failed.emit("No model is open for this step; open one, and come back to it.")
         absent = model.kind == "open" and self._yours is None
-        if model.kind == "shapes" or absent or not prompt.text or wanted == self._staged:
+        if model.kind == "shapes" or absent or not prompt.text or wanted == self._shown_run:
             self._select(scene)
             self.scene_changed.emit(scene)
             return
-        self._with_model(lesson, model, lambda opened: self._stage(opened, prompt, scene, wanted))
+        self._with_model(lesson, model, lambda model_handle: self._show_scene(model_handle, prompt, scene, wanted))
 
     def _select(self, scene: Scene) -> None:
         run = self.session.run
         if run is not None and scene.select:
             self.session.selection.update(**placed(dict(scene.select), run.length))
 
-    def _stage(self, opened: ModelHandle, prompt: Prompt, scene: Scene, wanted: Staged) -> None:
+    def _show_scene(self, model_handle: ModelHandle, prompt: Prompt, scene: Scene, wanted: SceneRun) -> None:
         told = self.told
         if told is None or told.scene is not scene:
             return
 
         def arrived() -> None:
-            self._staged = wanted
+            self._shown_run = wanted
             if self.told is told:
                 self.scene_changed.emit(scene)
 
-        self._staged = None
-        self._stage_run = self.session.stage.put(
-            opened,
+        self._shown_run = None
+        self._scene_run = self.session.scenes.put(
+            model_handle,
             prompt,
             interventions=scene.interventions,
             decoded=scene.decoded,
@@ -349,20 +349,20 @@ class LessonPlayer(QObject):
             then(self._models[model.name])
             return
 
-        def arrived(opened: ModelHandle) -> None:
+        def arrived(model_handle: ModelHandle) -> None:
             if self._lesson is lesson:
-                self._models[model.name] = opened
-                then(opened)
+                self._models[model.name] = model_handle
+                then(model_handle)
 
         self.session.work("lesson model", lambda engine: _opening(engine, model), arrived, self.failed.emit,
                           what="Opening the lesson's model")  # fmt: skip
 
     def _on_model(self, card: ModelCard) -> None:
         """Another model was opened by the person, not by the lesson: it is theirs from now on."""
-        opened = self.session.opened
-        if opened is None or opened in self._models.values() or opened is self._yours:
+        model_handle = self.session.model_handle
+        if model_handle is None or model_handle in self._models.values() or model_handle is self._yours:
             return
-        self._yours, self._staged = opened, None
+        self._yours, self._shown_run = model_handle, None
         self._your_prompt, self._kept = self.session.prompt, None
         model = self._model_of_step()
         self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
@@ -379,28 +379,28 @@ class LessonPlayer(QObject):
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         """Where the run is not just the one that was staged, the next scene has to be set anew."""
         same = before is not None and after is not None and before.run_id == after.run_id
-        if after is not None and after.run_id == self._stage_run and not same:
+        if after is not None and after.run_id == self._scene_run and not same:
             return
-        self._staged = None
-        if self._lesson is not None and self._kept is None and self.session.opened is self._yours:
-            self._kept = self.session.stage.keep()  # the first run of a model that was opened during the lesson
+        self._shown_run = None
+        if self._lesson is not None and self._kept is None and self.session.model_handle is self._yours:
+            self._kept = self.session.scenes.keep()  # the first run of a model that was opened during the lesson
 
     def _forget(self) -> None:
         self._set_away("")
         self._told.clear()
         self._models.clear()
-        self._runs, self._staged = None, None
+        self._runs, self._shown_run = None, None
 
 
 def _opening(engine: Any, model: LessonModel) -> Generator[Progress, None, ModelHandle]:
     """The job that opens a toy or the bundled model."""
-    opened: ModelHandle
+    model_handle: ModelHandle
     if model.kind == "toy":
         name = "toy" if model.name == "main" else f"toy {model.name}"
-        opened = yield from engine.open_toy(model.toy, name)
+        model_handle = yield from engine.open_toy(model.toy, name)
     else:
-        opened = yield from engine.open_model(None, "cpu", "float32")
-    return opened
+        model_handle = yield from engine.open_model(None, "cpu", "float32")
+    return model_handle
 
 
 def _at_once(act: Callable[[], Any]) -> Generator[Progress, None, Any]:

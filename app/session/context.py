@@ -27,7 +27,7 @@ class SessionContext(Protocol):
     jobs: Jobs
 
     @property
-    def opened(self) -> ModelHandle | None:
+    def model_handle(self) -> ModelHandle | None:
         """The open model as a handle."""
 
     @property
@@ -67,7 +67,7 @@ class SessionContext(Protocol):
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""
 
-    def swap_model(self, opened: ModelHandle, prompt: Prompt) -> None:
+    def swap_model(self, model_handle: ModelHandle, prompt: Prompt) -> None:
         """Have another model open, and another prompt; the run that belongs to them is shown next."""
 
     def show_run(self, handle: RunHandle, **selection: int) -> None:

@@ -43,7 +43,7 @@ class Interventions(QObject):
         super().__init__(parent)
         self._session = session
         self._timeline = timeline
-        self._proofs = consistency
+        self._consistency = consistency
         self._now: tuple[Intervention, ...] = ()
         self._wanted: tuple[Intervention, ...] = ()
         self._refused: Prompt | None = None
@@ -66,8 +66,8 @@ class Interventions(QObject):
         What was on screen stays when an experiment is refused.
         """
         session = self._session
-        handle, opened = session.handle, session.opened
-        if handle is None or opened is None:
+        handle, model_handle = session.handle, session.model_handle
+        if handle is None or model_handle is None:
             session.fail(Failure("There is nothing to experiment on yet; run a prompt first."))
             return
         wanted = self.want(interventions)
@@ -80,7 +80,7 @@ class Interventions(QObject):
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(
-                opened, handle.prompt, run_id, (now.layer, now.head), interventions=wanted, decoded=decoded
+                model_handle, handle.prompt, run_id, (now.layer, now.head), interventions=wanted, decoded=decoded
             ),
             lambda after: self._on_applied(after, wanted, drawn),
             lambda failure: self._on_failed(failure, wanted),
@@ -127,7 +127,7 @@ class Interventions(QObject):
         self, handle: RunHandle, interventions: tuple[Intervention, ...], drawn: tuple[Sampling, ...]
     ) -> None:
         self._timeline.drawn = drawn
-        self._proofs.forget()
+        self._consistency.forget()
         self._session.show_run(handle)
         self.arrived(interventions)
 

@@ -172,7 +172,7 @@ class Timeline(QObject):
         handle = self._session.handle
         if handle is None:
             return
-        limit = handle.run.limit
+        limit = handle.run.context_limit
         if length > limit:
             self.pause()
             possible = offers(handle.run.config, length)

@@ -35,13 +35,13 @@ from torch import Tensor
 def turned(model: Decoder, interventions: Sequence[Intervention]) -> Iterator[None]:
     """Rotate by other rules while a call begins, or while segments are described."""
     with ExitStack() as stack:
-        reach = as_run(model.config, interventions).max_position
-        if reach != model.reach:
-            stack.enter_context(model.reaching(reach))
+        limit = as_run(model.config, interventions).max_position
+        if limit != model.context_limit:
+            stack.enter_context(model.with_context_limit(limit))
         for rotary in model.rotary_rules:
             rope = turned_rule(model.config, rotary.rope, interventions)
-            if rope is not None and (rope, reach) != (rotary.rope, rotary.limit):
-                stack.enter_context(rotary.turning_by(rope, reach))
+            if rope is not None and (rope, limit) != (rotary.rope, rotary.limit):
+                stack.enter_context(rotary.turning_by(rope, limit))
         yield
 
 

@@ -21,7 +21,7 @@ STEP = 0.5
 def as_run(config: ModelConfig, interventions: Sequence[Intervention]) -> ModelConfig:
     """The config of a model as it runs under experiments: its rotary rules, and how many positions it then has."""
     rope, local = (turned_rule(config, rule, interventions) for rule in (config.rope, config.local_rope))
-    limit = max((_reach(config, one) for one in interventions if isinstance(one, RopeScaling)), default=0)
+    limit = max((_stretched_limit(config, one) for one in interventions if isinstance(one, RopeScaling)), default=0)
     limit = max(limit, config.max_position)
     if (rope, local, limit) == (config.rope, config.local_rope, config.max_position):
         return config
@@ -72,7 +72,7 @@ def _original(config: ModelConfig) -> int:
     return own or config.max_position
 
 
-def _reach(config: ModelConfig, scaling: RopeScaling) -> int:
+def _stretched_limit(config: ModelConfig, scaling: RopeScaling) -> int:
     return math.floor(_original(config) * scaling.factor)
 
 

@@ -64,7 +64,7 @@ def measure_steps(model: Decoder, trace: Trace | None, layer: int, *, rows: int 
         positions=trace.positions[:, -rows:],
         padding=trace.padding,
         branch=trace.branch,
-        reach=trace.reach(trace.length - 1),
+        rotary_length=trace.rotary_length(trace.length - 1),
         interventions=trace.interventions,
     )
     measured = replace(measure_call(met), cache_expected=trace.length)

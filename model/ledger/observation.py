@@ -82,14 +82,14 @@ def watch_call(
     positions: Tensor | None = None,
     padding: Tensor | None = None,
     branch: Branch = "fused",
-    reach: int = 0,
+    rotary_length: int = 0,
     interventions: Sequence[Intervention] = (),
 ) -> Observation:
     """Run one call and watch one layer of it.
 
     Parameters
     ----------
-    inputs, cache, positions, padding, branch, reach
+    inputs, cache, positions, padding, branch, rotary_length
         As in ``Decoder.begin``; an empty cache is made when none is given. The cache grows by this call.
     experiments
         What is changed in the model meanwhile.
@@ -105,7 +105,9 @@ def watch_call(
     points: dict[str, Seen] = {}
     with torch.no_grad(), _noting(points, _places(model, block)):
         with turned(model, interventions):
-            x, call = model.begin(inputs, cache=cache, positions=positions, padding=padding, branch=branch, reach=reach)
+            x, call = model.begin(
+                inputs, cache=cache, positions=positions, padding=padding, branch=branch, rotary_length=rotary_length
+            )
             segments = model.segments(layer, past, call.length, call.length)
         record: dict[str, Tensor] = {}
         for number in range(model.config.layers):

@@ -409,7 +409,7 @@ class Operations:
         full, seen = cells * self.tokens * self.keys, cells * self.cells
         square = "[B, H, T, S]"
         window = c.window_of(self.layer)
-        reach = "0 where the key is later" + ("" if window is None else f" or {window} or more back")
+        hidden = "0 where the key is later" + ("" if window is None else f" or {window} or more back")
 
         def work(name: str) -> Flops:
             return Flops(PER_NUMBER[name] * full, PER_NUMBER[name] * seen)
@@ -453,7 +453,7 @@ class Operations:
                 "mask",
                 "Causal mask" if window is None else "Sliding-window mask",
                 "[T, S]",
-                f"Weight {reach}: {self.cells} of {self.tokens * self.keys} cells are visible",
+                f"Weight {hidden}: {self.cells} of {self.tokens * self.keys} cells are visible",
                 Check("Every masked cell weighs exactly 0"),
                 kind="mask",
                 panel="scores",

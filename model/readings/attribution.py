@@ -64,7 +64,7 @@ class _Rows:
                 positions=trace.positions[batch : batch + 1, :stop],
                 padding=None if trace.padding is None else trace.padding[batch : batch + 1, :stop],
                 branch=trace.branch,
-                reach=trace.reach(row),
+                rotary_length=trace.rotary_length(row),
             )
 
     def streams(self) -> list[Tensor]:

@@ -1,6 +1,6 @@
-"""Two proofs that a run is what it should be: cached logits equal the full prefix's, and both branches agree.
+"""Two checks that a run is what it should be: cached logits equal the full prefix's, and both branches agree.
 
-A proof compares logits. Asked where a difference begins, it also compares what every layer made: Q', K', V and the
+A check compares logits. Asked where a difference begins, it also compares what every layer made: Q', K', V and the
 log-sum-exp of each row, and the stream after the block. This file owns what is compared and how much may differ; it
 must not know who asks.
 """
@@ -237,7 +237,7 @@ def _branch_steps(model: Decoder, trace: Trace, ids: Tensor, branch: Branch) -> 
                 positions=positions[:, start:stop],
                 padding=padding[:, :stop],
                 branch=branch,
-                reach=rows,
+                rotary_length=rows,
             )
         for layer, after in enumerate(_layers(model, trace, x, call)):
             streams.append(after)

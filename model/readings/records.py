@@ -88,7 +88,7 @@ class Run:
         Logits are kept for rows from here on.
     rendered
         The text that a chat template made of the prompt and that the model was given; empty without a template.
-    reach
+    extended_limit
         Positions that an experiment gives the run, 0 for those of the model.
     """
 
@@ -104,12 +104,12 @@ class Run:
     seconds: float = 0.0
     trace_bytes: int = 0
     rendered: str = ""
-    reach: int = 0
+    extended_limit: int = 0
 
     @property
-    def limit(self) -> int:
+    def context_limit(self) -> int:
         """Tokens that the run may grow to."""
-        return self.reach or self.config.max_position
+        return self.extended_limit or self.config.max_position
 
     @property
     def config(self) -> ModelConfig:

@@ -131,7 +131,7 @@ class Slices:
 
     def _by_rows(self, asked: _Asked) -> Pauses[Attended]:
         """Some heads where the past cannot be told from the rest: as many rows at a time as fit."""
-        a_row = asked.query.shape[1] * asked.reach
+        a_row = asked.query.shape[1] * asked.keys_seen
         found, start, tokens = [], 0, asked.query.shape[2]
         while start < tokens:
             stop = min(tokens, start + max(self._scoring.size // a_row, 1))
@@ -156,7 +156,7 @@ class _Asked:
     branch: Branch
 
     @property
-    def reach(self) -> int:
+    def keys_seen(self) -> int:
         """Keys that a row is scored against, at most."""
         keys = self.key.shape[2]
         return keys if self.rule.window is None else min(keys, self.rule.window + WINDOW_BLOCK)
@@ -173,7 +173,7 @@ class _Asked:
         """As many heads from ``start`` on as have so many scores: whole groups, or heads of one group."""
         heads, kv_heads = self.query.shape[1], self.key.shape[1]
         group = heads // kv_heads
-        a_head = self.query.shape[0] * self.query.shape[2] * self.reach
+        a_head = self.query.shape[0] * self.query.shape[2] * self.keys_seen
         fitting = max(scores // a_head, 1)
         begun = start % group
         stop = start + (fitting // group * group if fitting >= group and not begun else min(fitting, group - begun))

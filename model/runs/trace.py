@@ -84,7 +84,7 @@ class RunHeader:
             return None
         return self.logits.tensor[:, 0, row - self.first_logit_row]
 
-    def reach(self, row: int) -> int:
+    def rotary_length(self, row: int) -> int:
         """The length that length-dependent rotary rules saw when ``row`` was computed."""
         positions = self.positions[:, : self.prefill] if row < self.prefill else self.positions[:, row]
         return int(positions.max()) + 1
@@ -316,7 +316,7 @@ def record_steps(
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, interventions)
-    reach = int(positions.max()) + 1 if tokens else 0
+    rotary_length = int(positions.max()) + 1 if tokens else 0
     segments: list[tuple[RotationSegment, ...]] = []
     layers, slices = model.config.layers, Slices(model.config) if chunk else None
     for start in range(0, tokens, chunk or tokens):
@@ -328,10 +328,10 @@ def record_steps(
                 positions=positions[:, start:stop],
                 padding=None if padding is None else padding[:, :stop],
                 branch=branch,
-                reach=reach,
+                rotary_length=rotary_length,
             )
         if stop == tokens:
-            segments = _segments(model, interventions, (0, tokens), reach)
+            segments = _segments(model, interventions, (0, tokens), rotary_length)
         for layer in range(layers):
             point = Progress(start + (stop - start) * layer // layers, tokens, what)
             if slices is None:
@@ -428,11 +428,11 @@ def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, 
 
 
 def _segments(
-    model: Decoder, interventions: Sequence[Intervention], rows: tuple[int, int], reach: int
+    model: Decoder, interventions: Sequence[Intervention], rows: tuple[int, int], rotary_length: int
 ) -> list[tuple[RotationSegment, ...]]:
     """What each layer rotated some rows with, under the experiments."""
     with turned(model, interventions):
-        return [model.segments(layer, *rows, reach) for layer in range(model.config.layers)]
+        return [model.segments(layer, *rows, rotary_length) for layer in range(model.config.layers)]
 
 
 def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> AttentionSpec:
@@ -633,7 +633,7 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
                 positions=trace.positions[:, row : row + 1],
                 padding=trace.padding,
                 branch=trace.branch,
-                reach=trace.reach(row),
+                rotary_length=trace.rotary_length(row),
             )
         for layer in range(model.config.layers):
             block = model.block(layer)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.interface import Outlined
+from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.tokens.prompt import Prompt
 
 from tests.fake_engine import FakeEngine
 
 
 def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, session: Session) -> None:
-    told: list[Outlined] = []
+    told: list[CheckpointOutline] = []
     refused: list[str] = []
     with qtbot.waitSignal(session.settled):
         session.checkpoints.outline("some", told.append, refused.append)

@@ -37,7 +37,7 @@ def window(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
         yield window
 
 
-def test_a_pinned_run_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
+def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
     panel: ComparePanel = front(window, "compare")
     click(window, panel.pin_button)
     a = Twin(window.session)

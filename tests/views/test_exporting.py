@@ -390,7 +390,7 @@ def lesson(qtbot: QtBot, window: MainWindow) -> MainWindow:
     window.resize(QSize(1600, 960))
     window.reveal("lesson")
     window.lesson.open(load_shelf().lesson("1"), 1)
-    qtbot.waitUntil(lambda: window.stage.scene is not None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     return window
 
 

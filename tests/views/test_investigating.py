@@ -231,7 +231,7 @@ def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWind
 # Compare ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: MainWindow) -> None:
+def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainWindow) -> None:
     panel: ComparePanel = front(window, "compare")
     assert "Nothing is pinned" in panel.notice.text()
     before = cell_of(window)

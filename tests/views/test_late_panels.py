@@ -180,11 +180,11 @@ def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Ses
 def test_a_lesson_makes_the_panels_of_its_step_and_no_others(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
-    window.stage.show(Scene("bundled", "", ("cache", "tokens")))
+    window.lesson_scenes.show(Scene("bundled", "", ("cache", "tokens")))
     assert window.docks["cache"].is_made
     assert window.docks["lesson"].is_made
     assert not {"compare", "needs", "routing", "next_token"} & set(window.panels)
-    window.stage.leave()
+    window.lesson_scenes.leave()
 
 
 def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindow) -> None:

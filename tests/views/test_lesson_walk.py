@@ -122,13 +122,13 @@ def marked(window: MainWindow) -> dict[str, frozenset[Any]]:
     panels = window.panels
     ledger = cast("LedgerPanel", panels["ledger"])
     return {
-        "rows": frozenset(row.entry.key for row in ledger.model.rows) & ledger.model.lit,
-        "heads": cast("HeadsPanel", panels["heads"]).view.lit,
-        "cells": cast("ScoresPanel", panels["scores"]).weights.lit,
-        "tokens": cast("TokensPanel", panels["tokens"]).strip.lit,
-        "planes": cast("RopePanel", panels["rope"]).view.lit,
-        "layers": cast("CachePanel", panels["cache"]).slabs.lit,
-        "ranks": cast("NextTokenPanel", panels["next_token"]).candidates.lit,
+        "rows": frozenset(row.entry.key for row in ledger.model.rows) & ledger.model.highlighted,
+        "heads": cast("HeadsPanel", panels["heads"]).view.highlighted,
+        "cells": cast("ScoresPanel", panels["scores"]).weights.highlighted,
+        "tokens": cast("TokensPanel", panels["tokens"]).strip.highlighted,
+        "planes": cast("RopePanel", panels["rope"]).view.highlighted,
+        "layers": cast("CachePanel", panels["cache"]).slabs.highlighted,
+        "ranks": cast("NextTokenPanel", panels["next_token"]).candidates.highlighted,
     }
 
 

@@ -216,7 +216,7 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     asked = Prompt("hi", special=False, chat="default", system="be brief")
     session.start(asked)
     qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
-    assert bar.typed() == asked
+    assert bar.written_prompt() == asked
     press(bar.ids)
     session.interventions.apply([RopeScaling("linear", 2.0)])
     qtbot.waitUntil(window.status.stretch.isVisible)

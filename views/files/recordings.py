@@ -195,7 +195,7 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
         if window.lesson.lesson is not lesson or player.step != step:
             raise RopewalkError("The lesson was walked or left meanwhile, so its own walk was ended.")
         told = player.told
-        on = told is not None and window.stage.scene is told.scene
+        on = told is not None and window.lesson_scenes.scene is told.scene
         return on and exporter.drawn(WINDOW)
 
     yield is_there

@@ -144,7 +144,7 @@ class SessionFiles(QObject):
 
     def _keeping(self) -> Steps[None]:
         session = self.window.session
-        state = session.stage.keep()
+        state = session.scenes.keep()
         if state is None or not self._made_something():
             return
         baseline, sampling, view, known = session.baseline.kept, session.timeline.sampling, self._view(), self._saved
@@ -158,8 +158,8 @@ class SessionFiles(QObject):
     def _made_something(self) -> bool:
         """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
         session = self.window.session
-        state = session.stage.keep()
-        if state is None or not state.opened.card.path:
+        state = session.scenes.keep()
+        if state is None or not state.model_handle.card.path:
             return False
         run = state.handle.run
         return run.newest > run.prefill or bool(state.interventions) or session.baseline.kept is not None

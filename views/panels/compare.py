@@ -28,7 +28,7 @@ WIDEST = 1024
 """Rows that can be compared at once, as in ``model.comparison``."""
 
 
-def reach(values: Floats) -> float:
+def largest_magnitude(values: Floats) -> float:
     """The largest finite size, 1 where everything is zero: the end of a diverging scale."""
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max(initial=0.0)) or 1.0
@@ -166,8 +166,8 @@ class ComparePanel(Panel):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.addLayout(pair, 2)
         self._layout.addLayout(words, 1)
-        session.baseline.changed.connect(self._on_pinned)
-        self._on_pinned(session.baseline.run)
+        session.baseline.changed.connect(self._on_baseline)
+        self._on_baseline(session.baseline.run)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the difference, where there is one to have."""
@@ -194,7 +194,7 @@ class ComparePanel(Panel):
             heatmap.set_labels(labels)
             shown = np.isfinite(values)
             heatmap.set_data(np.where(shown, values, 0).astype(np.float32), shown, (0, count), (0, count))
-            heatmap.set_levels(Levels(-reach(values), reach(values), "diverging"))
+            heatmap.set_levels(Levels(-largest_magnitude(values), largest_magnitude(values), "diverging"))
         if baseline.config.vocabulary == run.config.vocabulary:
             self.ask(AskNextTokenDifference(), self._show_next, "next")
         else:
@@ -237,7 +237,7 @@ class ComparePanel(Panel):
             self.sentence.setText(next_text(difference))
             self.changes.show_changes(difference.changes)
 
-    def _on_pinned(self, baseline: Run | None) -> None:
+    def _on_baseline(self, baseline: Run | None) -> None:
         self.unpin_button.setEnabled(baseline is not None)
         self.refresh()
 

@@ -1,6 +1,6 @@
-"""The proofs of a run: cached against full logits, and both branches of attention; what they found, layer by layer.
+"""Consistency checks of a run, layer by layer: cached against full logits, and both branches of attention.
 
-It owns how a proof is told and drawn, and the alarm when one breaks. The session proves; nothing is computed here.
+An alarm is raised when one fails. The session checks; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def small(value: float) -> str:
 
 
 def verdict(check: ConsistencyCheck) -> tuple[str, str]:
-    """Say in a few words what a proof found, and in which tone."""
+    """Say in a few words what a check found, and in which tone."""
     one, other = SIDES[check.kind]
     found = small(check.difference)
     if check.holds:
@@ -78,7 +78,7 @@ def origin(check: ConsistencyCheck) -> str:
 
 
 def alarm(check: ConsistencyCheck) -> tuple[str, str]:
-    """The sentence for a proof that broke, and its details."""
+    """The sentence for a check that failed, and its details."""
     one, other = SIDES[check.kind]
     sentence = (
         f"The {one} logits differ from the {other} ones by {small(check.difference)}, but {small(check.tolerance)} is "
@@ -100,8 +100,8 @@ class GapsView(QWidget):
         self.check: ConsistencyCheck | None = None
         self.setAccessibleName("Difference of each layer")
 
-    def show_proof(self, check: ConsistencyCheck | None) -> None:
-        """Draw another proof's layers."""
+    def show_check(self, check: ConsistencyCheck | None) -> None:
+        """Draw another check's layers."""
         self.check = check
         self.setMinimumHeight(self.sizeHint().height())
         self.setAccessibleDescription("" if check is None else "; ".join(map(gap_text, check.layers)))
@@ -160,7 +160,7 @@ class GapsView(QWidget):
 
 
 class ConsistencyPage(QWidget):
-    """Both proofs, each proved at the press of a button."""
+    """Both checks, each made at the press of a button."""
 
     BUTTONS: Final[dict[Kind, tuple[str, str]]] = {
         "cached": ("Prove cached = full", "Run the whole text again without a cache, and compare every layer."),
@@ -197,13 +197,13 @@ class ConsistencyPage(QWidget):
     def theme_changed(self) -> None:
         """Fit the bars to the type."""
         for kind, gaps in self.gaps.items():
-            gaps.show_proof(gaps.check)
+            gaps.show_check(gaps.check)
             self._tone(kind)
 
     def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
         button = QPushButton(text)
         button.setToolTip(tip)
-        button.clicked.connect(lambda: self.session.consistency.prove(kind))
+        button.clicked.connect(lambda: self.session.consistency.check_now(kind))
         return button
 
     def _label(self) -> QLabel:
@@ -214,7 +214,7 @@ class ConsistencyPage(QWidget):
 
     def _show(self, kind: Kind, check: ConsistencyCheck | None) -> None:
         self.labels[kind].setText(self._told(kind, check))
-        self.gaps[kind].show_proof(check)
+        self.gaps[kind].show_check(check)
         self.gaps[kind].setVisible(check is not None and bool(check.layers))
         self._tone(kind)
 
@@ -228,6 +228,6 @@ class ConsistencyPage(QWidget):
         one, other = SIDES[kind]
         if check is not None:
             return f"{verdict(check)[0]}. {conditions(check)} {origin(check)}".strip()
-        if kind == "cached" and self.session.run is not None and not self.session.consistency.proves_itself:
+        if kind == "cached" and self.session.run is not None and not self.session.consistency.checks_itself:
             return "cached = full: not proved yet; this run is too large to be proved at every step."
         return f"{one} = {other}: not proved yet."

@@ -126,9 +126,9 @@ class HeadsPanel(Panel):
         )
         self._tell()
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the heads that are named."""
-        self.view.light(frozenset(self.lit.get("heads", frozenset())))
+        self.view.highlight(frozenset(self.highlighted.get("heads", frozenset())))
 
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""

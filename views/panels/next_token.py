@@ -38,7 +38,7 @@ class CandidatesView(QWidget):
         super().__init__(parent)
         self.rows: tuple[Candidate, ...] = ()
         self.actual: int | None = None
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self.setAccessibleName("Candidates for the next token")
 
     def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
@@ -48,9 +48,9 @@ class CandidatesView(QWidget):
         self.setAccessibleDescription("; ".join(told))
         self.update()
 
-    def light(self, ranks: frozenset[int]) -> None:
+    def highlight(self, ranks: frozenset[int]) -> None:
         """Ring the candidates of these ranks; the likeliest has rank 0."""
-        self.lit = ranks
+        self.highlighted = ranks
         self.update()
 
     def pitch(self) -> float:
@@ -109,7 +109,7 @@ class CandidatesView(QWidget):
                 painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
             ink.draw_text(painter, line, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
         for i, candidate in enumerate(self.shown()):
-            if self.rows.index(candidate) in self.lit:
+            if self.rows.index(candidate) in self.highlighted:
                 highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
 
@@ -298,16 +298,16 @@ class NextTokenPanel(Panel):
             rows = (*rows, follows)
         self.candidates.show_rows(rows, None if follows is None else follows.token.id)
         self.describe(_subtitle(run, reading))
-        limit = run.limit
+        limit = run.context_limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
             self.length_box.setValue(min(run.length + 10, limit))
         self.back_button.setEnabled(run.length > run.prefill)
         self.step_button.setEnabled(run.length < max(limit, run.newest))
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the ranks that are named."""
-        self.candidates.light(highlight.numbers(self.lit, "ranks"))
+        self.candidates.highlight(highlight.numbers(self.highlighted, "ranks"))
 
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""

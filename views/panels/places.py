@@ -41,7 +41,7 @@ def operation_of(place: str, key: str) -> str | None:
     return next((row for beginning, row in OPERATIONS.items() if key.startswith(beginning)), None)
 
 
-def lit(place: str, key: str, now: Selection) -> Hover:
+def hover_of(place: str, key: str, now: Selection) -> Hover:
     """What to point at for a line: its row of the ledger, and the cell, row, plane, cached position or token.
 
     Parameters

@@ -183,10 +183,10 @@ class ScoresPanel(Panel):
         self.row.set_hover(key)
         self.row.set_readout(self._readout(query, key))
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the cells that are named."""
         for heatmap in self.maps:
-            heatmap.set_lit(frozenset(self.lit.get("cells", frozenset())))
+            heatmap.set_highlighted(frozenset(self.highlighted.get("cells", frozenset())))
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""

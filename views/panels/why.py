@@ -197,7 +197,7 @@ class WhyPanel(Panel):
         self.text = FormulaText()
         self.text.setAccessibleName("The arithmetic of the selected cell")
         self.levels = LevelsView()
-        self.levels.place_pointed.connect(self._light)
+        self.levels.place_pointed.connect(self._point_at)
         self.levels.place_chosen.connect(self._go)
         self.levels.hide()
         self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
@@ -296,9 +296,9 @@ class WhyPanel(Panel):
         self.arithmetic = read
         self.levels.show_arithmetic(read)
 
-    def _light(self, place: str, key: str) -> None:
+    def _point_at(self, place: str, key: str) -> None:
         """Let the other panels mark where the number under the pointer lives."""
-        self.session.selection.point_at(places.lit(place, key, self.session.selection.now) if place else Hover())
+        self.session.selection.point_at(places.hover_of(place, key, self.session.selection.now) if place else Hover())
 
     def _go(self, place: str) -> None:
         """Bring the panel of a chosen line to the front, with its plane selected."""

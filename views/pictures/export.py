@@ -64,7 +64,7 @@ def _open_lesson(window: MainWindow, name: str) -> None:
     loop = QEventLoop()
     window.lesson.player.scene_changed.connect(loop.quit)
     window.lesson.player.failed.connect(loop.quit)
-    if window.stage.scene is None:
+    if window.lesson_scenes.scene is None:
         loop.exec()
     settle(window)
 

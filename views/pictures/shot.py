@@ -117,10 +117,10 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
         rule, factor = shot.scaling
         tokens: list[int] = []
         failures: list[str] = []
-        opened, asked = session.opened, replace(bar.typed(), text=prompt)
+        model_handle, asked = session.model_handle, replace(bar.written_prompt(), text=prompt)
         session.work(
             "length",
-            lambda engine: engine.length_of(opened, asked),
+            lambda engine: engine.length_of(model_handle, asked),
             tokens.append,
             failures.append,
             what="Reading the prompt",
@@ -140,7 +140,7 @@ def _decode(session: Session, window: MainWindow, steps: int) -> None:
     run = session.run
     if run is None:
         return
-    limit = run.limit
+    limit = run.context_limit
     if run.length + steps > limit:
         raise PromptError(
             f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."

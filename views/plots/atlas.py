@@ -42,7 +42,7 @@ class AtlasView(QWidget):
         self.sorted_by = LAYER_ORDER
         self.selected = (0, 0)
         self.pointed = (-1, -1)
-        self.lit: frozenset[tuple[int, int]] = frozenset()
+        self.highlighted: frozenset[tuple[int, int]] = frozenset()
         self.room = QSize(1, 1)
         self._picture = QPixmap()
         self._plan_made_for: tuple[object, ...] = ()
@@ -114,9 +114,9 @@ class AtlasView(QWidget):
             self.pointed = (layer, head)
             self._repaint_square(layer, head)
 
-    def light(self, heads: frozenset[tuple[int, int]]) -> None:
+    def highlight(self, heads: frozenset[tuple[int, int]]) -> None:
         """Ring these heads."""
-        self.lit = heads
+        self.highlighted = heads
         self.update()
 
     def score_of(self, layer: int, head: int) -> float:
@@ -342,7 +342,7 @@ class AtlasView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for place in self.plan.places:
-            if (place.layer, place.head) in self.lit:
+            if (place.layer, place.head) in self.highlighted:
                 highlight.ring(painter, QRectF(place.square))
         for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
             marked = self.plan.of(layer, head)

@@ -194,8 +194,8 @@ class LevelsView(QTreeWidget):
                 child.setForeground(0, look.faint)
                 child.setForeground(1, look.text)
 
-    def _remember(self, item: QTreeWidgetItem, opened: bool) -> None:
-        if opened:
+    def _remember(self, item: QTreeWidgetItem, is_open: bool) -> None:
+        if is_open:
             self._open.add(self._name(item))
         else:
             self._open.discard(self._name(item))

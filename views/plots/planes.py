@@ -44,7 +44,7 @@ class PlanesView(QWidget):
         self.turned: Turned | None = None
         self.selected = 0
         self.pointed = -1
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self.columns = 1
         self.cell = QSize(1, 1)
         self.room = QSize(1, 1)
@@ -76,9 +76,9 @@ class PlanesView(QWidget):
             self.selected = plane
             self.update()
 
-    def light(self, planes: frozenset[int]) -> None:
+    def highlight(self, planes: frozenset[int]) -> None:
         """Ring these planes."""
-        self.lit = planes
+        self.highlighted = planes
         self.update()
 
     def fit(self, room: QSize) -> None:
@@ -179,7 +179,7 @@ class PlanesView(QWidget):
                 self._paint_vector(painter, plane, k_after[plane] / k_longest, look.key, True)
                 self._paint_vector(painter, plane, q_after[plane] / q_longest, look.query, True)
                 self._paint_angles(painter, plane)
-                if plane in self.lit:
+                if plane in self.highlighted:
                     highlight.ring(painter, self.circle_of(plane).adjusted(2, 2, -2, -2))
         painter.end()
 
@@ -415,12 +415,12 @@ class SharesView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("label")
         line = ink.line_height(font)
-        reach = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
+        extent = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
         room = self.curve_box().width()
-        place = "position m" if ink.text_width(font, f"score by position m: {reach}") <= room else "m"
+        place = "position m" if ink.text_width(font, f"score by position m: {extent}") <= room else "m"
         for box, text in (
             (self.bars_box(), "share of the score, by plane"),
-            (self.curve_box(), f"score by {place}: {reach}"),
+            (self.curve_box(), f"score by {place}: {extent}"),
         ):
             ink.draw_text(painter, QRectF(box.left(), 0, box.width(), line), text, font, look.faint)
         self._paint_bars(painter)

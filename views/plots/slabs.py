@@ -35,7 +35,7 @@ SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
 
-def shade_table(low: QColor, high: QColor, undefined: QColor) -> Bytes:
+def magnitude_colours(low: QColor, high: QColor, undefined: QColor) -> Bytes:
     """Return the RGBA [256, 4] of every shade: from one colour straight to another, and one for what is no number."""
     table = ink.ramp(low, high)[np.minimum(np.arange(256) * 255 // FULL, 255)]
     table[UNDEFINED] = _rgba(undefined)
@@ -64,7 +64,7 @@ class SlabsView(QWidget):
         self.key = 0
         self.pointed = -1
         self.slot: tuple[Side, int, int] | None = None
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -81,9 +81,9 @@ class SlabsView(QWidget):
             self.layer, self.key = layer, key
             self.update()
 
-    def light(self, layers: frozenset[int]) -> None:
+    def highlight(self, layers: frozenset[int]) -> None:
         """Ring the slabs of these layers."""
-        self.lit = layers
+        self.highlighted = layers
         self.update()
 
     def point(self, position: int, slot: tuple[Side, int, int] | None = None) -> None:
@@ -210,8 +210,8 @@ class SlabsView(QWidget):
             inside &= ~((centres >= start) & (centres < start + SPLIT))
         assert self.reading is not None
         contents = self.reading.key_magnitudes if side == "K" else self.reading.value_magnitudes
-        seen = shade_table(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
-        unseen = shade_table(look.masked_ground, look.masked, look.undefined)
+        seen = magnitude_colours(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
+        unseen = magnitude_colours(look.masked_ground, look.masked, look.undefined)
         free, under = ~inside & (centres > self.edges(side)[-1]), column[inside]
         for layer in range(self.layers):
             slab = self.slab(side, layer)
@@ -288,7 +288,7 @@ class SlabsView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         slab = self.slab(side, self.layer) if self.layer < self.layers else QRect()
         painter.fillRect(QRect(slab.left() - 4, slab.top(), 2, slab.height()), look.accent)
-        for layer in self.lit:
+        for layer in self.highlighted:
             if layer < self.layers:
                 highlight.ring(painter, QRectF(self.slab(side, layer)).adjusted(2, 2, -2, -2))
         block = self.block(side)

@@ -13,7 +13,7 @@ from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 from ropewalk.model.readings.records import ConsistencyCheck
 from ropewalk.views import keys
-from ropewalk.views.lesson.scene import LessonStage
+from ropewalk.views.lesson.scene import LessonScenes
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock, Panels
 from ropewalk.views.panels.registry import PANELS
@@ -97,7 +97,7 @@ class PanelWindow(QMainWindow):
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars, session.timeline.pause)
         self._connect()
-        self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
+        self.lesson_scenes = LessonScenes(self, self.docks, bars, self.classroom.line)
         self.docks["lesson"].when_made(self._welcome_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
         if restore and saved.projector:
@@ -130,9 +130,9 @@ class PanelWindow(QMainWindow):
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
-        self.status.proofs_wanted.connect(self.show_proofs)
-        self.session.consistency.check_changed.connect(partial(self._on_proof, "cached"))
-        self.session.consistency.branches_changed.connect(partial(self._on_proof, "branches"))
+        self.status.consistency_wanted.connect(self.show_consistency)
+        self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
+        self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         self.session.interventions.changed.connect(
             self.docks["experiments"].make_panel
@@ -149,7 +149,7 @@ class PanelWindow(QMainWindow):
 
     def _welcome_lesson(self, panel: Panel) -> None:
         lesson = cast("LessonPanel", panel)
-        lesson.scene_wanted.connect(self.stage.show)
+        lesson.scene_wanted.connect(self.lesson_scenes.show)
         lesson.lesson_opened.connect(self._on_lesson)
 
     # What a person can ask of the window --------------------------------------------------------------------------
@@ -188,8 +188,8 @@ class PanelWindow(QMainWindow):
         if focused is not None:
             focused.clearFocus()
 
-    def show_proofs(self) -> None:
-        """Bring what proves the run to the front."""
+    def show_consistency(self) -> None:
+        """Bring the consistency checks of the run to the front."""
         self.reveal("cache")
         cast("CachePanel", self.panels["cache"]).turn_to("proof")
 
@@ -230,8 +230,8 @@ class PanelWindow(QMainWindow):
         layouts.keep_rows(self.docks)
         if leaves and not alone:
             self.layouts.leave_projector()
-        if self.stage.scene is not None and not alone:
-            self.stage.arrange()
+        if self.lesson_scenes.scene is not None and not alone:
+            self.lesson_scenes.arrange()
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
@@ -249,8 +249,8 @@ class PanelWindow(QMainWindow):
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)
-        if self.stage.scene is not None:
-            self.stage.arrange()
+        if self.lesson_scenes.scene is not None:
+            self.lesson_scenes.arrange()
 
     def _on_full(self, name: str) -> None:
         """Arrange anew after a panel was alone, where projector mode came or went meanwhile."""
@@ -262,8 +262,8 @@ class PanelWindow(QMainWindow):
                 layouts.project(self.docks)
             else:
                 self.layouts.leave_projector()
-            if self.stage.scene is not None:
-                self.stage.arrange()
+            if self.lesson_scenes.scene is not None:
+                self.lesson_scenes.arrange()
 
     def _on_lesson(self, is_open: bool) -> None:
         """Take the lesson's keys and keep the layout; give both back when it is closed."""
@@ -272,11 +272,11 @@ class PanelWindow(QMainWindow):
         if is_open:
             self.layouts.enter_lesson(theme.current().projector)
             return
-        self.stage.leave()
+        self.lesson_scenes.leave()
         self.layouts.leave_lesson(theme.current().projector)
 
-    def _on_proof(self, kind: str, check: ConsistencyCheck | None) -> None:
-        """Raise the alarm when a proof broke, and take it down when that proof holds again or its run is gone."""
+    def _on_consistency_check(self, kind: str, check: ConsistencyCheck | None) -> None:
+        """Raise the alarm when a check failed, and take it down when that check holds again or its run is gone."""
         raised = self._alarms.pop(kind, "")
         if check is not None and check.alarms:
             from ropewalk.views.panels.consistency import alarm

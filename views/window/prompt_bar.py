@@ -125,7 +125,7 @@ class PromptBar(QWidget):
 
     def start(self) -> None:
         """Run what is typed, as text, in the chat template, or as ids."""
-        self._known = self.typed()
+        self._known = self.written_prompt()
         self.session.start(self._known)
 
     def _follow(self, prompt: Prompt) -> None:
@@ -137,7 +137,7 @@ class PromptBar(QWidget):
             self.special.setChecked(prompt.special)
             self.chat.choose(prompt.chat, prompt.system)
 
-    def typed(self) -> Prompt:
+    def written_prompt(self) -> Prompt:
         """What is typed, meant as the switches around it say."""
         return Prompt(
             self.prompt.text(),

@@ -35,11 +35,11 @@ class StatusLine(QWidget):
 
     Signals
     -------
-    proofs_wanted()
+    consistency_wanted()
         The check was pressed.
     """
 
-    proofs_wanted = Signal()
+    consistency_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +49,7 @@ class StatusLine(QWidget):
         self.check = QToolButton()
         self.check.setProperty("kind", "small")
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.check.clicked.connect(self.proofs_wanted)
+        self.check.clicked.connect(self.consistency_wanted)
         self.what = plain_label("idle", "subtitle")
         self.stretch = QPushButton()
         self.stretch.setAccessibleName("Take out the stretching of RoPE")
@@ -91,7 +91,7 @@ class StatusLine(QWidget):
         for button in (self.cancel, self.check):
             button.ensurePolished()
         heights = (self.cancel.sizeHint().height(), self.check.sizeHint().height())
-        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a proof arrives
+        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a check arrives
 
     def _on_model(self, card: ModelCard) -> None:
         self._tell()
@@ -119,7 +119,7 @@ class StatusLine(QWidget):
 
     def _on_check(self, check: ConsistencyCheck | None) -> None:
         run = self._session.run
-        unproved = run is not None and check is None and not self._session.consistency.proves_itself
+        unproved = run is not None and check is None and not self._session.consistency.checks_itself
         self.check.setVisible(check is not None or unproved)
         if check is not None:
             text, tone = verdict(check)

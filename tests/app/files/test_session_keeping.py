@@ -90,7 +90,7 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
     other = fresh(qtbot, tmp_path, "two")
     try:
         assert opened(qtbot, other, path) == ""
-        before, after = worked.stage.keep(), other.stage.keep()
+        before, after = worked.scenes.keep(), other.scenes.keep()
         assert before is not None
         assert after is not None
         run, same = before.handle.run, after.handle.run
@@ -149,9 +149,9 @@ def refused(qtbot: QtBot, worked: Session, path: Path) -> str:
     """What is said against a session file by a session that has something else open, which must stay."""
     worked.start(Prompt("other"))
     qtbot.waitUntil(lambda: not worked.busy, timeout=60_000)
-    before = worked.stage.keep()
+    before = worked.scenes.keep()
     sentence = opened(qtbot, worked, path)
-    assert worked.stage.keep() == before
+    assert worked.scenes.keep() == before
     return sentence
 
 
@@ -216,7 +216,7 @@ def test_nothing_to_save_is_said(qtbot: QtBot, tmp_path: Path) -> None:
     session.close()
 
 
-def test_a_pinned_run_of_another_model_is_left_out(qtbot: QtBot, worked: Session, tmp_path: Path) -> None:
+def test_a_baseline_of_another_model_is_left_out(qtbot: QtBot, worked: Session, tmp_path: Path) -> None:
     worked.open(None)
     qtbot.waitUntil(
         lambda: not worked.busy and worked.model is not None and worked.model.name == "bundled", timeout=60_000

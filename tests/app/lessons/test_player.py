@@ -201,12 +201,12 @@ def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: Lesso
 
 def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     session = player.session
-    yours = session.opened
+    yours = session.model_handle
     opened(qtbot, player, lesson)
-    assert session.opened is not yours
+    assert session.model_handle is not yours
     player.go(5)
     settle(qtbot, session)
-    assert session.opened is yours
+    assert session.model_handle is yours
     assert session.run is not None
     assert session.run.prompt == "abcdef"
     assert player.told is not None
@@ -216,7 +216,7 @@ def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player:
     player.close()
     settle(qtbot, session)
     assert player.lesson is None
-    assert session.opened is yours
+    assert session.model_handle is yours
     assert session.run.prompt == "abcdef"
     assert session.settings.now.prompt == "abcdef"
     player.close()
@@ -228,10 +228,10 @@ def test_another_model_opened_meanwhile_is_theirs_from_then_on(
     opened(qtbot, player, lesson)
     player.session.open(str(wordless))
     settle(qtbot, player.session)
-    other = player.session.opened
+    other = player.session.model_handle
     player.go(5)
     settle(qtbot, player.session)
-    assert player.session.opened is other
+    assert player.session.model_handle is other
 
 
 def test_without_an_open_model_a_step_about_it_says_so(

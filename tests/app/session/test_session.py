@@ -241,7 +241,7 @@ def test_a_broken_settings_file_is_told_once(qtbot: QtBot, engine: FakeEngine, s
     session.close()
 
 
-def test_a_proof_that_breaks_is_told(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
+def test_a_consistency_check_that_fails_is_reported(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     engine.check_fails = True
     watch = Watch(running)
     settle(qtbot, running, running.timeline.step)
@@ -447,7 +447,7 @@ def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engin
     watch = Watch(session)
     with qtbot.waitSignal(session.settled):
         session.begin(prompt=Prompt("abc"))
-    assert session.consistency.proves_itself
+    assert session.consistency.checks_itself
     assert session.consistency.check is not None
     assert session.consistency.branches is None
     run = session.run
@@ -456,19 +456,19 @@ def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engin
     handle = session.handle
     assert handle is not None
     session._handle = replace(handle, run=large)
-    assert not session.consistency.proves_itself
+    assert not session.consistency.checks_itself
     asked = [call for call in engine.calls if "AskCachedCheck" in call]
     settle(qtbot, session, session.timeline.step)
     assert [call for call in engine.calls if "AskCachedCheck" in call] == asked, "nothing is proved by itself"
     assert session.consistency.check is None
-    settle(qtbot, session, lambda: session.consistency.prove("cached"))
+    settle(qtbot, session, lambda: session.consistency.check_now("cached"))
     assert session.consistency.check is not None
-    settle(qtbot, session, lambda: session.consistency.prove("branches"))
+    settle(qtbot, session, lambda: session.consistency.check_now("branches"))
     assert any("AskBranchCheck" in call for call in engine.calls)
     assert watch.failures == []
 
 
 def test_nothing_is_proved_before_a_run(session: Session) -> None:
     watch = Watch(session)
-    session.consistency.prove("cached")
+    session.consistency.check_now("cached")
     assert watch.failures == [("There is nothing to prove yet; run a prompt first.", "")]

@@ -1,4 +1,4 @@
-"""The cache over time, its bytes, the experts, and the proofs of a run, on every model.
+"""The cache over time, its bytes, the experts, and the consistency checks of a run, on every model.
 
 Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
 """
@@ -138,10 +138,10 @@ def test_experts(window: MainWindow) -> None:
     assert window.session.selection.now.query == 5
 
 
-# Proof ------------------------------------------------------------------------------------------------------------
+# Consistency ------------------------------------------------------------------------------------------------------
 
 
-def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow) -> None:
+def test_the_checks_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow) -> None:
     session = window.session
     session.timeline.run_to(run_of(window).prefill + 1)
     snapshot.wait_until_drawn(window)
@@ -186,7 +186,7 @@ def test_a_branch_that_is_wrong_raises_the_alarm(window: MainWindow, monkeypatch
         return replace(result, out=result.out.roll(1, dims=-1)) if rule.layer == LAYER else result
 
     monkeypatch.setitem(attention.BRANCHES, "explicit", wrong)
-    window.show_proofs()
+    window.show_consistency()
     panel = cast("CachePanel", window.panels["cache"])
     click(window, panel.check.buttons["branches"])
     check = window.session.consistency.branches

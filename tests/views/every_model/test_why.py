@@ -100,7 +100,7 @@ def test_every_line_copies_and_shows_where_it_lives(window: MainWindow) -> None:
         assert item is not None
         levels.setCurrentItem(item)
         hover = selection.hover
-        assert hover == places.lit(line.place, line.key, selection.now)
+        assert hover == places.hover_of(line.place, line.key, selection.now)
         assert hover.operation in rows, line.key
         assert ledger.model.pointed == hover.operation
         assert places.panel_of(line.place) in window.panels, line.place

@@ -132,7 +132,7 @@ def test_saving_again_asks_nothing(qtbot: QtBot, window: MainWindow, do: Do, tmp
     assert window.status.what.text() == "Saved work.ropewalk"
 
 
-def test_a_pinned_run_of_another_model_is_said_to_be_left_out(
+def test_a_baseline_of_another_model_is_left_out_with_a_notice(
     qtbot: QtBot, window: MainWindow, do: Do, tiny: Path, tmp_path: Path
 ) -> None:
     window.session.baseline.pin()
@@ -267,7 +267,7 @@ def test_opening_another_session_keeps_what_nobody_saved(
 def test_a_lessons_own_model_is_not_saved(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
     window.reveal("lesson")
     window.lesson.open(load_shelf().lesson("1"), 0)
-    qtbot.waitUntil(lambda: window.stage.scene is not None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     path = tmp_path / "work.ropewalk"
     assert do(lambda: window.files.sessions.save_to(str(path))) == (
         "toy exists only in its lesson; leave the lesson, then save what you had open."

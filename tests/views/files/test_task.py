@@ -122,7 +122,7 @@ def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Ses
     assert not task.busy
 
 
-def test_a_newer_errand_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
+def test_a_newer_task_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
     told: list[str] = []
 
     def forever() -> Turns:

@@ -164,7 +164,7 @@ def test_a_step_says_what_it_is_about_and_sets_the_window(opened: LessonPanel, w
     assert "<b>text</b>" in opened.text.toPlainText()
     assert opened.text.accessibleDescription() == opened.spoken
     assert shown(window) == {"lesson", "tokens", "scores"}
-    assert window.stage.switch("scores.log").isChecked()
+    assert window.lesson_scenes.switch("scores.log").isChecked()
     now = opened.session.selection.now
     assert (now.head, now.query, now.key) == (1, 2, 0)
     assert opened.place.text() == "step 1 of 3"
@@ -186,7 +186,7 @@ def test_page_keys_walk_wherever_the_focus_is(qtbot: QtBot, opened: LessonPanel,
         settle(qtbot, opened)
         assert opened.player.step == 1
         assert shown(window) == {"lesson", "scores", "why"}
-        assert not window.stage.switch("scores.log").isChecked()
+        assert not window.lesson_scenes.switch("scores.log").isChecked()
         QTest.keyClick(window, Qt.Key.Key_PageUp)
         settle(qtbot, opened)
         assert opened.player.step == 0

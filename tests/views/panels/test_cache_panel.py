@@ -18,7 +18,7 @@ from ropewalk.model.engine.questions import AskCache
 from ropewalk.model.readings.magnitudes import FULL
 from ropewalk.views.panels.cache import CachePanel, byte_lines
 from ropewalk.views.panels.cache_costs import costs
-from ropewalk.views.plots.slabs import capacity, shade_table
+from ropewalk.views.plots.slabs import capacity, magnitude_colours
 from ropewalk.views.style import ink, theme
 
 from tests.views import canned
@@ -33,7 +33,7 @@ def test_a_column_is_as_bright_as_what_it_holds(running: Session, shown: Shown) 
     reading = canned.reading(run_on(running), AskCache())
     image = panel.slabs.grab().toImage()
     look = theme.current()
-    table = shade_table(ink.mixed(look.panel, look.value, 0.12), look.value, look.undefined)
+    table = magnitude_colours(ink.mixed(look.panel, look.value, 0.12), look.value, look.undefined)
     slab = panel.slabs.slab("V", 2)
     sizes = np.abs(reading.values[2]).transpose(0, 2, 1).reshape(32, -1)
     strength = np.rint(np.minimum(sizes / np.percentile(sizes, 99), 1) * FULL).astype(int)
