@@ -63,7 +63,7 @@ class Job:
     number: int
     cancelled: bool = False
     started: float = 0.0
-    told: float = 0.0
+    reported: float = 0.0
     point: Progress | None = None
     on_part: Callable[[Any], None] | None = None
 
@@ -92,7 +92,7 @@ class Jobs(QObject):
     _advanced = Signal(object)
     _parted = Signal(object, object)
 
-    TELL_EVERY = 0.033
+    REPORT_EVERY = 0.033
     GATHER = 0.003
     """Seconds in which an idle thread lets all who hear of a change ask, so that it begins with the most urgent."""
 
@@ -203,7 +203,7 @@ class Jobs(QObject):
         if job.cancelled or self._closing:
             raise Cancelled
         job.point = point
-        self._tell(job)
+        self._report(job)
 
     def close(self) -> None:
         """Cancel everything and wait for the thread; nothing is delivered afterwards."""
@@ -341,13 +341,13 @@ class Jobs(QObject):
         else:
             if isinstance(job.point, Partial) and job.on_part is not None:
                 self._parted.emit(job, job.point.reading)
-            self._tell(job)
+            self._report(job)
 
-    def _tell(self, job: Job) -> None:
+    def _report(self, job: Job) -> None:
         """Let the owner's thread know how far a job is, now and then."""
         now = time.monotonic()
-        if now - job.started >= self.show_after and now - job.told >= self.TELL_EVERY:
-            job.told = now
+        if now - job.started >= self.show_after and now - job.reported >= self.REPORT_EVERY:
+            job.reported = now
             self._advanced.emit(job)
 
     def _deliver(self, job: Job, outcome: Any) -> None:

@@ -183,8 +183,8 @@ def encode_mp4(recording: Recording, about: Provenance, path: Path, pulse: Pulse
         *("-f", "mp4", str(path)),
     ]
     with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said) as process,
+        tempfile.TemporaryFile() as message,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=message, stderr=message) as process,
     ):
         try:
             _feed(process, recording, pulse)
@@ -192,8 +192,8 @@ def encode_mp4(recording: Recording, about: Provenance, path: Path, pulse: Pulse
             process.kill()
             raise
         if process.wait() != 0:
-            said.seek(0)
-            details = said.read().decode("utf-8", "replace").strip()
+            message.seek(0)
+            details = message.read().decode("utf-8", "replace").strip()
             last = details.splitlines()[-1] if details else "it gave no reason"
             raise RopewalkError(f"ffmpeg could not make the video: {last.rstrip('.')}.", details)
 

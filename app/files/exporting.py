@@ -18,7 +18,7 @@ from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import HeadNumbers
 from ropewalk.model.whole_file import whole_file
 
-Told = Callable[[str], None]
+FilledText = Callable[[str], None]
 
 
 def write(path: Path, data: bytes) -> None:
@@ -46,7 +46,7 @@ def written_steps(path: Path, make: Callable[[], bytes]) -> Steps[Path]:
 
 
 def take_bytes(
-    session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: Told
+    session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: FilledText
 ) -> None:
     """Write a file beside the computing; ``failed`` hears a sentence."""
     session.exports.make(f"file {path}", written_steps(path, make), done, failed, what=f"Writing {path.name}")
@@ -60,7 +60,7 @@ def take_numbers(
     keys: tuple[int, int],
     about: Provenance,
     done: Callable[[Path], None],
-    failed: Told,
+    failed: FilledText,
 ) -> None:
     """Read a rectangle of the selected head, half-open ranges of rows, and write it."""
     handle, now = session.handle, session.selection.now
@@ -81,7 +81,7 @@ def take_numbers(
     )
 
 
-def take_trace(session: Session, path: Path, done: Callable[[Path], None], failed: Told) -> None:
+def take_trace(session: Session, path: Path, done: Callable[[Path], None], failed: FilledText) -> None:
     """Write the rows in view as a trace file."""
     handle: RunHandle | None = session.handle
     if handle is None:

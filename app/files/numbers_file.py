@@ -40,8 +40,8 @@ def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance)
     A float is written with as many digits as give the same float back. Tokens are marked as :data:`MARKED` says.
     """
     text = io.StringIO()
-    for name, said in (("Title", about.title), *about.lines, ("Tokens", MARKED)):
-        text.write(f"# {name}: {harmless_line(' ⏎ '.join(said.splitlines()))}\n")
+    for name, value in (("Title", about.title), *about.lines, ("Tokens", MARKED)):
+        text.write(f"# {name}: {harmless_line(' ⏎ '.join(value.splitlines()))}\n")
     lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # a token may be a line's end
     lines.writerow(COLUMNS)
     for row, query in enumerate(range(*numbers.queries)):

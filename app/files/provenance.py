@@ -54,8 +54,8 @@ class Provenance:
         """An XMP packet with Dublin Core's title and description (ISO 16684-1)."""
 
         def entry(name: str, text: str) -> str:
-            said = escape(text, quote=False)
-            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{said}</rdf:li></rdf:Alt></dc:{name}>'
+            sentence = escape(text, quote=False)
+            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{sentence}</rdf:li></rdf:Alt></dc:{name}>'
 
         return (
             '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
 from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
-from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.filling import fill_check, fill_step
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.progress import ProgressStore
-from ropewalk.app.lessons.telling import tell_check, tell_step
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import SessionState, placed
 from ropewalk.model.engine.interface import ModelHandle
@@ -51,8 +51,8 @@ class LessonPlayer(QObject):
         A :class:`~app.lessons.plan.Lesson`, or None when it was closed.
     step_changed(place)
         Another step is on; its numbers may still be on their way.
-    step_told(place, told)
-        The numbers of a step are there; a :class:`~app.lessons.plan.ToldStep`.
+    step_filled(place, filled)
+        The numbers of a step are there; a :class:`~app.lessons.plan.FilledStep`.
     scene_changed(scene)
         What the session owns of the scene is on screen; the window applies the rest of the :class:`Scene`.
     check_changed(place, asked)
@@ -73,7 +73,7 @@ class LessonPlayer(QObject):
 
     lesson_changed = Signal(object)
     step_changed = Signal(int)
-    step_told = Signal(int, object)
+    step_filled = Signal(int, object)
     scene_changed = Signal(object)
     check_changed = Signal(int, object)
     judged = Signal(object, object)
@@ -86,7 +86,7 @@ class LessonPlayer(QObject):
         self.records = ProgressStore() if records is None else records
         self._lesson: Lesson | None = None
         self._step = 0
-        self._told: dict[int, ToldStep] = {}
+        self._filled: dict[int, FilledStep] = {}
         self._runs: Any = None
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
@@ -111,14 +111,14 @@ class LessonPlayer(QObject):
         return self._step
 
     @property
-    def told(self) -> ToldStep | None:
+    def filled(self) -> FilledStep | None:
         """The step that is on, with its numbers; None while they are on their way."""
-        return self._told.get(self._step)
+        return self._filled.get(self._step)
 
     def title_of(self, step: int) -> tuple[Span, ...]:
         """The title of a step, once it has been read; empty before, and past the end."""
-        told = self._told.get(step)
-        return () if told is None else told.title
+        filled = self._filled.get(step)
+        return () if filled is None else filled.title
 
     @property
     def ledger(self) -> ShapeLedger | None:
@@ -177,10 +177,10 @@ class LessonPlayer(QObject):
         self.records.reach(self._lesson.id, self._step, len(self._lesson.steps))
         self._set_away("")
         self.step_changed.emit(self._step)
-        if self._step in self._told:
+        if self._step in self._filled:
             self._enter()
         else:
-            self._tell(self._step)
+            self._fill(self._step)
 
     # Checks ---------------------------------------------------------------------------------------------------------
 
@@ -192,10 +192,10 @@ class LessonPlayer(QObject):
         LessonError
             When there is none, or its numbers are not there yet.
         """
-        told = self.told
-        if told is None or not 0 <= place < len(told.checks):
+        filled = self.filled
+        if filled is None or not 0 <= place < len(filled.checks):
             raise LessonError("This question is not there yet; wait until the step has been read.")
-        return told.checks[place]
+        return filled.checks[place]
 
     def reply(self, place: int, reply: Reply) -> Verdict:
         """Judge a reply to a check of the step that is on, and record it.
@@ -226,15 +226,15 @@ class LessonPlayer(QObject):
         seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
 
         def arrived(fresh: Asked) -> None:
-            told = self._told.get(step)
-            if self._lesson is lesson and told is not None:
-                checks = (*told.checks[:place], fresh, *told.checks[place + 1 :])
-                self._told[step] = replace(told, checks=checks)
+            filled = self._filled.get(step)
+            if self._lesson is lesson and filled is not None:
+                checks = (*filled.checks[:place], fresh, *filled.checks[place + 1 :])
+                self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)
 
         self.session.work(
             "lesson check",
-            lambda engine: _at_once(lambda: tell_check(lesson, check, runs, seed)),
+            lambda engine: _at_once(lambda: fill_check(lesson, check, runs, seed)),
             arrived,
             self.failed.emit,
             what="Drawing fresh numbers",
@@ -242,7 +242,7 @@ class LessonPlayer(QObject):
 
     # Numbers --------------------------------------------------------------------------------------------------------
 
-    def _tell(self, step: int) -> None:
+    def _fill(self, step: int) -> None:
         """Ask for the numbers of a step."""
         lesson = self._lesson
         if lesson is None:
@@ -251,41 +251,41 @@ class LessonPlayer(QObject):
         handle = self.session.handle if self.session.model_handle is yours else None
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
-        def work(engine: Any) -> Generator[Progress, None, tuple[Any, ToldStep]]:
+        def work(engine: Any) -> Generator[Progress, None, tuple[Any, FilledStep]]:
             runs = kept
             if runs is None:
                 runs = yield from engine.lesson_runs(lesson.models, yours, handle)
-            told = yield from tell_step(lesson, step, runs, seeds)
-            return runs, told
+            filled = yield from fill_step(lesson, step, runs, seeds)
+            return runs, filled
 
         self.session.work(
             "lesson step",
             work,
-            lambda result: self._on_told(lesson, step, *result),
+            lambda result: self._on_filled(lesson, step, *result),
             self.failed.emit,
             what="Reading the lesson's numbers",
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
-    def _on_told(self, lesson: Lesson, step: int, runs: Any, told: ToldStep) -> None:
+    def _on_filled(self, lesson: Lesson, step: int, runs: Any, filled: FilledStep) -> None:
         if self._lesson is not lesson:
             return
-        self._runs, self._told[step] = runs, told
-        self.step_told.emit(step, told)
+        self._runs, self._filled[step] = runs, filled
+        self.step_filled.emit(step, filled)
         if step == self._step and not self._away:
             self._enter()
-        elif self._step not in self._told:
-            self._tell(self._step)
+        elif self._step not in self._filled:
+            self._fill(self._step)
 
     def _enter(self) -> None:
         """Set the scene of the step that is on, and read the next one in advance."""
-        told = self.told
-        if told is None or self._lesson is None:
+        filled = self.filled
+        if filled is None or self._lesson is None:
             return
-        self._set_scene(told.scene)
+        self._set_scene(filled.scene)
         following = self._step + 1
-        if following < len(self._lesson.steps) and following not in self._told:
-            self._tell(following)
+        if following < len(self._lesson.steps) and following not in self._filled:
+            self._fill(following)
 
     # Scenes ---------------------------------------------------------------------------------------------------------
 
@@ -318,13 +318,13 @@ class LessonPlayer(QObject):
             self.session.selection.update(**placed(dict(scene.select), run.length))
 
     def _show_scene(self, model_handle: ModelHandle, prompt: Prompt, scene: Scene, wanted: SceneRun) -> None:
-        told = self.told
-        if told is None or told.scene is not scene:
+        filled = self.filled
+        if filled is None or filled.scene is not scene:
             return
 
         def arrived() -> None:
             self._shown_run = wanted
-            if self.told is told:
+            if self.filled is filled:
                 self.scene_changed.emit(scene)
 
         self._shown_run = None
@@ -368,8 +368,8 @@ class LessonPlayer(QObject):
         self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
         if self._lesson is not None and self._lesson.reads_open:
             self._runs = None
-            self._told.clear()
-            self._tell(self._step)
+            self._filled.clear()
+            self._fill(self._step)
 
     def _set_away(self, name: str) -> None:
         if name != self._away:
@@ -387,7 +387,7 @@ class LessonPlayer(QObject):
 
     def _forget(self) -> None:
         self._set_away("")
-        self._told.clear()
+        self._filled.clear()
         self._models.clear()
         self._runs, self._shown_run = None, None
 

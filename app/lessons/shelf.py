@@ -8,11 +8,11 @@ one from anywhere. ``docs/lessons.md`` tells how to write one.
 thread, a step at a time, and moves the session. A view needs nothing else:
 
 - ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
-- ``lesson``, ``step`` (a place in ``lesson.steps``), ``told`` (the :class:`ToldStep` that is on, None while its numbers
-  are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
-- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_told(place, told)``,
+- ``lesson``, ``step`` (a place in ``lesson.steps``), ``filled`` (the :class:`FilledStep` that is on, None while its
+  numbers are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
+- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_filled(place, filled)``,
   ``scene_changed(scene)``, ``check_changed(place, asked)``, ``judged(asked, verdict)``, ``failed(sentence)``.
-- ``told.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
+- ``filled.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
   ``Entered``, ``Chosen``, ``Clicked``, ``Marked``), records it and returns a ``Verdict``; a reply that cannot be read
   raises ``LessonError`` with a sentence. ``click(place)`` replies with the selection as it is. ``again(place)`` asks a
   practice problem with fresh numbers; ``check_changed`` brings it.
@@ -37,14 +37,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.model.errors import LessonError
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.resources import resource
 
-__all__ = ["Asked", "Lesson", "Problem", "Scene", "Shelf", "ToldStep", "load_lesson", "load_shelf"]
+__all__ = ["Asked", "FilledStep", "Lesson", "Problem", "Scene", "Shelf", "load_lesson", "load_shelf"]
 
 FOLDER = resource("lessons")
 LARGEST = 1_000_000

@@ -61,8 +61,8 @@ class SessionContext(Protocol):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, told: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
+    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
+        """Run a prompt, under other experiments where some are given; ``notice`` is said once it is there."""
 
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""

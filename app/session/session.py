@@ -153,12 +153,12 @@ class Session(QObject):
         first = remembered.prompt or DEFAULT_PROMPT
         self._prompt = Prompt(first) if prompt is None else prompt
         self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
-        self._tell_notice()
+        self._show_notice()
         self._open(
             path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
         )
 
-    def _tell_notice(self) -> None:
+    def _show_notice(self) -> None:
         """Tell what happened to the settings file, once."""
         if self.settings.notice:
             notice, self.settings.notice = self.settings.notice, ""
@@ -259,8 +259,8 @@ class Session(QObject):
                 self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
             self.run_prompt(prompt)
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, told: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
+    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
+        """Run a prompt, under other experiments where some are given; ``notice`` is said once it is there."""
         self._prompt = prompt
         self.timeline.leave()
         self.jobs.cancel("check")
@@ -280,24 +280,24 @@ class Session(QObject):
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(model_handle, prompt, run_id, head, interventions=wanted),
-            lambda handle: self._on_run(handle, wanted, told),
+            lambda handle: self._on_run(handle, wanted, notice),
             lambda failure: self._on_run_failed(failure, prompt),
             what="Running the prompt",
         )
 
-    def _on_run(self, handle: RunHandle, interventions: tuple[Intervention, ...], told: str = "") -> None:
+    def _on_run(self, handle: RunHandle, interventions: tuple[Intervention, ...], notice: str = "") -> None:
         self.timeline.leave()  # a step that was asked for meanwhile belongs to the run that goes
         self.timeline.drawn = ()
         self._fallbacks = []
         if not handle.prompt.as_ids:
             self.settings.update(prompt=handle.prompt.text)
-        self._tell_notice()
+        self._show_notice()
         self.consistency.forget()
         layer, head, query, key = handle.cell
         self.show_run(handle, layer=layer, head=head, query=query, key=key)
         self.interventions.arrived(interventions)
-        if told:
-            self.failed.emit(told, "")
+        if notice:
+            self.failed.emit(notice, "")
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt) -> None:
         self.fail(failure, prompt)

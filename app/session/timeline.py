@@ -105,8 +105,8 @@ class Timeline(QObject):
         self.leave()
         handle = self._session.handle
         if handle is None or not handle.run.prefill <= row < handle.run.newest:
-            told = "Only a decoded token can be replaced; step first, then choose one after the prompt."
-            self._session.fail(Failure(told))
+            notice = "Only a decoded token can be replaced; step first, then choose one after the prompt."
+            self._session.fail(Failure(notice))
             return
         before = replace(handle.run, length=row)
         sampling = self._sampling

@@ -202,7 +202,7 @@ def run(
         logits=logits,
         chunk=rows,
         interventions=interventions,
-        what="Running the prompt" + (f", {budget.told(free)}" if budget.is_worth_saying(free) else ""),
+        what="Running the prompt" + (f", {budget.sentence(free)}" if budget.is_notable(free) else ""),
     )
     trace, seconds = yield from _timed(steps)
     trace = replace(trace, prefill=len(prompted))

@@ -93,8 +93,8 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 
 def why_missing(lacking: frozenset[Capability]) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
-    told = " and ".join(said for one, said in WITHOUT.items() if one in lacking)
-    return f"This run {told}, so this cannot be answered; run a prompt on a model that is open with its weights."
+    lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
+    return f"This run {lacks}, so this cannot be answered; run a prompt on a model that is open with its weights."
 
 
 class Engine(Protocol):

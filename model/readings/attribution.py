@@ -109,15 +109,15 @@ def direct_attribution(model: Decoder, trace: Trace, row: int, token: int, *, ba
     final = points[f"blocks.{c.layers - 1}.hook_resid_post"][batch, 0]  # [D]
     reading = model.head.weight[token].detach().float() * c.logit_scale  # [D]
 
-    def said(part: Tensor) -> Tensor:
+    def contribution(part: Tensor) -> Tensor:
         """Logit of the token from summands [..., D] of the final stream."""
         normed = model.norm.part_of(final, part) if isinstance(model.norm, Norm) else part.float()
         return normed @ reading
 
-    heads = torch.stack([said(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
-    mlps = torch.stack([said(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
-    embedding = float(said(points["hook_embed"][batch, 0]))
-    logit = float(said(final)) + _bias_logit(model, reading, token)
+    heads = torch.stack([contribution(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
+    mlps = torch.stack([contribution(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
+    embedding = float(contribution(points["hook_embed"][batch, 0]))
+    logit = float(contribution(final)) + _bias_logit(model, reading, token)
     rest = logit - float(heads.sum() + mlps.sum()) - embedding
     return DirectAttribution(row, token, logit, _locked(heads), _locked(mlps), embedding, rest)
 

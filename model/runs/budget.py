@@ -60,11 +60,11 @@ class Budget:
         """The peak."""
         return self.kept + self.working
 
-    def is_worth_saying(self, free: int) -> bool:
+    def is_notable(self, free: int) -> bool:
         """Whether the run takes a good part of ``free`` bytes."""
         return self.total > WORTH_SAYING * free
 
-    def told(self, free: int) -> str:
+    def sentence(self, free: int) -> str:
         """The prediction in words."""
         return f"about {format_bytes(_rounded(self.total))} of {format_bytes(_rounded(free))} free"
 

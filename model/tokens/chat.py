@@ -118,14 +118,14 @@ def rendered_steps(
 def _text(answer: bytes, status: int) -> str:
     """What the other process says, or why it says nothing."""
     try:
-        said = json.loads(answer)
+        reply = json.loads(answer)
     except ValueError as error:
         raise ChatError(
             f"The chat template took its process down ({_ending(status)}), so it was not applied; {STAY}."
         ) from error
-    if "why" in said:
-        raise ChatError(f"{said['why']}; {STAY}.", said["details"])
-    return str(said["text"])
+    if "why" in reply:
+        raise ChatError(f"{reply['why']}; {STAY}.", reply["details"])
+    return str(reply["text"])
 
 
 def _ending(status: int) -> str:

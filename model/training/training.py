@@ -550,7 +550,7 @@ def _steps(run: Run, corpus: Corpus, options: TrainOptions, state: Path) -> Iter
         if run.step % options.check_every == 0:
             run.checks.append({"step": run.step, "validation_loss": validation_loss(run.model, corpus.validation)})
             save_state(state, run, options, corpus.digest)
-        yield Progress(run.step, options.steps, _said(run))
+        yield Progress(run.step, options.steps, _progress_text(run))
 
 
 def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
@@ -560,7 +560,7 @@ def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
     return float(torch.cat([token_losses(model, row[None]) for row in chosen]).mean())
 
 
-def _said(run: Run) -> str:
+def _progress_text(run: Run) -> str:
     losses = {"text": run.text_loss, "repeats": run.repeat_loss}
     if run.checks:
         losses["validation"] = run.checks[-1]["validation_loss"]

@@ -38,7 +38,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield hub
 
 
-def told(name: str) -> tuple[list[Progress], str]:
+def outcome(name: str) -> tuple[list[Progress], str]:
     """Every point of a download, and where it lies."""
     steps, points = download_steps(name), []
     while True:
@@ -73,7 +73,7 @@ def test_only_what_is_needed_arrives_where_others_find_it(hub: Hub, tmp_path: Pa
 
 
 def test_progress_counts_bytes_up_to_the_whole(hub: Hub) -> None:
-    points = [point for point in told("org/small")[0] if point.total]
+    points = [point for point in outcome("org/small")[0] if point.total]
     whole = sum(len(FILES[file]) for file in hub.fetched())
     assert {point.total for point in points} == {whole}
     done = [point.done for point in points]
@@ -145,7 +145,7 @@ def test_a_dropped_connection_is_taken_up_where_it_broke(hub: Hub) -> None:
     weights = bytes(range(256)) * 64_000  # the library counts what came in pieces of ten megabytes
     hub.repositories["org/small"] = FILES | {"model.safetensors": weights}
     hub.break_at["model.safetensors"] = 12 << 20
-    points, place = told("org/small")
+    points, place = outcome("org/small")
     ranges = [wanted for method, path, wanted in hub.asked if method == "GET" and path.endswith("model.safetensors")]
     assert ranges[0] == ""
     assert ranges[1].startswith("bytes=")

@@ -125,12 +125,12 @@ def test_a_template_that_fails_changes_nothing(
     shutil.copytree(chatty, folder)
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     settle(qtbot, session, lambda: session.open(str(folder)))
-    before, said = session.run, []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    before, messages = session.run, []
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     settle(qtbot, session, lambda: session.start(CHAT))
     assert session.run is before
-    assert len(said) == 1
-    assert "chat template" in said[0]
+    assert len(messages) == 1
+    assert "chat template" in messages[0]
     settle(qtbot, session, lambda: session.start(Prompt("hi")))
     assert session.run is not before
 
@@ -150,10 +150,10 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     (folder / "chat_template.jinja").write_text(loop, encoding="utf-8")
     settle(qtbot, session, lambda: session.open(str(folder)))
-    before, told = session.run, []
-    session.progress_changed.connect(lambda progress: told.append(progress.what if progress else ""))
+    before, messages = session.run, []
+    session.progress_changed.connect(lambda progress: messages.append(progress.what if progress else ""))
     session.start(CHAT)
-    qtbot.waitUntil(lambda: "Applying the chat template" in told, timeout=10_000)
+    qtbot.waitUntil(lambda: "Applying the chat template" in messages, timeout=10_000)
     settle(qtbot, session, session.cancel)
     assert session.run is before
 
@@ -224,9 +224,9 @@ def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(model_handle: M
 
 
 def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session: Session) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     session.interventions.offered.connect(offered.append)
     before = session.run
     settle(qtbot, session, lambda: session.interventions.apply([NoScale()]))
@@ -246,20 +246,20 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     assert [one.factor for one in offered[1]] == [3.0] * 4
     settle(qtbot, session, lambda: session.interventions.accept(offered[1][0]))
     assert session.interventions.now == (NoScale(), RopeScaling("linear", 3.0))
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbot: QtBot, session: Session) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     session.interventions.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start(Prompt(LONG)))
     settle(qtbot, session, lambda: session.interventions.accept(offered[0][0]))
     settle(qtbot, session, lambda: session.interventions.apply(()))
     assert session.run is not None
     assert (session.run.prompt, session.run.context_limit, session.interventions.now) == ("abcdef", 64, ())
-    assert said[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
+    assert messages[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
 
 
 def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:

@@ -15,7 +15,7 @@ from ropewalk.views.pictures import snapshot
 
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened, run_of
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 IDS = "5 17 3 42 61 90 8 2"
@@ -63,7 +63,7 @@ def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWin
         assert np.allclose(difference.weights[seen], expected[1][seen], atol=1e-5)
         assert panel.scores.value(7, 3) == pytest.approx(difference.scores[7, 3], abs=1e-6)
     p, q = a.probabilities(7), b.probabilities(7)
-    assert_told(panel.sentence.text(), "KL(A‖B) {}", float((p * np.log(p / q)).sum()))
+    assert_shown(panel.sentence.text(), "KL(A‖B) {}", float((p * np.log(p / q)).sum()))
     assert f"{int(p.argmax())}" in panel.sentence.text()
     assert f"{int(q.argmax())}" in panel.sentence.text()
 

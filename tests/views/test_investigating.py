@@ -27,7 +27,7 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.turning import scores_by_distance
 
 from tests.views.driving import answer, click, front, opened, run_of
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 
 PROMPT = " hark, who goes there? hark, who goes there?"
 
@@ -148,7 +148,7 @@ def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window:
         assert window.session.interventions.now == (NoScale(),)
     assert after.scale == 1.0
     assert row_of(window).entropy < entropy
-    assert_told(panel.effect.text(), "(unchanged model {})", entropy)
+    assert_shown(panel.effect.text(), "(unchanged model {})", entropy)
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
     assert not window.session.interventions.now
@@ -378,8 +378,8 @@ def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
     turned = [(v[0::2] + 1j * v[1::2]) * np.exp(1j * a) for v, a in ((q, angle[0]), (k, angle[1]))]
     wrong = r.scale * float((turned[0] * turned[1].conj()).real.sum())
     text = panel.sum_label.text()
-    assert_told(text, "Read as adjacent: {}", wrong)
-    assert_told(text, "reordered for adjacent: {}, the same", r.scaled)
+    assert_shown(text, "Read as adjacent: {}", wrong)
+    assert_shown(text, "reordered for adjacent: {}, the same", r.scaled)
     panel.page_box.setCurrentText("planes")
 
 

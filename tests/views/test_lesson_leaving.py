@@ -17,7 +17,7 @@ from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.ledger.ledger import build_ledger
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
@@ -52,7 +52,7 @@ def enter(qtbot: QtBot, window: MainWindow, number: int, step: int) -> Lesson:
     lesson = SHELF.lesson(str(number))
     window.lesson.open(lesson, step)
     player = window.lesson.player
-    qtbot.waitUntil(lambda: player.told is not None and not window.session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: player.filled is not None and not window.session.busy, timeout=60_000)
     settle(window)
     return lesson
 
@@ -103,7 +103,7 @@ def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow
     lesson = enter(qtbot, window, number, 0)
     for _ in lesson.steps:
         QTest.keyClick(window, Qt.Key.Key_PageDown)
-        qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy, timeout=60_000)
+        qtbot.waitUntil(lambda: window.lesson.filled is not None and not window.session.busy, timeout=60_000)
     assert window.lesson.player.step == len(lesson.steps) - 1
     window.session.timeline.step()
     settle(window)
@@ -193,7 +193,7 @@ def test_a_rank_is_ringed(qtbot: QtBot, window: MainWindow) -> None:
     assert view.grab().toImage() != before
 
 
-@pytest.mark.parametrize("name", ["dark", "highlight"])
+@pytest.mark.parametrize("name", ["dark", "light"])
 @pytest.mark.parametrize("ink", ["text", "faint", "query", "key", "value"])
 def test_a_marked_row_can_be_read(name: theme.ThemeName, ink: str) -> None:
     theme.apply(name)
@@ -224,12 +224,12 @@ def test_the_notes_follow_the_lesson(qtbot: QtBot, window: MainWindow) -> None:
     assert notes is not None
     lesson = enter(qtbot, window, 1, 0)
     assert notes.place.text() == f"1  {lesson.title} · step 1 of {len(lesson.steps)}"
-    told = window.lesson.told
-    assert told is not None
-    assert notes.notes.toPlainText() == said(told.notes)
-    assert notes.after.toPlainText() == said(window.lesson.player.title_of(1))
+    filled = window.lesson.filled
+    assert filled is not None
+    assert notes.notes.toPlainText() == plain_text(filled.notes)
+    assert notes.after.toPlainText() == plain_text(window.lesson.player.title_of(1))
     QTest.keyClick(notes, Qt.Key.Key_PageDown)
-    qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy)
+    qtbot.waitUntil(lambda: window.lesson.filled is not None and not window.session.busy)
     assert notes.place.text().endswith(f"step 2 of {len(lesson.steps)}")
     assert not notes.isHidden()
 
@@ -270,7 +270,7 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     session.open(None, dtype="float16")
     qtbot.waitUntil(lambda: lesson.waiting.isVisible() and not session.busy, timeout=60_000)
     QTest.keyClick(window, Qt.Key.Key_PageDown)
-    qtbot.waitUntil(lambda: lesson.told is not None and not session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: lesson.filled is not None and not session.busy, timeout=60_000)
     assert not lesson.waiting.isVisible(), "going on is coming back"
     theirs = lesson.player._yours
     window.lesson.leave()

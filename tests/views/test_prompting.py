@@ -150,8 +150,8 @@ def test_a_template_that_fails_says_so_and_changes_nothing(qtbot: QtBot, opened:
     run(qtbot, window, "hi")
     assert window.session.run is before
     assert window.failure.isVisible()
-    said = window.failure.sentence.text()
-    assert said.startswith("The chat template refuses this prompt: Only tools;")
+    message = window.failure.sentence.text()
+    assert message.startswith("The chat template refuses this prompt: Only tools;")
     assert window.failure.offered == ()
 
 
@@ -251,9 +251,9 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     assert not status.stretch.isVisible()
     run(qtbot, window, LONG)
     assert tokens(window) == ["<s>", "a", "b", "c"]
-    said = window.failure.sentence.text()
-    assert "81 tokens" in said
-    assert "pick a RoPE scaling" in said
+    message = window.failure.sentence.text()
+    assert "81 tokens" in message
+    assert "pick a RoPE scaling" in message
     assert [button.text() for button in window.failure.offered] == [
         "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
     ]  # fmt: skip
@@ -350,8 +350,8 @@ def test_a_tokenizer_that_cannot_be_read_is_told_when_its_model_opens(
     folder = write_checkpoint(tmp_path / "small")
     (folder / "tokenizer.json").write_bytes(b"")
     window = opened(folder, "abc")
-    told = "tokenizer.json is empty; download it again. Until then, type token ids instead of text."
-    assert window.failure.sentence.text() == told
+    message = "tokenizer.json is empty; download it again. Until then, type token ids instead of text."
+    assert window.failure.sentence.text() == message
     assert window.failure.isVisible()
     assert tokens(window)[:2] == ["#1", "#2"]
     run(qtbot, window, "words")

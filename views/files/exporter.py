@@ -132,12 +132,12 @@ class Exporter(QObject):
         widget = self.widget(name)
         try:
             with theme.worn_by(widget, "light"):
-                self._told(name)
+                self._dress(name)
                 yield
         finally:
-            self._told(name)
+            self._dress(name)
 
-    def _told(self, name: str) -> None:
+    def _dress(self, name: str) -> None:
         """Let what paints itself take the theme in use."""
         window = self.window
         if name == WINDOW:

@@ -194,8 +194,8 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     def is_there() -> bool:
         if window.lesson.lesson is not lesson or player.step != step:
             raise RopewalkError("The lesson was walked or left meanwhile, so its own walk was ended.")
-        told = player.told
-        on = told is not None and window.lesson_scenes.scene is told.scene
+        filled = player.filled
+        on = filled is not None and window.lesson_scenes.scene is filled.scene
         return on and exporter.drawn(WINDOW)
 
     yield is_there

@@ -33,13 +33,13 @@ class SessionFiles(QObject):
 
     Signals
     -------
-    told(sentence)
+    finished(sentence)
         A file was saved or opened.
     failed(sentence)
         It could not be; what was open is still open.
     """
 
-    told = Signal(str)
+    finished = Signal(str)
     failed = Signal(str)
 
     def __init__(self, window: PanelWindow) -> None:
@@ -90,7 +90,7 @@ class SessionFiles(QObject):
         def done(saved: SavedSession) -> None:
             self._is_open(Path(path), saved)
             lost = baseline is not None and saved.baseline is None
-            self.told.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
+            self.finished.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
 
         save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
 
@@ -110,7 +110,7 @@ class SessionFiles(QObject):
         def done(saved: SavedSession) -> None:
             self._is_open(None if chosen == self.last else chosen, saved)
             self._dress(saved.view)
-            self.told.emit(f"Opened {chosen.name}")
+            self.finished.emit(f"Opened {chosen.name}")
 
         def failed(sentence: str) -> None:
             self.failed.emit(sentence)

@@ -95,12 +95,12 @@ class Task(QObject):
         self._session.progress_changed.emit(JobProgress(p.what, p.done, p.total, cancellable=True))
         self._timer.start(0)
 
-    def _end(self, tell: Callable[[Any], None], what: Any) -> None:
+    def _end(self, answer: Callable[[Any], None], what: Any) -> None:
         if self._turns is not None:
             self._turns.close()  # where it was the waiting that failed
         self._turns = self._waiting = None
         self._session.progress_changed.emit(None)
-        tell(what)
+        answer(what)
 
     def _on_trouble(self, sentence: str, details: str) -> None:
         """What was waited for will not come."""

@@ -187,7 +187,7 @@ class ComparePanel(Panel):
         difference: HeadDifference = answer
         gaps = sum(1 for a, b in difference.rows if a is None or b is None)
         name = wording.head_name(difference.layer, difference.head)
-        self.describe(f"{name} · {_told(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
+        self.describe(f"{name} · {_sentence(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
         labels = row_labels(difference.rows, baseline, run)
         count = len(difference.rows)
         for heatmap, values in ((self.scores, difference.scores), (self.weights, difference.weights)):
@@ -251,14 +251,14 @@ class ComparePanel(Panel):
         self.session.selection.point_at(Hover(query=self._rows[query][1], key=self._rows[key][1]) if known else Hover())
 
 
-def _told(a: Run, b: Run) -> str:
+def _sentence(a: Run, b: Run) -> str:
     """Say which two runs these are, by what differs."""
     if a is b or a.run_id == b.run_id:
         return "A is this run: change something"
     if a.model.name != b.model.name:
         return f"A: {a.model.name}, B: {b.model.name}"
     changed = [sorted({label for spec in run.specs for label in spec.interventions}) for run in (a, b)]
-    said = [", ".join(labels) or "unchanged" for labels in changed]
+    changes = [", ".join(labels) or "unchanged" for labels in changed]
     if a.prompt != b.prompt:
-        return f"A: {a.prompt.strip()[:24]}… ({said[0]}), B: this prompt ({said[1]})"
-    return f"A: {said[0]}, B: {said[1]}"
+        return f"A: {a.prompt.strip()[:24]}… ({changes[0]}), B: this prompt ({changes[1]})"
+    return f"A: {changes[0]}, B: {changes[1]}"

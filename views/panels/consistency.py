@@ -57,8 +57,8 @@ def conditions(check: ConsistencyCheck) -> str:
             f"{check.rows - check.past} rows on a cache of {check.past}, in a batch of two of which one begins with "
             f"{check.padded} rows of padding"
         )
-    said = f"{ran}: largest difference of the logits {small(check.difference)}, allowed {small(check.tolerance)}"
-    return f"{said}; {check.explained}." if check.explained else f"{said}."
+    text = f"{ran}: largest difference of the logits {small(check.difference)}, allowed {small(check.tolerance)}"
+    return f"{text}; {check.explained}." if check.explained else f"{text}."
 
 
 def origin(check: ConsistencyCheck) -> str:
@@ -138,8 +138,8 @@ class GapsView(QWidget):
             words = QRectF(
                 self._right() + theme.GRID, line.top(), self.width() - self._right() - theme.GRID, line.height()
             )
-            said = f"{small(gap.difference)}  {gap.where}"
-            ink.draw_text(painter, words, said, font, look.bad if wrong else look.faint)
+            text = f"{small(gap.difference)}  {gap.where}"
+            ink.draw_text(painter, words, text, font, look.bad if wrong else look.faint)
         if check.layers:
             x = self._x(check.layer_tolerance)
             painter.setPen(QPen(look.text, 1, Qt.PenStyle.DashLine))
@@ -213,7 +213,7 @@ class ConsistencyPage(QWidget):
         return label
 
     def _show(self, kind: Kind, check: ConsistencyCheck | None) -> None:
-        self.labels[kind].setText(self._told(kind, check))
+        self.labels[kind].setText(self._sentence(kind, check))
         self.gaps[kind].show_check(check)
         self.gaps[kind].setVisible(check is not None and bool(check.layers))
         self._tone(kind)
@@ -224,7 +224,7 @@ class ConsistencyPage(QWidget):
         label.style().unpolish(label)
         label.style().polish(label)
 
-    def _told(self, kind: Kind, check: ConsistencyCheck | None) -> str:
+    def _sentence(self, kind: Kind, check: ConsistencyCheck | None) -> str:
         one, other = SIDES[kind]
         if check is not None:
             return f"{verdict(check)[0]}. {conditions(check)} {origin(check)}".strip()

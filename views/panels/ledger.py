@@ -194,7 +194,7 @@ class LedgerModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return self.texts[index.row()][index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return wording.tooltip(told(row))
+            return wording.tooltip(description(row))
         if role == Qt.ItemDataRole.AccessibleTextRole and COLUMNS[index.column()].key == "check":
             return check_text(row.entry)
         return None
@@ -205,7 +205,7 @@ def _marks(row: LedgerRow) -> tuple[str, str, bool]:
     return row.entry.kind, row.entry.stored, row.failed
 
 
-def told(row: LedgerRow) -> str:
+def description(row: LedgerRow) -> str:
     """Everything about a row, one fact a line, as plain text."""
     entry = row.entry
     lines = [check_text(entry), entry.formula, f"{entry.symbol} = {wording.shape(entry.shape)} {entry.dtype}"]

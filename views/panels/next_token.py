@@ -44,8 +44,8 @@ class CandidatesView(QWidget):
     def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
         """Draw candidates; ``actual`` is the id of the token that really follows."""
         self.rows, self.actual = rows, actual
-        told = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
-        self.setAccessibleDescription("; ".join(told))
+        description = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
+        self.setAccessibleDescription("; ".join(description))
         self.update()
 
     def highlight(self, ranks: frozenset[int]) -> None:
@@ -113,7 +113,7 @@ class CandidatesView(QWidget):
                 highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
 
-    def told(self, row: int) -> str:
+    def description(self, row: int) -> str:
         """Say everything about a candidate."""
         candidate = self.shown()[row]
         lines = [
@@ -131,7 +131,7 @@ class CandidatesView(QWidget):
         """Answer for tooltips."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = int(event.pos().y() // self.pitch())
-            text = self.told(row) if 0 <= row < len(self.shown()) else ""
+            text = self.description(row) if 0 <= row < len(self.shown()) else ""
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)

@@ -242,16 +242,16 @@ class ElidedLabel(QLabel):
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", "subtitle")
-        self._said = ""
+        self._text = ""
 
     def text(self) -> str:
         """All of it, whether it fits or not."""
-        return self._said
+        return self._text
 
     def setText(self, text: str) -> None:
         """Say something else."""
-        if text != self._said:
-            self._said = text
+        if text != self._text:
+            self._text = text
             self.setAccessibleName(text)
             self.update()
 
@@ -267,7 +267,7 @@ class ElidedLabel(QLabel):
         """Draw as much as fits."""
         painter = QPainter(self)
         colour = self.palette().color(QPalette.ColorRole.WindowText)
-        ink.draw_text(painter, QRectF(self.rect()), self._said, self.font(), colour)
+        ink.draw_text(painter, QRectF(self.rect()), self._text, self.font(), colour)
         painter.end()
 
 

@@ -345,10 +345,10 @@ class RopePanel(Panel):
         m = f"{turned.position:.2f}".rstrip("0").rstrip(".")
         n = f"{turned.key_position:.2f}".rstrip("0").rstrip(".")
         self.position_label.setText(f"m = {m}, n = {n}")
-        said = sum_text(turned)
+        text = sum_text(turned)
         if self.both.isChecked():
-            said += f"; {drift_text(turned, self.FAR)}"
-        self.sum_label.setText(said)
+            text += f"; {drift_text(turned, self.FAR)}"
+        self.sum_label.setText(text)
 
     def _select(self, plane: int) -> None:
         self.session.selection.update(plane=plane)

@@ -98,8 +98,8 @@ def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
     session.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt))
     wait_until_drawn(window)
-    said = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
-    if said and not any(letter.isdigit() for letter in said):
+    prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
+    if prompt and not any(letter.isdigit() for letter in prompt):
         raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")
 
 

@@ -105,7 +105,7 @@ class AtlasView(QWidget):
             self._repaint_square(*self.selected)
             self.selected = (layer, head)
             self._repaint_square(layer, head)
-        self.setAccessibleDescription(self.told(layer, head))
+        self.setAccessibleDescription(self.description(layer, head))
 
     def point(self, layer: int, head: int) -> None:
         """Outline the head under the pointer, wherever the pointer is."""
@@ -127,7 +127,7 @@ class AtlasView(QWidget):
         inside = 0 <= layer < values.shape[0] and 0 <= head < values.shape[1]
         return float(values[layer, head]) if inside else float("nan")
 
-    def told(self, layer: int, head: int) -> str:
+    def description(self, layer: int, head: int) -> str:
         """Name a head, its kv head and its score."""
         value = self.score_of(layer, head)
         text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
@@ -400,7 +400,7 @@ class AtlasView(QWidget):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             place = self.plan.at(event.pos())
-            text = "" if place is None else self.told(place.layer, place.head)
+            text = "" if place is None else self.description(place.layer, place.head)
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)

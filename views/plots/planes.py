@@ -71,7 +71,7 @@ class PlanesView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.setAccessibleDescription(self.told(plane))
+        self.setAccessibleDescription(self.description(plane))
         if plane != self.selected:
             self.selected = plane
             self.update()
@@ -101,10 +101,10 @@ class PlanesView(QWidget):
             return min(width - 8, height - self._lines(width) * label - 4)
 
         ways = range(1, self.planes + 1)
-        told = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
-        largest = max(circle(n) for n in told or ways)
+        description = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
+        largest = max(circle(n) for n in description or ways)
         best = min(
-            (n for n in told or ways if circle(n) >= min(0.9 * largest, largest)),
+            (n for n in description or ways if circle(n) >= min(0.9 * largest, largest)),
             key=lambda n: (-self.planes % n, -circle(n)),
         )
         if circle(best) < smallest:
@@ -143,7 +143,7 @@ class PlanesView(QWidget):
         """Return the plane under a point, −1 where there is none."""
         return next((i for i in range(self.planes) if self.cell_of(i).contains(QPointF(point))), -1)
 
-    def told(self, plane: int) -> str:
+    def description(self, plane: int) -> str:
         """Name a plane, its features, its angles and its share."""
         if self.turned is None or not 0 <= plane < self.planes:
             return ""
@@ -307,7 +307,7 @@ class PlanesView(QWidget):
             event.accept()
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), wording.tooltip(self.told(self.plane_at(event.pos()))), self)
+            QToolTip.showText(event.globalPos(), wording.tooltip(self.description(self.plane_at(event.pos()))), self)
             return True
         return super().event(event)
 

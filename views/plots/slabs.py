@@ -331,7 +331,7 @@ class SlabsView(QWidget):
         number = wording.number(float(handle[layer, kv_head, self.column_of(position), feature]), 4)
         return f"{side} of layer {layer}, kv head {kv_head}, position {position}, feature {feature} = {number}"
 
-    def told(self, layer: int, position: int, feature: tuple[Side, int, int] | None = None) -> str:
+    def description(self, layer: int, position: int, feature: tuple[Side, int, int] | None = None) -> str:
         """Say what a column holds, and the number of one of its features."""
         if self.reading is None or layer < 0:
             return ""
@@ -360,7 +360,7 @@ class SlabsView(QWidget):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             here = QPointF(event.pos())
-            text = self.told(*self.at(here), self.feature_at(here))
+            text = self.description(*self.at(here), self.feature_at(here))
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)

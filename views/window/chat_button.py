@@ -39,8 +39,8 @@ class ChatButton(QToolButton):
         self.system.setAccessibleName("System line")
         self.templates = QActionGroup(self)
         self.setMenu(self._menu())
-        self.toggled.connect(self._tell)
-        self._tell()
+        self.toggled.connect(self._update_tip)
+        self._update_tip()
 
     def _menu(self) -> QMenu:
         menu = QMenu(self)
@@ -90,12 +90,12 @@ class ChatButton(QToolButton):
             self.setChecked(False)
         self._busy_with_ids = as_ids
         self.setEnabled(bool(names) and not as_ids)
-        self._tell()
+        self._update_tip()
 
     def show_run(self, run: Run | None) -> None:
         """Say what the model was given."""
         self._rendered = "" if run is None else run.rendered
-        self._tell()
+        self._update_tip()
 
     def _list(self) -> None:
         """List the templates where there are several; one needs no choice."""
@@ -111,7 +111,7 @@ class ChatButton(QToolButton):
             self.templates.addAction(action)
             self.menu().addAction(action)
 
-    def _tell(self) -> None:
+    def _update_tip(self) -> None:
         tip = USE
         if not self._names:
             tip = NONE

@@ -24,7 +24,7 @@ from ropewalk.views.window.layout_memory import LayoutMemory
 from ropewalk.views.window.least_height import LeastHeight
 from ropewalk.views.window.prompt_bar import PromptBar
 from ropewalk.views.window.status import FailureStrip, StatusLine
-from ropewalk.views.window.strip_room import StripRoom
+from ropewalk.views.window.strip_height import StripHeight
 
 if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Lesson
@@ -93,7 +93,7 @@ class PanelWindow(QMainWindow):
         self.failure = FailureStrip(self)
         self.layouts = LayoutMemory(self, self.docks)
         self.least_height = LeastHeight(self)
-        self.strip_room = StripRoom(self, self.docks["tokens"], session.settings)
+        self.strip_height = StripHeight(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars, session.timeline.pause)
         self._connect()
@@ -120,7 +120,7 @@ class PanelWindow(QMainWindow):
         return toolbar
 
     def _connect(self) -> None:
-        self.session.failed.connect(self.failure.tell)
+        self.session.failed.connect(self.failure.show_message)
         self.session.interventions.offered.connect(self.failure.offer)
         self.session.model_changed.connect(self.failure.withdraw)
         self.failure.chosen.connect(self.session.interventions.accept)
@@ -245,7 +245,7 @@ class PanelWindow(QMainWindow):
     def reset_layout(self) -> None:
         """Put every panel back in its first place."""
         self.classroom.full.leave()
-        self.strip_room.follow()
+        self.strip_height.follow()
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)
@@ -283,7 +283,7 @@ class PanelWindow(QMainWindow):
 
             sentence, details = alarm(check)
             self._alarms[kind] = sentence
-            self.failure.tell(sentence, details)
+            self.failure.show_message(sentence, details)
         elif raised and self.failure.sentence.text() == raised:
             self.failure.dismiss()
 

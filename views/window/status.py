@@ -78,10 +78,10 @@ class StatusLine(QWidget):
         session.interventions.changed.connect(self._on_interventions)
         self._on_progress(None)
         self._on_check(session.consistency.check)
-        self._tell()
+        self._show_facts()
         self.theme_changed()
 
-    def tell(self, what: str) -> None:
+    def show_message(self, what: str) -> None:
         """Say that something is done, until something else is going on."""
         self.what.setText(what)
 
@@ -94,13 +94,13 @@ class StatusLine(QWidget):
         self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a check arrives
 
     def _on_model(self, card: ModelCard) -> None:
-        self._tell()
+        self._show_facts()
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
-        self._tell()
+        self._show_facts()
         self._on_check(self._session.consistency.check)
 
-    def _tell(self) -> None:
+    def _show_facts(self) -> None:
         card, run = self._session.model, self._session.run
         parts = []
         if card is not None:
@@ -209,7 +209,7 @@ class FailureStrip(QFrame):
         self.theme_changed()
         self.hide()
 
-    def tell(self, sentence: str, details: str) -> None:
+    def show_message(self, sentence: str, details: str) -> None:
         """Show a failure; a newer one takes the place of an older one."""
         self.withdraw()
         self.sentence.setText(sentence)

@@ -210,9 +210,9 @@ def test_a_folder_that_moved_with_its_checkpoint_still_opens(
 
 def test_nothing_to_save_is_said(qtbot: QtBot, tmp_path: Path) -> None:
     session = Session(SettingsStore(tmp_path / "none.json"))
-    said: list[str] = []
-    save_session(session, tmp_path / "work.ropewalk", SavedView(), lambda saved: None, said.append)
-    assert said == ["There is nothing to save yet; run a prompt first."]
+    messages: list[str] = []
+    save_session(session, tmp_path / "work.ropewalk", SavedView(), lambda saved: None, messages.append)
+    assert messages == ["There is nothing to save yet; run a prompt first."]
     session.close()
 
 

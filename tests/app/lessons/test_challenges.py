@@ -171,8 +171,8 @@ def test_each_classic_mistake_is_named(name: str, mistake: str) -> None:
     ],
 )
 def test_two_mistakes_at_once_are_both_named(name: str, pair: tuple[str, str]) -> None:
-    said = grade(name, mistaken(name, *pair)).sentence
-    assert all(SENTENCES[mistake][1] in said for mistake in pair)
+    words = grade(name, mistaken(name, *pair)).sentence
+    assert all(SENTENCES[mistake][1] in words for mistake in pair)
 
 
 def test_every_mistake_has_a_sentence_and_every_sentence_a_mistake() -> None:
@@ -224,10 +224,10 @@ UNNAMED: dict[str, tuple[str, Callable[..., Any], str, str]] = {
 
 @pytest.mark.parametrize("case", UNNAMED)
 def test_other_differences_are_shown(case: str) -> None:
-    name, function, kind, said = UNNAMED[case]
+    name, function, kind, words = UNNAMED[case]
     verdict = grade(name, function)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_the_first_number_that_differs_is_shown() -> None:
@@ -299,10 +299,10 @@ WRONG_ROWS: dict[str, tuple[Callable[..., Any], str, str]] = {
 
 @pytest.mark.parametrize("case", WRONG_ROWS)
 def test_a_wrong_row_of_the_ledger_is_explained(case: str) -> None:
-    function, kind, said = WRONG_ROWS[case]
+    function, kind, words = WRONG_ROWS[case]
     verdict = grade("shape_ledger", function)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_the_ledgers_sizes_tell_letters_apart() -> None:
@@ -410,11 +410,11 @@ FILES: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_file_that_cannot_run_says_where(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, kind, said = FILES[case]
+    text, kind, words = FILES[case]
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     verdict = child.run("repeat_kv", written(tmp_path, text), grade)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_what_is_printed_is_kept_within_bounds() -> None:

@@ -19,7 +19,7 @@ from ropewalk.app.session.state import placed
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.tokens.prompt import Prompt
 
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
@@ -128,10 +128,10 @@ def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer,
     player.scene_changed.connect(lambda scene: heard.append(("scene", scene)))
     opened(qtbot, player, lesson)
     assert [what for what, _ in heard] == ["lesson", "step", "scene"]
-    assert player.told is not None
-    assert said(player.told.title) == "First, with 3 tokens"
+    assert player.filled is not None
+    assert plain_text(player.filled.title) == "First, with 3 tokens"
     scene = heard[-1][1]
-    assert scene is player.told.scene
+    assert scene is player.filled.scene
     assert (scene.panels, scene.highlights[0].places) == (("tokens", "scores"), ((2, 0),))
     run, now = player.session.run, player.session.selection.now
     assert run is not None
@@ -140,10 +140,10 @@ def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer,
 
 
 def test_the_next_step_is_read_in_advance(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    told: list[int] = []
-    player.step_told.connect(lambda place, step: told.append(place))
+    filled: list[int] = []
+    player.step_filled.connect(lambda place, step: filled.append(place))
     opened(qtbot, player, lesson)
-    assert told == [0, 1]
+    assert filled == [0, 1]
 
 
 def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
@@ -195,8 +195,8 @@ def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: Lesso
     assert player.session.run is run
     assert player.ledger is not None
     assert player.ledger.entry("scores").shape == (1, 32, 3, 8)
-    assert player.told is not None
-    assert said(player.told.text) == "Five: 1×32×3×8."
+    assert player.filled is not None
+    assert plain_text(player.filled.text) == "Five: 1×32×3×8."
 
 
 def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
@@ -209,8 +209,8 @@ def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player:
     assert session.model_handle is yours
     assert session.run is not None
     assert session.run.prompt == "abcdef"
-    assert player.told is not None
-    assert said(player.told.text) == "Six: 2."
+    assert player.filled is not None
+    assert plain_text(player.filled.text) == "Six: 2."
     player.go(0)
     settle(qtbot, session)
     player.close()
@@ -242,8 +242,8 @@ def test_without_an_open_model_a_step_about_it_says_so(
         player.open(lesson, 5)
     assert "No model is open for this step" in str(failed.args)
     settle(qtbot, session)
-    assert player.told is not None
-    assert any(span.kind == "missing" for block in player.told.text for span in block.spans)
+    assert player.filled is not None
+    assert any(span.kind == "missing" for block in player.filled.text for span in block.spans)
 
 
 def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
@@ -302,7 +302,7 @@ def test_hurrying_through_ends_at_the_step_that_is_on(qtbot: QtBot, player: Less
         player.forward()
     settle(qtbot, player.session)
     assert player.step == 3
-    assert player.told is not None
+    assert player.filled is not None
     assert player.session.run is not None
     assert player.session.run.model.name == "toy other"
 
@@ -310,7 +310,7 @@ def test_hurrying_through_ends_at_the_step_that_is_on(qtbot: QtBot, player: Less
 def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
     player.forward()
     player.close()
-    assert (player.lesson, player.told, player.ledger) == (None, None, None)
+    assert (player.lesson, player.filled, player.ledger) == (None, None, None)
 
 
 @pytest.mark.parametrize("number", range(14))
@@ -327,10 +327,10 @@ def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Pa
     for place in range(len(lesson.steps)):
         player.go(place)
         settle(qtbot, session)
-        told, run = player.told, session.run
-        assert told is not None
+        filled, run = player.filled, session.run
+        assert filled is not None
         assert run is not None
-        scene, model = told.scene, lesson.models[told.scene.model]
+        scene, model = filled.scene, lesson.models[filled.scene.model]
         if model.kind == "shapes":
             assert player.ledger is not None
             assert (player.ledger.tokens, player.ledger.past) == (model.tokens, model.past)

@@ -87,7 +87,7 @@ def test_cache(window: MainWindow) -> None:
         if slabs.slab(side, LAYER).height() >= 8 * config.kv_heads:  # else a pixel stands for several rows
             assert found[1] == kv_head
         value = float(kept.tensor[0, found[1], position, found[2]])
-        assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.told(LAYER, position, found)
+        assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.description(LAYER, position, found)
     click(window, slabs, slabs.column_box("V", 1, 4).center().toPoint())
     assert (session.selection.now.layer, session.selection.now.key) == (1, 4)
     window_of = config.window_of(LAYER)

@@ -25,7 +25,7 @@ from ropewalk.views.pictures import snapshot
 
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, arithmetic_of
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 
@@ -49,7 +49,7 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
         assert [entry.key for entry in prefill.failed] == []
         twin = Twin(window.session)
         row = window.session.selection.now.query
-        assert_told(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
+        assert_shown(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
         return window.session.interventions.now, twin
 
     def without() -> None:
@@ -60,7 +60,7 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     scale = before.specs[0].scale
     _, twin = toggled("no_scale")
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
-    assert_told(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
+    assert_shown(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
     click(window, panel.undo_button)
     assert window.session.interventions.now == ()
     panel.factor.setValue(3.0)

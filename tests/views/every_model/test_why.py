@@ -21,7 +21,7 @@ from ropewalk.views.pictures import snapshot
 
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, read
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 
@@ -30,15 +30,15 @@ def test_why(window: MainWindow) -> None:
     panel: WhyPanel = front(window, "why")
     twin, spec = Twin(window.session), run_of(window).specs[LAYER]
     score, weight = twin.scores(LAYER, HEAD)[QUERY, KEY], twin.weights(LAYER, HEAD)[QUERY, KEY]
-    assert_told(panel.text.toPlainText(), "{}", weight, digits=4)
+    assert_shown(panel.text.toPlainText(), "{}", weight, digits=4)
     sharing = [f"H{h}" for h in range(spec.heads) if h != HEAD and spec.kv_head_of(h) == spec.kv_head_of(HEAD)]
     assert f"reads kv head {spec.kv_head_of(HEAD)}" in panel.subtitle.text()
     assert all(name in panel.subtitle.text() for name in sharing)
     click(window, panel.fold_q)
-    assert_told(panel.text.toPlainText(), "q = [{}", float(twin.q(LAYER, HEAD)[QUERY, 0]))
+    assert_shown(panel.text.toPlainText(), "q = [{}", float(twin.q(LAYER, HEAD)[QUERY, 0]))
     click(window, panel.fold_q)
     click(window, panel.fold_k)
-    assert_told(panel.text.toPlainText(), "k = [{}", float(twin.k(LAYER, HEAD)[KEY, 0]))
+    assert_shown(panel.text.toPlainText(), "k = [{}", float(twin.k(LAYER, HEAD)[KEY, 0]))
     click(window, panel.fold_k)
     click(window, panel.copy_button)
     copied = dict(line.split(" = ") for line in QApplication.clipboard().text().splitlines())

@@ -94,7 +94,7 @@ def test_what_goes_wrong_is_said_once_and_put_back(
 
 def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, task: Task, session: Session) -> None:
     back: list[bool] = []
-    told: list[Any] = []
+    messages: list[Any] = []
 
     def turns() -> Turns:
         try:
@@ -104,10 +104,10 @@ def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, task: Task, session: 
             back.append(True)
 
     with qtbot.waitSignal(session.progress_changed):
-        task.run(turns(), told.append, told.append)
+        task.run(turns(), messages.append, messages.append)
     session.cancel()
     assert not task.busy
-    assert (told, back) == ([], [True])
+    assert (messages, back) == ([], [True])
 
 
 def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Session) -> None:
@@ -123,7 +123,7 @@ def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Ses
 
 
 def test_a_newer_task_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def forever() -> Turns:
         while True:
@@ -133,7 +133,7 @@ def test_a_newer_task_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
         yield Progress(0, 0, "Working")
         return "second"
 
-    task.run(forever(), told.append, told.append)
-    task.run(short(), told.append, told.append)
+    task.run(forever(), messages.append, messages.append)
+    task.run(short(), messages.append, messages.append)
     qtbot.waitUntil(lambda: not task.busy)
-    assert told == ["second"]
+    assert messages == ["second"]

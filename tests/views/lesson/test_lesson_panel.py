@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.shelf import Problem, Shelf, load_shelf
-from ropewalk.model.lessons.text import Paragraph, Span, said
+from ropewalk.model.lessons.text import Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.panel import LessonPanel
 from ropewalk.views.lesson.text import LessonText, words
@@ -129,7 +129,7 @@ def settle(qtbot: QtBot, panel: LessonPanel) -> None:
 def opened(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
     """The panel with its lesson open at the first step."""
     panel.open(panel.lessons()[0], 0)
-    qtbot.waitUntil(lambda: panel.player.told is not None and bool(panel.cards), timeout=60_000)
+    qtbot.waitUntil(lambda: panel.player.filled is not None and bool(panel.cards), timeout=60_000)
     settle(qtbot, panel)
     return panel
 
@@ -158,8 +158,8 @@ def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> 
 
 
 def test_a_step_says_what_it_is_about_and_sets_the_window(opened: LessonPanel, window: MainWindow) -> None:
-    assert said(opened.step_title.told) == "First, with 3 tokens"
-    assert said(opened.look_at.told) == "Look at the last row."
+    assert plain_text(opened.step_title.content) == "First, with 3 tokens"
+    assert plain_text(opened.look_at.content) == "Look at the last row."
     assert "Plain <b>text</b>, strong, H = 2." in opened.spoken
     assert "<b>text</b>" in opened.text.toPlainText()
     assert opened.text.accessibleDescription() == opened.spoken
@@ -227,7 +227,7 @@ def test_a_number_is_judged_with_the_reason_and_kept(opened: LessonPanel) -> Non
     QTest.keyClicks(card.field, "4")
     QTest.keyClick(card.field, Qt.Key.Key_Return)
     assert card.verdict.text() == "Not quite. The engine says 3."
-    assert said(card.because.told) == "Three words, three tokens."
+    assert plain_text(card.because.content) == "Three words, three tokens."
     card.field.setText("what")
     card.replies[0].click()
     assert "is no number" in card.verdict.text()
@@ -241,10 +241,10 @@ def test_a_number_is_judged_with_the_reason_and_kept(opened: LessonPanel) -> Non
 
 def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, opened: LessonPanel) -> None:
     card = opened.cards[1]
-    before = said(card.asked.ask)
+    before = plain_text(card.asked.ask)
     next(b for b in card.findChildren(QPushButton) if b.text() == "Fresh numbers").click()
     qtbot.waitUntil(lambda: opened.cards[1] is not card, timeout=60_000)
-    assert said(opened.cards[1].asked.ask) != before
+    assert plain_text(opened.cards[1].asked.ask) != before
     settle(qtbot, opened)
 
 
@@ -253,7 +253,7 @@ def test_an_option_says_why_at_once(opened: LessonPanel) -> None:
     for button, option in zip(card.replies, card.asked.options, strict=True):
         button.click()
         assert card.verdict.text().startswith("Right" if option.right else "Not quite")
-        assert said(card.because.told) == f"{said(option.why)}\nBecause."
+        assert plain_text(card.because.content) == f"{plain_text(option.why)}\nBecause."
 
 
 def test_after_a_second_wrong_choice_the_right_one_is_told(opened: LessonPanel) -> None:
@@ -363,11 +363,11 @@ def test_text_follows_the_theme(opened: LessonPanel, window: MainWindow, project
 def test_values_and_gaps_tell_their_source(qtbot: QtBot) -> None:
     text = LessonText("A text")
     qtbot.addWidget(text)
-    text.say((Span("value", "3", "f(a<b)"), Span("missing", "…", "Nothing is open.")))
+    text.show_text((Span("value", "3", "f(a<b)"), Span("missing", "…", "Nothing is open.")))
     fragments = text.document().begin().begin()
     assert fragments.fragment().charFormat().toolTip() == "<p style='white-space:pre-wrap'>f(a&lt;b)</p>"
     assert fragments.fragment().charFormat().foreground().color() == theme.current().accent
-    text.say(words("<b>bold</b>"))
+    text.show_text(words("<b>bold</b>"))
     assert text.toPlainText() == "<b>bold</b>"
 
 
@@ -383,7 +383,7 @@ def test_a_formula_is_drawn_and_a_broken_one_is_shown_as_written(qtbot: QtBot) -
     text = LessonText("A text")
     qtbot.addWidget(text)
     text.resize(QSize(300, 100))
-    text.say((Paragraph("formula", ((Span("formula", r"\left( x"),),)),))
+    text.show_text((Paragraph("formula", ((Span("formula", r"\left( x"),),)),))
     assert text.toPlainText() == r"\left( x"
 
 

@@ -96,8 +96,8 @@ def test_columns_outside_the_window_are_grey(running: Session, shown: Shown) -> 
     panel.slabs.show_cache(reading)
     assert panel.slabs.visible(0).all()
     assert list(np.flatnonzero(panel.slabs.visible(1))) == [8, 9, 10, 11]
-    assert "outside the window of 4" in panel.slabs.told(1, 2)
-    assert "outside" not in panel.slabs.told(1, 9)
+    assert "outside the window of 4" in panel.slabs.description(1, 2)
+    assert "outside" not in panel.slabs.description(1, 9)
     image = panel.slabs.grab().toImage()
 
     def colourful(layer: int, column: int) -> float:

@@ -175,7 +175,7 @@ def test_the_page_draws_a_bar_for_each_layer(running: Session, shown: Shown, che
     assert not gaps.isVisible()
 
 
-@pytest.mark.parametrize("name", ["dark", "highlight"])
+@pytest.mark.parametrize("name", ["dark", "light"])
 def test_the_page_is_there_on_a_projector(running: Session, shown: Shown, check: Check, name: Any) -> None:
     panel = shown(CachePanel, running, 900, 600)
     panel.turn_to("proof")

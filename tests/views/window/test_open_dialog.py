@@ -65,7 +65,7 @@ def dialog(qtbot: QtBot, running: Session, tmp_path: Path, monkeypatch: pytest.M
     return made
 
 
-def said(dialog: OpenDialog) -> str:
+def texts_of(dialog: OpenDialog) -> str:
     QApplication.processEvents()
     return "\n".join(label.text() for label in dialog.findChildren(QLabel) if label.isVisible())
 
@@ -88,10 +88,10 @@ def test_a_click_states_the_costs_and_open_opens(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
     click_on(dialog, "smol")
-    assert "135 M parameters" in said(dialog)
-    assert "540 MB" in said(dialog)
-    assert "270 MB" in said(dialog)
-    assert "92.2 MB" in said(dialog)
+    assert "135 M parameters" in texts_of(dialog)
+    assert "540 MB" in texts_of(dialog)
+    assert "270 MB" in texts_of(dialog)
+    assert "92.2 MB" in texts_of(dialog)
     dialog.dtype.setCurrentText("bfloat16")
     engine.gate.shut()
     QTest.mouseClick(dialog.open_button, LEFT)
@@ -161,7 +161,7 @@ def test_a_path_that_is_not_there_says_so(dialog: OpenDialog) -> None:
 def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: Session, engine: CannedEngine) -> None:
     dialog.path.setText("/models/mini.pth")
     settle(running)
-    assert CHOICE.sentence in said(dialog)
+    assert CHOICE.sentence in texts_of(dialog)
     box = next(box for box in dialog.findChildren(QComboBox) if box.accessibleName() == "heads")
     assert box.currentText() == "8"
     box.setCurrentText("4")
@@ -173,7 +173,7 @@ def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: Session, 
 def test_shapes_alone_state_costs_but_do_not_open(dialog: OpenDialog) -> None:
     dialog.path.setText("/models/shapes")
     settle(dialog.session)
-    assert "540 MB" in said(dialog)
+    assert "540 MB" in texts_of(dialog)
     assert "only shapes" in dialog.notice.text()
     assert not dialog.open_button.isEnabled()
 
@@ -325,12 +325,12 @@ def test_what_goes_on_beside_a_download_does_not_end_it(
     settle(running)
     assert dialog.isVisible()
     assert dialog.opening
-    assert "Downloading org/small" in said(dialog)
+    assert "Downloading org/small" in texts_of(dialog)
     engine.devices = ("cuda",)
     gate.open.set()
     qtbot.waitUntil(lambda: not dialog.opening)
     assert "open /cache/org/small cpu float32" in engine.calls
-    assert "There is no cpu here" in said(dialog)
+    assert "There is no cpu here" in texts_of(dialog)
     assert dialog.isVisible()
 
 

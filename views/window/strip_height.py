@@ -32,7 +32,7 @@ UNBOUND: Final = (1 << 24) - 1
 _Area = Qt.DockWidgetArea
 
 
-class StripRoom(QObject):
+class StripHeight(QObject):
     """Gives the tokens their lines.
 
     Parameters
