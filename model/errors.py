@@ -1,7 +1,7 @@
 """The exceptions that the model package raises.
 
 Every message is one plain sentence for the person in front of the window: what was found, what was expected, and what
-to do. Nothing here knows who shows it.
+to do.
 """
 
 from __future__ import annotations

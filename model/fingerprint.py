@@ -1,6 +1,6 @@
 """Tells whether a checkpoint is still the one it was: a hash over its files, small ones whole, large ones in samples.
 
-It must not know formats: a folder's files count by their endings. No torch, no weights are loaded.
+No torch, no weights are loaded.
 """
 
 from __future__ import annotations

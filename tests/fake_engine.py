@@ -1,7 +1,7 @@
 """An engine without torch: jobs, session and window are tested by themselves over it.
 
-It keeps the contract of ``app.door.Engine``: each of its methods is a job, its handles are opaque, and it writes down
-what it was asked. It knows no numbers; :mod:`tests.views.canned` adds readings that panels can draw.
+It keeps the contract of ``model.engine.interface.Engine``: each of its methods is a job, its handles are opaque, and it
+writes down what it was asked. It knows no numbers; :mod:`tests.views.canned` adds readings that panels can draw.
 """
 
 from __future__ import annotations

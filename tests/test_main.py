@@ -52,7 +52,7 @@ def test_importing_app_and_views_leaves_torch_out() -> None:
     assert python(code) == "False"
 
 
-def test_the_version_is_said() -> None:
+def test_the_version_is_printed() -> None:
     assert start("--version", cwd=ROOT).stdout == "Ropewalk 0.2.0\n"
 
 

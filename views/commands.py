@@ -1,7 +1,4 @@
-"""What the command palette offers: the table of actions, the lessons, and every control that can be pressed.
-
-It owns that list. It must not know what any of it does.
-"""
+"""What the command palette offers: the table of actions, the lessons, and every control that can be pressed."""
 
 from __future__ import annotations
 

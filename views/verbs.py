@@ -1,7 +1,4 @@
-"""What every action does in a window: the table behind the keys and the palette.
-
-It owns which verb of which part an action calls. It must not know keys.
-"""
+"""What every action does in a window: the table behind the keys and the palette."""
 
 from __future__ import annotations
 

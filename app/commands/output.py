@@ -1,4 +1,4 @@
-"""Running a job where somebody may watch, and printing what came of it; it must not know which command asks."""
+"""Running a job where somebody may watch, and printing what came of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head.
-
-It owns what stands in such a file. It must not know how the numbers were computed, nor where the file goes.
-"""
+"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head."""
 
 from __future__ import annotations
 

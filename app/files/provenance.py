@@ -1,6 +1,6 @@
-"""Where something that is taken home came from: model, prompt, head, position and settings, as named lines of text.
+"""Where an exported file came from: model, prompt, head, position and settings, as named lines of text.
 
-Every exported file carries them inside. It reads the session and must not know any file format or widget.
+Every exported file carries them inside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Keeps a session in a ``.ropewalk`` file and brings one back: as jobs, and on screen only when all of it is there.
-
-It owns what of a session is kept and in which order it is made again. It must not know the file's format, nor widgets.
-"""
+"""Keeps a session in a ``.ropewalk`` file and brings one back: as jobs, and on screen only when all of it is there."""
 
 from __future__ import annotations
 

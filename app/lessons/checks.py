@@ -1,4 +1,4 @@
-"""Judges a reply to a check: at once, from what was told, with the engine's own value.
+"""Judges a reply to a check: at once, from what it was filled with, by the engine's own value.
 
 Pure functions of the question and the reply; what a person types is read as generously as it can be without guessing.
 """

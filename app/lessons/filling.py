@@ -1,7 +1,7 @@
-"""Tells a lesson: fills texts, scenes and checks with the engine's numbers, once, on the compute thread.
+"""Fills a lesson's texts, scenes and checks with the engine's numbers, once, on the compute thread.
 
 A number that cannot be had (nothing is open, a model without a tokenizer) leaves a gap that says why; the rest of the
-lesson is told all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
+lesson is filled all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 Worth = Callable[[Expression], Value]
 READING = "Reading the lesson's numbers"
-"""What the progress of telling says."""
+"""What the progress says meanwhile."""
 
 
 def fill_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[FilledLesson]:
-    """Tell a whole lesson.
+    """Fill a whole lesson.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def fill_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = No
 
 
 def fill_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[FilledStep]:
-    """Tell one step of a lesson, pausing after every number of its text and every check."""
+    """Fill one step of a lesson, pausing after every number of its text and every check."""
     step, worth = lesson.steps[place], worth_in(lesson, runs)
     needed, checks = tuple(expressions_of_step(step)), []
     total = len(needed) + len(step.checks)

@@ -328,7 +328,7 @@ class Scene:
         What is run on it; empty for a model of kind ``shapes`` or ``open``, which keeps its run.
     decoded
         Tokens decoded after the prompt, greedily.
-    experiments
+    interventions
         Experiments that are on.
     panels
         One to three panels that a projector shows.

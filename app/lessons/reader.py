@@ -37,7 +37,7 @@ from ropewalk.app.lessons.plan import (
 )
 from ropewalk.app.lessons.table import LessonFileError, Table, check_size
 from ropewalk.app.lessons.toml_lines import TomlLines, line_in
-from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured

@@ -4,7 +4,7 @@
 broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
 one from anywhere. ``docs/lessons.md`` tells how to write one.
 
-**Playing.** A lesson as loaded holds expressions; ``app.lesson_player.LessonPlayer`` has them filled in on the compute
+**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in on the compute
 thread, a step at a time, and moves the session. A view needs nothing else:
 
 - ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
@@ -12,7 +12,7 @@ thread, a step at a time, and moves the session. A view needs nothing else:
   numbers are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
 - Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_filled(place, filled)``,
   ``scene_changed(scene)``, ``check_changed(place, asked)``, ``judged(asked, verdict)``, ``failed(sentence)``.
-- ``filled.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
+- ``filled.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lessons.checks``:
   ``Entered``, ``Chosen``, ``Clicked``, ``Marked``), records it and returns a ``Verdict``; a reply that cannot be read
   raises ``LessonError`` with a sentence. ``click(place)`` replies with the selection as it is. ``again(place)`` asks a
   practice problem with fresh numbers; ``check_changed`` brings it.
@@ -29,7 +29,8 @@ experiments, selection. When that is done ``scene_changed`` comes, and the view 
 projector shows, one to three), ``highlights``, ``toggles``, and ``play``. Scenes are whole: shown after any other, one
 looks the same, so going back is the same as going on.
 
-**Challenges.** A step's ``challenge`` names a build challenge; ``app.challenges`` writes the starter and runs a file.
+**Challenges.** A step's ``challenge`` names a build challenge; ``app.lessons.challenges`` writes the starter and runs a
+file.
 """
 
 from __future__ import annotations

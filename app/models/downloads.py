@@ -1,7 +1,7 @@
 """Downloading a checkpoint from Hugging Face, when and only when the person asked for it.
 
-A process of its own does it (``app.download_child``), so that a cancel ends it at once, whatever the network does. What
-comes lands in the ordinary Hugging Face cache, so that other programs find it too.
+A process of its own does it (``app.models.download_child``), so that a cancel ends it at once, whatever the network
+does. What comes lands in the ordinary Hugging Face cache, so that other programs find it too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pinned run (A), that later ones are compared with.
 
-It owns which run that is, and what was changed in it. Comparing is the engine's; showing both is the window's.
+Comparing is the engine's; showing both is the window's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is changed in the model of the run on screen, and what is offered where a prompt does not fit.
 
-It owns the experiments of the run in view, those of the run under way, and the prompts that an offer or the end of a
-stretch goes back to. What an experiment does is the model's; who chooses one is the window's.
+What an experiment does is the model's; who chooses one is the window's.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Interventions(QObject):
     Signals
     -------
     changed(experiments)
-        What is changed in the run on screen; a tuple of ``model.experiments``.
+        What is changed in the run on screen; a tuple of ``model.decoder.interventions``.
     offered(experiments)
         After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
     """

@@ -13,11 +13,10 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from ropewalk.app.engine import load_engine
-from ropewalk.app.jobs import Failure, Jobs
+from ropewalk.app.jobs import Exports, Failure, Jobs
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
-from ropewalk.app.session.exports import Exports
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes
@@ -60,7 +59,7 @@ class Session(QObject):
     ----------
     timeline, consistency
         How far the run is in view and how it goes on; whether it was found consistent.
-    experiments, pinned
+    interventions, baseline
         What is changed in the run; the run that it is compared with.
     scenes
         Scenes put on screen in one go, and what was there before.
@@ -351,7 +350,7 @@ class Session(QObject):
         slot
             Who asks; a newer question of the same slot replaces an older one.
         question
-            One of ``app.questions``.
+            One of ``model.engine.questions``.
         answer
             Called on this thread, unless the run or the length in view has changed by then.
         part

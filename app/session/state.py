@@ -1,6 +1,6 @@
 """What is put on screen in one go: a scene of a lesson, or what was there before it.
 
-It owns what is kept of a moment and how it comes back. What a scene shows is the lesson's.
+What a scene shows is the lesson's.
 """
 
 from __future__ import annotations

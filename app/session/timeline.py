@@ -1,8 +1,4 @@
-"""The timeline of the run on screen: going on, looking back, branching, playing, and how tokens are drawn.
-
-It owns how far a run is in view, what each row was drawn with, and the pace of playing. It must not know what is asked
-about a run, nor who shows it.
-"""
+"""The timeline of the run on screen: going on, looking back, branching, playing, and how tokens are drawn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process that runs a learner's file: loads it, grades its function, and writes the verdict to a file.
 
-Started by ``app.challenges``, so that whatever the learner's code does (loop for ever, eat memory, crash) happens here.
-Limits begin when torch is loaded. What the code prints is caught and handed back with the verdict.
+Started by ``app.lessons.challenges``, so that whatever the learner's code does (loop for ever, eat memory, crash)
+happens here. Limits begin when torch is loaded. What the code prints is caught and handed back with the verdict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ropewalk.model.challenges.verdict import Kind, Verdict
+from ropewalk.model.challenges.challenge import Kind, Verdict
 
 MOST_PRINTED = 4000
 """Characters of what the code prints that are kept."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import torch
 from ropewalk.model.challenges import reference
+from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.challenges.mistakes import SENTENCES
-from ropewalk.model.challenges.verdict import Verdict
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.costs import format_shape

@@ -1,7 +1,7 @@
 """The whole decoder, top to bottom like a paper: embedding, blocks of attention and MLP on a residual stream, logits.
 
 The stream is [B, T, D] all the way. A block reads it through a norm and adds to it, twice. This file builds exactly
-what a :class:`~model.decoder.config.ModelConfig` says; it knows no families and no files.
+what a :class:`~model.decoder.config.ModelConfig` says.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class Decoder(nn.Module):
         return any(self._hooks)
 
     def pack(self) -> Decoder:
-        """Lay the weights out for decode steps (``model.packing``); needs room for one block once more."""
+        """Lay the weights out for decode steps (``model.decoder.packing``); needs room for one block once more."""
         pack(self, list(self.blocks))
         return self
 

@@ -1,7 +1,7 @@
 """Experiments: named things to change in a run, as plain data.
 
-An experiment says what to change and how it is written on a chip; ``model.intervention`` does it. Experiments compose
-in any order, apply to prefill and decode alike, and travel with the trace they made. No torch here.
+An experiment says what to change and how it is written on a chip; ``model.decoder.intervention_contexts`` does it.
+Experiments compose in any order, apply to prefill and decode alike, and travel with the trace they made. No torch here.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class RopeBase:
 @stored("rule factor", tag="RopeScaling")
 @dataclass(frozen=True)
 class RopeScaling:
-    """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on (``model.rotations``).
+    """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on.
 
     The rule takes the place of the checkpoint's own. Layers whose window keeps distances short are left as they are.
     """
@@ -315,7 +315,7 @@ def check_interventions(interventions: Sequence[Intervention], config: ModelConf
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         With what was chosen and what there is.
     """
     for intervention in interventions:
@@ -327,7 +327,7 @@ def permuted(ids: Sequence[int], interventions: Sequence[Intervention]) -> list[
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When an order is longer than the prompt.
     """
     result = list(ids)

@@ -1,7 +1,7 @@
 """What experiments make of a model's rotary rules and of its limit, as data.
 
-``model.intervention`` turns by these rules, the engine checks lengths by this limit, and the panels read both. It also
-knows which rules could carry a run past the limit. No torch here.
+``model.decoder.intervention_contexts`` turns by these rules, the engine checks lengths by this limit, and the panels
+read both. It also knows which rules could carry a run past the limit. No torch here.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def rule_named(name: str) -> Scaling:
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         With the names there are.
     """
     for rule, spoken in SCALINGS.items():

@@ -5,12 +5,12 @@ It is a part of the engine, which asks it. A reading that may take long pauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ropewalk.model.checkpoints import Checkpoint
-from ropewalk.model.decoder.intervening import mean_heads, mean_mlp, mean_plane
+from ropewalk.model.decoder.intervention_contexts import mean_heads, mean_mlp, mean_plane
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,
@@ -45,7 +45,6 @@ from ropewalk.model.engine.questions import (
     AskRules,
     Question,
 )
-from ropewalk.model.engine.shown import Shown, in_view, texts
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
@@ -68,11 +67,47 @@ from ropewalk.model.readings.records import (
     NextTokenDifference,
     RopeRule,
     Routing,
+    TokenText,
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace
+
+
+def in_view(handle: RunHandle) -> Trace:
+    """The run as far as it is in view."""
+    trace: Trace = handle.trace
+    return trace if trace.length == handle.run.length else trace.at(handle.run.length)
+
+
+def texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
+    """How to show token ids; without a tokenizer, by their numbers."""
+    if checkpoint.tokenizer is None:
+        return tuple(TokenText(token, f"#{token}") for token in ids)
+    return checkpoint.tokenizer.describe(ids)
+
+
+def texts_on(checkpoint: Checkpoint, described: tuple[TokenText, ...], ids: Sequence[int]) -> tuple[TokenText, ...]:
+    """How to show a run to which tokens were added; those described before are not looked at again."""
+    if checkpoint.tokenizer is None:
+        return described + texts(checkpoint, ids)
+    return checkpoint.tokenizer.describe_on(described, ids)
+
+
+class TokenTexts(dict[int, TokenText]):
+    """Token texts by id, looked up when asked for: a vocabulary is long."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+    def __missing__(self, token: int) -> TokenText:
+        return texts(self._checkpoint, [token])[0]
+
+    def get(self, token: int, default: Any = None) -> Any:
+        """How to show an id."""
+        return texts(self._checkpoint, [token])[0]
 
 
 def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, Any], Steps[Any]]:
@@ -88,7 +123,7 @@ def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, A
 def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[Any]:
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     yield from ()
-    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, Shown(checkpoint))
+    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TokenTexts(checkpoint))
 
 
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
@@ -201,7 +236,7 @@ def _next_token_difference(
     before = in_view(handle.baseline)
     a, _ = row_logits(handle.baseline.model_handle.checkpoint.model, before, before.length - 1)
     b, _ = row_logits(handle.model_handle.checkpoint.model, trace, trace.length - 1)
-    return next_token_difference(a, b, Shown(handle.model_handle.checkpoint))
+    return next_token_difference(a, b, TokenTexts(handle.model_handle.checkpoint))
 
 
 def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:

@@ -19,11 +19,10 @@ from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine.answers import ANSWERS
+from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
 from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, missing, why_missing
 from ropewalk.model.engine.prompts import check_length, read_prompt
 from ropewalk.model.engine.questions import Question
-from ropewalk.model.engine.shown import in_view, texts, texts_on
 from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
@@ -31,9 +30,8 @@ from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.next_token import draw, row_logits
-from ropewalk.model.readings.numbers import numbers_steps
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
-from ropewalk.model.readings.readout import read_row
+from ropewalk.model.readings.readout import numbers_steps, read_row
 from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
@@ -169,14 +167,14 @@ def run(
         The (layer, head) in view; None looks for the head whose pattern is worth showing first.
     logits
         Whose logits to keep.
-    experiments
+    interventions
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When an experiment names what the model does not have.
     ChatError
         When the chat template cannot be applied.

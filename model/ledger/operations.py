@@ -1,7 +1,6 @@
 """The operations of a decoder, in the order they run: one ledger row each, with symbol, shape, price and check.
 
-:class:`Operations` writes them from a config alone. It must not know torch, nor what a run found: ``model.ledger``
-gathers the rows and decides their checks.
+:class:`Operations` writes them from a config alone.
 
 Letters: B batch, T tokens of this call, P past, S = P + T keys, D width, H query heads, Hkv kv heads, Dh head width,
 G = H / Hkv, F MLP width, E experts, k experts per token, Fe and Fs widths of one expert and of the shared one, V

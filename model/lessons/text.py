@@ -9,7 +9,7 @@ What an author may write:
   colon where the usual one does not do: ``{…:.3f}``, ``{…:GiB}``. In a formula it is ``\value{…}``;
 - ``\{``, ``\}``, ``\$``, ``\*``, `` \` `` and ``\|`` for the signs themselves.
 
-:func:`read_text` reads it once, when a lesson is loaded; :func:`fill` fills it in. This file knows no window.
+:func:`read_text` reads it once, when a lesson is loaded; :func:`fill` fills it in.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def holes_of(parts: tuple[Part, ...]) -> Iterator[Hole]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Telling
+# Filling in
 
 
 def fill(text: Text, worth: Callable[[Expression], Value]) -> FilledText:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.decoder.intervening import changed_block, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.decoder.scores import key_range

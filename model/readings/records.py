@@ -326,8 +326,8 @@ class CacheReading:
     ----------
     keys, values
         [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
-    key_shades, value_shades
-        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.shades`` counts.
+    key_magnitudes, value_magnitudes
+        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.readings.magnitudes`` counts.
     bytes_measured
         Bytes of the rows in use, counted from the tensors.
     bytes_reserved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
-from ropewalk.model.decoder.intervening import changed_block, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings.records import Routing
 from ropewalk.model.runs.trace import Trace

@@ -201,7 +201,7 @@ def _row_numbers(config: ModelConfig, tokens: int, branch: Branch) -> int:
 
 
 def _chunk_numbers(config: ModelConfig, rows: int, tokens: int) -> int:
-    """Numbers that a chunk needs at the worst moment of a layer that runs in slices (``model.slices``)."""
+    """Numbers that a chunk needs at the worst moment of a layer that runs in slices (``model.runs.slices``)."""
     c = config
     query, key = c.heads * c.head_width, c.kv_heads * c.head_width
     piece = min(rows, rows_in_slice(c), PIECE_ROWS)

@@ -3,7 +3,7 @@
 Projections, norms and MLP treat every row on its own, so they run a few rows at a time. Attention does not: a few rows
 would read every key for little work. It runs a few heads at a time with all rows of the chunk, and where one head alone
 takes too long, one range of keys after another, merged by their log-sum-exp. What comes out is what
-:class:`model.decoder.Block` computes in one go. This file knows nothing of traces. Letters as in ``model.attention``.
+:class:`model.decoder.decoder.Block` computes in one go. Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Slices:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A question to attention: as :func:`model.attention.fused_attention` takes it."""
+    """A question to attention: as :func:`model.decoder.attention.fused_attention` takes it."""
 
     query: Tensor
     key: Tensor

@@ -1,8 +1,8 @@
 """A run that can be looked at: Q', K', V and the log-sum-exp of every layer, and the ways to make and extend one.
 
 Attention is kept as a function, not as a matrix: nothing here is T × T. A trace is a sequence of layers, each a
-:class:`model.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of them.
-Letters as in ``model.config``; S rows in all.
+:class:`model.runs.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of
+them. Letters as in ``model.decoder.config``; S rows in all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
-from ropewalk.model.decoder.intervening import changed_block, changed_rule, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
 from ropewalk.model.decoder.quick_step import QuickStep
 from ropewalk.model.decoder.scores import Span, key_range
@@ -53,7 +53,7 @@ class RunHeader:
         Rows the prompt gave; later rows were decoded one at a time.
     logits
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
-    experiments
+    interventions
         What was changed in the model while it ran.
     """
 
@@ -233,20 +233,20 @@ def capture(
     logits
         Whose logits to keep: ``all`` rows, the ``last``, or ``none``. By default all up to 1,024 tokens.
     positions, padding, branch
-        As in :meth:`model.decoder.Decoder.forward`.
-    experiments
+        As in :meth:`model.decoder.decoder.Decoder.forward`.
+    interventions
         What to change in the model meanwhile; an order of tokens is applied to the ids by the caller.
 
     Raises
     ------
-    PromptError, PositionError, ExperimentError
+    PromptError, PositionError, InterventionError
         When the prompt is empty or too long, or an experiment names what the model does not have.
 
     Examples
     --------
     >>> checkpoint = open_checkpoint("path/to/folder")
     >>> trace = capture(checkpoint.model, checkpoint.tokenizer.encode("to be or not to be"))
-    >>> lens.weights(trace[1], head=3).shape
+    >>> read_head(trace[1], 3).weights.values.shape
     """
     steps = capture_steps(
         model,

@@ -1,8 +1,8 @@
 """Chat templates: the text that a model was taught to read a conversation in.
 
-A template comes with a checkpoint and is a program, so it is rendered in a process of its own (``model.chat_child``)
-that may be ended at any time: a loop without end, a gigabyte of spaces or a way out of the sandbox stay there. This
-file owns templates and their limits; it must not know tokenizers or models.
+A template comes with a checkpoint and is a program, so it is rendered in a process of its own
+(``model.tokens.chat_child``) that may be ended at any time: a loop without end, a gigabyte of spaces or a way out of
+the sandbox stay there.
 """
 
 from __future__ import annotations

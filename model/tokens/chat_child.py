@@ -1,8 +1,8 @@
 """The process that renders a chat template: reads what to render from stdin, writes the text or the reason to stdout.
 
-Started by ``model.chat``. The environment is the one transformers gives a template, so that the same text comes out: an
-immutable sandbox with trimmed blocks, ``raise_exception``, ``strftime_now``, a ``tojson`` that escapes no markup, and
-the ``generation`` tag.
+Started by ``model.tokens.chat``. The environment is the one transformers gives a template, so that the same text comes
+out: an immutable sandbox with trimmed blocks, ``raise_exception``, ``strftime_now``, a ``tojson`` that escapes no
+markup, and the ``generation`` tag.
 """
 
 from __future__ import annotations

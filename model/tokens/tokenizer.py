@@ -2,7 +2,7 @@
 
 A :class:`Codec` knows one file format: how text becomes ids, and which bytes each id stands for. :class:`Tokenizer`
 does the rest from bytes alone, so that byte-level BPE, SentencePiece with byte fallback and whatever comes next are
-shown by the same rules. This file owns tokens; it must not know models or torch.
+shown by the same rules.
 """
 
 from __future__ import annotations

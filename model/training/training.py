@@ -4,7 +4,6 @@ Repeats at a random period teach a model to look back for what followed the last
 2022, arXiv:2209.11895); a fixed period would teach an offset only. Such heads form slowly beside text, so training
 opens with rows that are short and mostly repeat, until their loss falls; then come the text and the long rows. The rows
 of a step follow from the seed and the state of the run alone, so a run that was stopped goes on exactly where it was.
-This file owns the recipe and the state of an unfinished run; it must not know who watches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lessons that come along, each told once by the engine, for the tests that read them."""
+"""The lessons that come along, each filled once by the engine, for the tests that read them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def spans_of(step: FilledStep) -> Iterator[Span]:
 
 
 def plain_text_of(lesson_id: str) -> str:
-    """All of a told lesson as plain characters."""
+    """All of a filled lesson as plain characters."""
     parts = []
     for step in filled_of(lesson_id).steps:
         parts += [plain_text(text) for text in texts_of(step)] + [plain_text(line) for line in lines_of(step)]

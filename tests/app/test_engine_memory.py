@@ -1,4 +1,4 @@
-"""Memory at the engine's door: a run that cannot fit is refused before it begins, with what would fit."""
+"""Memory before a run: one that cannot fit is refused before it begins, with what would fit."""
 
 from __future__ import annotations
 

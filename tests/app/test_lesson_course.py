@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.challenges.challenge import CHALLENGES
 
 from tests.app.filled_lessons import SHELF
 

@@ -283,7 +283,7 @@ def tiles_meanwhile(session: Session, act: Callable[[], object], over: Callable[
             loop.quit()
         elif not asked:
             asked.append(time.perf_counter())
-            session.ask("probe", AskHead(0, 0, (0, 16), (0, 16), 96), answered)
+            session.ask("measured", AskHead(0, 0, (0, 16), (0, 16), 96), answered)
 
     timer.timeout.connect(look)
     act()

@@ -14,7 +14,7 @@ from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.pictures import snapshot
 
 from tests.model.checkpoints import reference
-from tests.views.driving import click, front, opened, run_of
+from tests.views.driving import click, front, opened_window, run_of
 from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
-    with opened(folder, str(checkpoint(folder / "dense", "qwen3", "plain")), IDS) as window:
+    with opened_window(folder, str(checkpoint(folder / "dense", "qwen3", "plain")), IDS) as window:
         yield window
 
 

@@ -1,4 +1,4 @@
-"""What is taken home through the window, by keys and clicks, is what was on screen; a failure is said and harmless."""
+"""What is exported through the window, by keys and clicks, is what was on screen; a failure is said and harmless."""
 
 from __future__ import annotations
 
@@ -447,7 +447,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("kind", pictures.FORMATS, ids=lambda kind: kind.name)
-def test_a_full_disk_leaves_the_old_picture_and_is_said(
+def test_a_full_disk_leaves_the_old_picture_and_is_reported(
     window: MainWindow, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pictures.PictureFormat
 ) -> None:
     folder = tmp_path / "out"

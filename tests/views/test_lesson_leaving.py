@@ -36,7 +36,7 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    with driving.opened(tmp_path, None, "hark, who goes there?") as window:
+    with driving.opened_window(tmp_path, None, "hark, who goes there?") as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window

@@ -44,7 +44,7 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window of a projector over a real session, with the bundled model and a run."""
-    with driving.opened(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
+    with driving.opened_window(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
         window.set_look(projector=True)
         yield window
 

@@ -344,7 +344,7 @@ def test_a_model_without_a_tokenizer_works_with_ids(qtbot: QtBot, opened: Open, 
     assert tokens(window) == ["#7", "#9", "#11"]
 
 
-def test_a_tokenizer_that_cannot_be_read_is_told_when_its_model_opens(
+def test_a_tokenizer_that_cannot_be_read_is_reported_when_its_model_opens(
     qtbot: QtBot, opened: Open, tmp_path: Path
 ) -> None:
     folder = write_checkpoint(tmp_path / "small")

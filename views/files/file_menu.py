@@ -1,6 +1,6 @@
 """The File menu, and the menu of a panel's heading: what they offer, and what becomes of it.
 
-It owns these menus and the words when a file is done. What is exported and how sessions are kept is for others.
+What is exported and how sessions are kept is for others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A lesson on paper: its steps with formulas and the panels they speak of, its questions with room, answers at the end.
-
-It owns what stands on the pages and in which order; every number is the one that the step tells. It must not know how
-a page is laid out.
-"""
+"""A lesson on paper: its steps with formulas and the panels they speak of, its questions, answers at the end."""
 
 from __future__ import annotations
 

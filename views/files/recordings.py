@@ -1,7 +1,4 @@
-"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own.
-
-It owns what moves between two frames and how long each stays. It must not know file formats.
-"""
+"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ class Film:
     absent
         Why it cannot be filmed now, a sentence; empty where it can.
     turns
-        Takes the frames into a reel.
+        Takes the frames into a recording.
     """
 
     name: str
@@ -75,7 +72,7 @@ TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
 
 
 def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns:
-    """Take a film; returns its reel. Whatever moved is put back, also when it is ended early."""
+    """Take a film; returns its recording. Whatever moved is put back, also when it is ended early."""
     why = film.absent(exporter.window)
     if why:
         raise RopewalkError(why)

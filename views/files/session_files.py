@@ -1,7 +1,6 @@
 """Sessions as files from the window: saving, opening, what was opened lately, and keeping what nobody saved.
 
-It owns the questions to the person and the window's side of a session: layout, theme, title. How a session is kept and
-brought back is for ``app.session_keeping``.
+How a session is kept and brought back is for ``app.files.session_keeping``.
 """
 
 from __future__ import annotations

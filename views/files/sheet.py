@@ -1,7 +1,4 @@
-"""Text for paper: paragraphs of spans, tables, lines to write on, formulas and figures drawn as shapes, page by page.
-
-It owns how a printed text looks. It must not know lessons, panels or files.
-"""
+"""Text for paper: paragraphs of spans, tables, lines to write on, formulas and figures as shapes, page by page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Something that takes many turns of the event loop on the GUI thread: shown with its progress, ended by Cancel.
 
-An errand is a generator. It yields a :class:`Progress` to let the window live on for a turn, or a function to wait
-until that says yes, which may raise where it never will. It must not know what is done in the turns.
+A task is a generator. It yields a :class:`Progress` to let the window live on for a turn, or a function to wait
+until that says yes, which may raise where it never will.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Turns: TypeAlias = Generator[Turn, None, Any]
 
 
 class Task(QObject):
-    """One at a time: a newer errand ends the one before.
+    """One at a time: a newer task ends the one before.
 
     Parameters
     ----------

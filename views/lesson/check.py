@@ -1,6 +1,6 @@
 """One question of a lesson as a card: what is asked, a way to reply, and at once what came of it and why.
 
-It owns the wording around a question. It sends the reply through a function that it is given, and judges nothing.
+It sends the reply through a function that it is given, and judges nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Answer = Callable[[Reply], Verdict]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 TRIES = 2
-"""Wrong choices after which the right one is told."""
+"""Wrong choices after which the right one is shown."""
 
 
 def button_text(text: str) -> str:

@@ -1,7 +1,6 @@
 """The lesson: chosen here, walked step by step beside the panels that it speaks of, with its questions.
 
-It owns the choice, the text of the step and its questions. What is on screen for a step it asks of the player and,
-by a signal, of the window; it touches no other panel.
+What is on screen for a step it asks of the player and, by a signal, of the window; it touches no other panel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Brings on screen what the window owns of a lesson's scene: its panels, switches, marks, and what is set going.
-
-It owns the arrangement during a lesson: the lesson on the left, the panels of the step beside it, nothing else; on a
-projector one large line of the step in place of the bars. It must not know what a step says or asks.
-"""
+"""Brings on screen what the window owns of a lesson's scene: its panels, switches, marks, and what is set going."""
 
 from __future__ import annotations
 

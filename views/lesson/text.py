@@ -1,6 +1,6 @@
 """The finished text of a lesson on screen: paragraphs, points, tables, drawn formulas, and numbers with their source.
 
-It owns how a span looks. It takes nothing for markup, and must not know lessons, players or sessions.
+It takes nothing for markup.
 """
 
 from __future__ import annotations

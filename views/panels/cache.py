@@ -1,6 +1,6 @@
 """The KV cache: what it holds, its bytes at every step, a planner for other lengths, and the consistency checks.
 
-It owns the pages and what is said about bytes. It reads the cache's contents; it must not know where they are kept.
+It reads the cache's contents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compared with A: the selected head's scores and weights, and the next token, less those of a pinned run.
 
-It owns the maps of differences and what is said about them. The differences come from the model; positive is more in
-the run on screen (B) than in the pinned one (A).
+The differences come from the model; positive is more in the run on screen (B) than in the pinned one (A).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
-"""Rows that can be compared at once, as in ``model.comparison``."""
+"""Rows that can be compared at once, as in ``model.readings.comparison``."""
 
 
 def largest_magnitude(values: Floats) -> float:

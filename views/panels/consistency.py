@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from ropewalk.model.readings.records import ConsistencyCheck, LayerGap
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import ink, theme, wording
-from ropewalk.views.style.flow import flowing
-from ropewalk.views.style.scrolling import scrolled
+from ropewalk.views.style.flow import flowing, scrolled
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session

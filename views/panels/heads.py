@@ -1,6 +1,6 @@
 """Every head at a glance: the panel of the atlas, grouped by kv head or sorted by a score.
 
-It owns which score is shown and what is asked for. Where a thumbnail lies and how it is painted are the atlas's.
+Where a thumbnail lies and how it is painted are the atlas's.
 """
 
 from __future__ import annotations

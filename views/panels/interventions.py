@@ -1,7 +1,6 @@
 """Experiments: one click each, chips for what is changed in the model, and what it did to the selected row.
 
-It owns the controls and which experiments replace one another. What an experiment does is the model's business; the
-session runs the prompt again.
+What an experiment does is the model's business; the session runs the prompt again.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ from ropewalk.model.readings.records import RowReading, Run
 from ropewalk.views.panels.panel import Panel, plain_label
 from ropewalk.views.panels.random_layer import RandomLayerPage
 from ropewalk.views.style import theme, wording
-from ropewalk.views.style.flow import FlowLayout, flowing
-from ropewalk.views.style.scrolling import scrolled
+from ropewalk.views.style.flow import FlowLayout, flowing, scrolled
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -86,7 +84,7 @@ def numbers_in(text: str) -> tuple[int, ...]:
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When the text is something else, or names more than any model has.
     """
     if not re.fullmatch(r"\s*\d+(\s*-\s*\d+)?([\s,]+\d+(\s*-\s*\d+)?)*[\s,]*", text):

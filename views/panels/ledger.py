@@ -1,6 +1,6 @@
 """The shape ledger: every operation of a layer with its symbol, shape, bytes, parameters, FLOPs and check.
 
-It owns how ledger entries are laid out in a table. It computes no shape: the entries come from ``model.ledger``.
+It computes no shape: the entries come from ``model.ledger``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the model expects next: candidates as bars, and the controls that draw and step.
 
-It owns the bars and the controls. It computes no probability, and it steps nothing itself: the session does.
+It computes no probability, and it steps nothing itself: the session does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rotary positions: one circle per plane, the shares of the score, and what moving the query does to it.
 
-It owns the pages of the panel and what moves. The rotation is in ``views.turning``, the pictures in ``views.planes``,
-``views.curves`` and ``views.pairing``; everything else is read.
+The rotation is in ``views.plots.turning``, the pictures in ``views.plots.planes``, ``views.plots.curves`` and
+``views.plots.pairing``; everything else is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars.
-
-This panel owns what the three pictures mean: their levels and titles. It must not know how they are computed.
-"""
+"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The timeline under all panels: the prompt as one block, then a cell for every decoded token.
 
-A click or a drag looks at another step, and another token can be put into the place of the one in view. It owns the
-strip; the session owns the steps.
+A click or a drag looks at another step, and another token can be put into the place of the one in view.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exports as the command line asks for them: the window's own, waited for until the file is there.
 
-It owns which export a file's ending means. How each is made is the exporter's.
+How each is made is the exporter's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def bring_back(window: MainWindow, path: Path) -> None:
     wait_until_drawn(window)
 
 
-def take_home(window: MainWindow, export: Export) -> None:
+def write_export(window: MainWindow, export: Export) -> None:
     """Make the file that was asked for.
 
     Raises

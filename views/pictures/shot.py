@@ -23,7 +23,7 @@ from ropewalk.model.decoder.rope_scaling import scaling_for
 from ropewalk.model.errors import PromptError, RopewalkError
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
-from ropewalk.views.pictures.export import bring_back, take_home
+from ropewalk.views.pictures.export import bring_back, write_export
 from ropewalk.views.pictures.snapshot import picture, save, wait_until_drawn
 from ropewalk.views.style import theme
 
@@ -66,7 +66,7 @@ def take(shot: Shot) -> None:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
             if isinstance(shot, Export):
-                take_home(window, shot)
+                write_export(window, shot)
                 return
             image = picture(window, QSize(shot.width, shot.height), shot.panel or None)
             save(image, shot.out)

@@ -1,7 +1,4 @@
-"""The atlas: every head's thumbnail in one painted picture, with what is written under it and which head is marked.
-
-It knows nothing of the session, and computes no score: they come with the atlas.
-"""
+"""The atlas: every head's thumbnail in one painted picture, with what is written under it and which head is marked."""
 
 from __future__ import annotations
 

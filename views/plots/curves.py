@@ -1,7 +1,4 @@
-"""Two readings of the frequencies: the score against distance, and each plane's wavelength against the context.
-
-It owns the curves' axes and marks. It must not know sessions; what it draws is read or turned by ``views.turning``.
-"""
+"""Two readings of the frequencies: the score against distance, and each plane's wavelength against the context."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The one heatmap: cells, axes with token labels, colour bar, mask, marks, crosshair, zoom.
 
-It draws a rectangle of a matrix and says what was clicked or pointed at. It must not know the session, the selection
-store or what the numbers mean. Coordinates are cells of the whole matrix: cell (0, 0) is centred on (0, 0).
+It draws a rectangle of a matrix and says what was clicked or pointed at. Coordinates are cells of the whole matrix:
+cell (0, 0) is centred on (0, 0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The planes of a head as circles, and the shares of the score as bars: the pictures of the RoPE panel that turn.
-
-It owns how planes are laid out, painted and picked. It must not know sessions.
-"""
+"""The planes of a head as circles, and the shares of the score as bars: the pictures of the RoPE panel that turn."""
 
 from __future__ import annotations
 

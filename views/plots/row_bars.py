@@ -1,6 +1,6 @@
 """One query row as bars: a weight for every key, with numbers and token labels where they fit.
 
-A painted widget. It must not know the session; it draws a ``RowReading`` and says which key was clicked or pointed at.
+A painted widget: it draws a ``RowReading`` and says which key was clicked or pointed at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the KV cache holds: one slab per layer, a column per position, K beside V.
-
-It owns how contents are coloured, laid out, read and marked. It must not know sessions, nor where contents are kept.
-"""
+"""What the KV cache holds: one slab per layer, a column per position, K beside V."""
 
 from __future__ import annotations
 
@@ -30,13 +27,13 @@ from ropewalk.views.style import highlight, ink, theme, wording
 Side = Literal["K", "V"]
 SIDES: tuple[Side, ...] = ("K", "V")
 FINER = 4
-"""How many times as many pixels the slabs have in a picture that is taken home."""
+"""How many times as many pixels the slabs have in an exported picture."""
 SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
 
 def magnitude_colours(low: QColor, high: QColor, undefined: QColor) -> Bytes:
-    """Return the RGBA [256, 4] of every shade: from one colour straight to another, and one for what is no number."""
+    """The RGBA [256, 4] of every magnitude: from one colour straight to another, and one for what is no number."""
     table = ink.ramp(low, high)[np.minimum(np.arange(256) * 255 // FULL, 255)]
     table[UNDEFINED] = _rgba(undefined)
     return table

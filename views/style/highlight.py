@@ -1,7 +1,4 @@
-"""How a place that a lesson names is marked: a ring that can be seen on any ground, for as long as the step is shown.
-
-It owns the ring and the band. It must not know lessons, nor which place is marked.
-"""
+"""How a place that a lesson names is marked: a ring that can be seen on any ground, while the step is shown."""
 
 from __future__ import annotations
 

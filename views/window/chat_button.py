@@ -1,7 +1,4 @@
-"""The switch of the prompt bar that puts a prompt into the checkpoint's chat template.
-
-It owns the switch, the system line and the choice among several templates. It must not know how a template is applied.
-"""
+"""The switch of the prompt bar that puts a prompt into the checkpoint's chat template."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a teacher does in front of a class: one panel alone, a blank screen, a spotlight, notes, the step's large line.
-
-It owns these tools and who covers whom. It must not know what a panel shows or what a step says.
-"""
+"""What a teacher does in front of a class: one panel alone, a blank screen, a spotlight, notes, the step as a line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The Open dialog: what lies on this machine, what a checkpoint would cost, and opening it with progress and cancel.
-
-It owns the choice of a path and the answers to what a checkpoint leaves open. It must not know formats or files: the
-session says what a path is, and opens it.
-"""
+"""The Open dialog: what lies on this machine, what a checkpoint would cost, and opening it with progress and cancel."""
 
 from __future__ import annotations
 

@@ -20,11 +20,10 @@ from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.style import motion, theme
 from ropewalk.views.window import layouts
 from ropewalk.views.window.classroom import Classroom
+from ropewalk.views.window.heights import LeastHeight, StripHeight
 from ropewalk.views.window.layout_memory import LayoutMemory
-from ropewalk.views.window.least_height import LeastHeight
 from ropewalk.views.window.prompt_bar import PromptBar
 from ropewalk.views.window.status import FailureStrip, StatusLine
-from ropewalk.views.window.strip_height import StripHeight
 
 if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Lesson

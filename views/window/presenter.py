@@ -1,7 +1,6 @@
 """The teacher's own window: what this step is for, what comes next, where in the lesson we are, and the time.
 
-It owns how notes are laid out, and the clock. It stands on the second screen where there is one. It must not know
-lessons or players: it is told what to show, and says by signals what the teacher wants.
+It stands on the second screen where there is one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys.
-
-It owns these controls and turns what a person does there into the session's verbs or into signals for the window. It
-must not know docks or panels.
-"""
+"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The line at the bottom: what is open, the cached-against-full check, and the progress of a job with its cancel.
 
-And the strip that says what went wrong. This file owns both; it must not know how anything is computed.
+And the strip that says what went wrong.
 """
 
 from __future__ import annotations

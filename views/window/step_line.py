@@ -1,7 +1,4 @@
-"""The current step as one large line across the top, in place of the bar, while a projector shows a lesson.
-
-It owns that line and its three buttons. It must not know lessons or players: it is told what to say.
-"""
+"""The current step as one large line across the top, in place of the bar, while a projector shows a lesson."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Parts of a config that many families spell alike: counts, rotary rules, windows, mixtures.
 
-Each function reads fields and returns fields of :class:`~model.decoder.config.ModelConfig`. Nothing here knows one
-family.
+Each function reads fields and returns fields of :class:`~model.decoder.config.ModelConfig`.
 """
 
 from __future__ import annotations

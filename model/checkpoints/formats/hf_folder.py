@@ -1,6 +1,6 @@
 """Hugging Face folders and bare weight files: ``config.json`` with safetensors or torch files, whole or in shards.
 
-A ``config.json`` without weights is a checkpoint of shapes only. This file knows no families.
+A ``config.json`` without weights is a checkpoint of shapes only.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ def test_an_mp4_has_its_frames_for_their_time_and_says_where_it_came_from(record
 @pytest.mark.usefixtures("ffmpeg")
 def test_odd_sizes_are_padded_for_the_video(tmp_path: Path) -> None:
     recording = Recording()
-    for shade in (0, 128):
-        recording.add(31, 21, bytes([shade]) * (4 * 31 * 21), 200)
+    for grey in (0, 128):
+        recording.add(31, 21, bytes([grey]) * (4 * 31 * 21), 200)
     path = encoded(recording, "mp4", tmp_path / "odd.mp4")
     assert len(asked(path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "gray")) == 32 * 22
 

@@ -13,10 +13,9 @@ import pytest
 import torch
 from ropewalk.app.lessons.challenges import STARTERS, Limits, check_name, run_challenge, starter, write_starter
 from ropewalk.model.challenges import child, grading
+from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
 from ropewalk.model.challenges.grading import LEDGER_CALLS, LEDGER_ROWS, TASKS, grade
 from ropewalk.model.challenges.mistakes import SENTENCES
-from ropewalk.model.challenges.names import CHALLENGES
-from ropewalk.model.challenges.verdict import Verdict, read_verdict
 from ropewalk.model.errors import ChallengeError
 from torch import Tensor
 
@@ -367,7 +366,7 @@ def test_what_a_learners_file_started_is_ended_too(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
+def test_a_process_that_dies_is_reported(tmp_path: Path) -> None:
     path = written(tmp_path, "import os\ndef repeat_kv(x, groups):\n    os.abort()\n")
     verdict = run_challenge("repeat_kv", path)
     assert verdict.kind == "error"

@@ -116,17 +116,17 @@ def settle(qtbot: QtBot, session: Session) -> None:
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
 
 
-def opened(qtbot: QtBot, player: LessonPlayer, lesson: Any, step: int | None = None) -> None:
+def open_lesson(qtbot: QtBot, player: LessonPlayer, lesson: Any, step: int | None = None) -> None:
     player.open(lesson, step)
     settle(qtbot, player.session)
 
 
-def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+def test_a_step_is_filled_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     heard: list[Any] = []
     player.lesson_changed.connect(lambda given: heard.append(("lesson", given)))
     player.step_changed.connect(lambda place: heard.append(("step", place)))
     player.scene_changed.connect(lambda scene: heard.append(("scene", scene)))
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert [what for what, _ in heard] == ["lesson", "step", "scene"]
     assert player.filled is not None
     assert plain_text(player.filled.title) == "First, with 3 tokens"
@@ -142,13 +142,13 @@ def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer,
 def test_the_next_step_is_read_in_advance(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     filled: list[int] = []
     player.step_filled.connect(lambda place, step: filled.append(place))
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert filled == [0, 1]
 
 
 def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     session = player.session
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     first = session.run
     player.forward()
     settle(qtbot, session)
@@ -176,7 +176,7 @@ def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
     qtbot: QtBot, player: LessonPlayer, lesson: Any
 ) -> None:
     session = player.session
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     session.timeline.step()
     settle(qtbot, session)
     assert session.run is not None
@@ -187,7 +187,7 @@ def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
 
 
 def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson, 3)
+    open_lesson(qtbot, player, lesson, 3)
     assert player.ledger is None
     run = player.session.run
     player.forward()
@@ -202,7 +202,7 @@ def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: Lesso
 def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     session = player.session
     yours = session.model_handle
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert session.model_handle is not yours
     player.go(5)
     settle(qtbot, session)
@@ -225,7 +225,7 @@ def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player:
 def test_another_model_opened_meanwhile_is_theirs_from_then_on(
     qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path
 ) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     player.session.open(str(wordless))
     settle(qtbot, player.session)
     other = player.session.model_handle
@@ -247,7 +247,7 @@ def test_without_an_open_model_a_step_about_it_says_so(
 
 
 def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     judged: list[Any] = []
     player.judged.connect(lambda asked, verdict: judged.append((asked.id, verdict.right)))
     assert not player.reply(0, Entered("7")).right
@@ -266,7 +266,7 @@ def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, les
 
 
 def test_practice_comes_with_fresh_numbers(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     before = player.asked(1)
     changed: list[Any] = []
     player.check_changed.connect(lambda place, asked: changed.append((place, asked)))
@@ -281,12 +281,12 @@ def test_practice_comes_with_fresh_numbers(qtbot: QtBot, player: LessonPlayer, l
 
 
 def test_a_lesson_opens_where_it_was_left(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     player.forward()
     settle(qtbot, player.session)
     player.close()
     settle(qtbot, player.session)
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert player.step == 1
     player.go(99)
     assert player.step == 5
@@ -323,7 +323,7 @@ def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Pa
     failed: list[str] = []
     player.failed.connect(failed.append)
     session.failed.connect(lambda sentence, details: failed.append(sentence))
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     for place in range(len(lesson.steps)):
         player.go(place)
         settle(qtbot, session)

@@ -196,7 +196,7 @@ def test_a_scene_carries_on_what_it_does_not_change() -> None:
     assert all(scene.panels == ("ledger",) for scene in scenes)
 
 
-def test_interventions_are_told_with_their_numbers() -> None:
+def test_interventions_are_filled_with_their_numbers() -> None:
     lesson = read(
         SMALL
         + 'try = [\n  { kind = "no_scale" },\n  { kind = "ablate_heads", heads = "[1, 2]", layer = 3 },\n'

@@ -1,4 +1,4 @@
-"""The lessons that come along: all there, told, answered right and wrong, in scenes that exist.
+"""The lessons that come along: all there, filled, answered right and wrong, in scenes that exist.
 
 No number but those that the engine computes may stand in a text, unless it is listed as something the lesson states.
 """
@@ -95,7 +95,7 @@ def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
 
 
 @pytest.mark.parametrize("lesson_id", IDS)
-def test_every_wrong_option_and_every_mistake_is_told_why(lesson_id: str) -> None:
+def test_every_wrong_option_and_every_mistake_says_why(lesson_id: str) -> None:
     lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
         asked = fill_check(lesson, check, runs, 0)

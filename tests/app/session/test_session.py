@@ -217,7 +217,7 @@ def test_a_newer_prompt_replaces_the_older(qtbot: QtBot, running: Session, engin
     assert [after.prompt for _, after in watch.runs if after is not None] == ["newer"]
 
 
-def test_settings_that_cannot_be_written_are_told_once(qtbot: QtBot, engine: FakeEngine, tmp_path: Path) -> None:
+def test_settings_that_cannot_be_written_are_reported_once(qtbot: QtBot, engine: FakeEngine, tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.touch()
     store = SettingsStore(blocker / "settings.json")
@@ -231,7 +231,7 @@ def test_settings_that_cannot_be_written_are_told_once(qtbot: QtBot, engine: Fak
     assert [sentence.count("last for this session only") for sentence, _ in watch.failures] == [1]
 
 
-def test_a_broken_settings_file_is_told_once(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
+def test_a_broken_settings_file_is_reported_once(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
     store.path.write_text("{", encoding="utf-8")
     session = Session(SettingsStore(store.path), engine=lambda: engine)
     watch = Watch(session)

@@ -1,4 +1,4 @@
-"""Shades: one byte for how large a number is beside the others of its layer."""
+"""Magnitudes: one byte for how large a number is beside the others of its layer."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_a_refused_file_keeps_what_was_open(
     assert window.failure.sentence.text() == message
 
 
-def test_a_full_disk_is_said_and_the_old_file_stays(
+def test_a_full_disk_is_reported_and_the_old_file_stays(
     qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "work.ropewalk"

@@ -1,4 +1,4 @@
-"""An errand lets the window live between its turns, says how far it is, and ends in every way it can with one word."""
+"""A task lets the window live between its turns, says how far it is, and ends in every way it can with one word."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_waits_until_something_is_there(qtbot: QtBot, task: Task) -> None:
     ("error", "says"),
     [(RopewalkError("It is not there."), "It is not there."), (ZeroDivisionError("oops"), "oops")],
 )
-def test_what_goes_wrong_is_said_once_and_put_back(
+def test_what_goes_wrong_is_reported_once_and_put_back(
     qtbot: QtBot, task: Task, heard: list[str], where: str, error: Exception, says: str
 ) -> None:
     back: list[bool] = []

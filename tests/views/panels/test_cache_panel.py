@@ -45,7 +45,7 @@ def test_a_column_is_as_bright_as_what_it_holds(running: Session, shown: Shown) 
         assert image.pixelColor(x, y).rgb() == wanted.rgb()
 
 
-def test_bytes_are_told_measured_and_by_formula(running: Session, shown: Shown) -> None:
+def test_bytes_are_shown_measured_and_by_formula(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
     assert panel.subtitle.text() == "12 positions · 12,288 bytes · 1,024 a token"
     assert panel.costs.lines[0].endswith("= 2·1·12·4·2·16·4")

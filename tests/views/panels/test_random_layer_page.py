@@ -15,12 +15,12 @@ from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
 
-from tests.views.driving import click, front, opened
+from tests.views.driving import click, front, opened_window
 
 
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
-    with opened(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
+    with opened_window(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
         window.docks["experiments"].make_panel()  # here, for its menus live as long as this window, and not as one test
         yield window
 

@@ -1,7 +1,7 @@
 """Doing experiments: the context managers that put them into a model for a moment and take them out again.
 
 Two moments matter: when a call begins (rotations are looked up) and while a block runs. Nothing stays changed after a
-``with`` block, whatever happens inside. ``model.experiments`` says what the experiments are.
+``with`` block, whatever happens inside. ``model.decoder.interventions`` says what the experiments are.
 """
 
 from __future__ import annotations
