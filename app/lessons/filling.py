@@ -124,7 +124,7 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
 
 
 def fill_intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
-    """An experiment with its numbers; heads of several layers make one for each layer."""
+    """An intervention with its numbers; heads of several layers make one for each layer."""
     values: dict[str, Any] = {}
     heads: list[Head] = []
     for name, expression in draft.fields:

@@ -70,7 +70,7 @@ INTERVENTIONS: Final[Mapping[str, type[Any]]] = {
     "read_kv_head": ReadKvHead,
     "permute_tokens": PermuteTokens,
 }
-"""Experiments that a step may start, with the classes whose fields it sets."""
+"""Interventions that a step may start, with the classes whose fields it sets."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class HighlightDraft:
 
 @dataclass(frozen=True)
 class InterventionDraft:
-    """An experiment to start; its fields are expressions."""
+    """An intervention to start; its fields are expressions."""
 
     kind: str
     fields: tuple[tuple[str, Expression], ...]
@@ -329,7 +329,7 @@ class Scene:
     decoded
         Tokens decoded after the prompt, greedily.
     interventions
-        Experiments that are on.
+        Interventions that are on.
     panels
         One to three panels that a projector shows.
     select

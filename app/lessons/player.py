@@ -1,6 +1,6 @@
 """Plays a lesson: which step is on, what has to be on screen for it, and how its checks went.
 
-The player moves the session (model, prompt, decoded tokens, experiments, selection) and tells the window the rest by
+The player moves the session (model, prompt, decoded tokens, interventions, selection) and tells the window the rest by
 signals; it draws nothing. The numbers of a step are asked for when it comes on, those of the next one in advance. What
 the person had open before comes back when the lesson ends. See ``app.lessons`` for the contract.
 """
@@ -141,7 +141,7 @@ class LessonPlayer(QObject):
         self.go(self.records.lesson(lesson.id).step if step is None else step)
 
     def close(self) -> None:
-        """Close the lesson, and bring back what was on screen before: the very run, its experiments, the selection."""
+        """Close the lesson, and bring back what was on screen before: the run, its interventions, the selection."""
         if self._lesson is None:
             return
         self._forget()

@@ -25,7 +25,7 @@ LaTeX for ziamath; ``value`` is a number that the engine gave, the expression it
 its cells, ``formula`` a formula on a line of its own.
 
 **The scene** says what is on screen. The player applies what the session owns: model, prompt, decoded tokens,
-experiments, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
+interventions, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
 projector shows, one to three), ``highlights``, ``toggles``, and ``play``. Scenes are whole: shown after any other, one
 looks the same, so going back is the same as going on.
 

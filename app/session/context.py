@@ -62,7 +62,7 @@ class SessionContext(Protocol):
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
 
     def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``notice`` is said once it is there."""
+        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
 
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""

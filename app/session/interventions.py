@@ -1,6 +1,6 @@
 """What is changed in the model of the run on screen, and what is offered where a prompt does not fit.
 
-What an experiment does is the model's; who chooses one is the window's.
+What an intervention does is the model's; who chooses one is the window's.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Interventions(QObject):
 
     Signals
     -------
-    changed(experiments)
+    changed(interventions)
         What is changed in the run on screen; a tuple of ``model.decoder.interventions``.
-    offered(experiments)
-        After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
+    offered(interventions)
+        After a refusal: interventions, any of which :meth:`accept` would do what was refused with.
     """
 
     changed = Signal(object)
@@ -62,7 +62,7 @@ class Interventions(QObject):
     def apply(self, interventions: Sequence[Intervention]) -> None:
         """Run the prompt and the tokens decoded after it again, with these things changed in the model.
 
-        What was on screen stays when an experiment is refused.
+        What was on screen stays when an intervention is refused.
         """
         session = self._session
         handle, model_handle = session.handle, session.model_handle
@@ -144,5 +144,5 @@ class Interventions(QObject):
 
 
 def without_scaling(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """Experiments that leave the model the positions it has."""
+    """Interventions that leave the model the positions it has."""
     return tuple(one for one in interventions if not isinstance(one, RopeScaling))

@@ -259,7 +259,7 @@ class Session(QObject):
             self.run_prompt(prompt)
 
     def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``notice`` is said once it is there."""
+        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
         self._prompt = prompt
         self.timeline.leave()
         self.jobs.cancel("check")

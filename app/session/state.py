@@ -57,7 +57,7 @@ class Scenes:
         return SessionState(model_handle, handle, session.prompt, drawn, interventions, session.selection.now)
 
     def restore(self, kept: SessionState) -> None:
-        """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
+        """Put a run back on screen as it was: model, prompt, decoded tokens, interventions and selection."""
         session = self._session
         session.drop("open", "run", "check")
         self._timeline.drawn = kept.drawn

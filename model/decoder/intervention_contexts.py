@@ -1,7 +1,7 @@
-"""Doing experiments: the context managers that put them into a model for a moment and take them out again.
+"""Interventions done: the context managers that put them into a model for a moment and take them out again.
 
 Two moments matter: when a call begins (rotations are looked up) and while a block runs. Nothing stays changed after a
-``with`` block, whatever happens inside. ``model.decoder.interventions`` says what the experiments are.
+``with`` block, whatever happens inside. ``model.decoder.interventions`` says what the interventions are.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def changed_block(block: Block, layer: int, interventions: Sequence[Intervention
 
 
 def changed_rule(rule: AttentionSpec, interventions: Sequence[Intervention]) -> AttentionSpec:
-    """What a layer's attention is told to do under experiments; those of other layers are passed over."""
+    """What a layer's attention is told to do under interventions; those of other layers are passed over."""
     mine = [one for one in interventions if getattr(one, "layer", None) in (None, rule.layer)]
     result = replace(rule, interventions=tuple(one.label for one in mine))
     for intervention in mine:

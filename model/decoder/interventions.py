@@ -1,7 +1,8 @@
-"""Experiments: named things to change in a run, as plain data.
+"""Interventions: named things to change in a run, as plain data.
 
-An experiment says what to change and how it is written on a chip; ``model.decoder.intervention_contexts`` does it.
-Experiments compose in any order, apply to prefill and decode alike, and travel with the trace they made. No torch here.
+An intervention says what to change and how it is written on a chip; ``model.decoder.intervention_contexts`` does it.
+Interventions compose in any order, apply to prefill and decode alike, and travel with the trace they made. No torch
+here.
 """
 
 from __future__ import annotations
@@ -311,7 +312,7 @@ def ablate_kv_group(config: ModelConfig, layer: int, kv_head: int) -> AblateHead
 
 
 def check_interventions(interventions: Sequence[Intervention], config: ModelConfig) -> None:
-    """Refuse the first experiment that the model cannot do.
+    """Refuse the first intervention that the model cannot do.
 
     Raises
     ------
@@ -323,7 +324,7 @@ def check_interventions(interventions: Sequence[Intervention], config: ModelConf
 
 
 def permuted(ids: Sequence[int], interventions: Sequence[Intervention]) -> list[int]:
-    """Token ids of a prompt in the order the experiments give them.
+    """Token ids of a prompt in the order the interventions give them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What experiments make of a model's rotary rules and of its limit, as data.
+"""What interventions make of a model's rotary rules and of its limit, as data.
 
 ``model.decoder.intervention_contexts`` turns by these rules, the engine checks lengths by this limit, and the panels
 read both. It also knows which rules could carry a run past the limit. No torch here.
@@ -19,7 +19,7 @@ STEP = 0.5
 
 
 def as_run(config: ModelConfig, interventions: Sequence[Intervention]) -> ModelConfig:
-    """The config of a model as it runs under experiments: its rotary rules, and how many positions it then has."""
+    """The config of a model as it runs under interventions: its rotary rules, and how many positions it then has."""
     rope, local = (turned_rule(config, rule, interventions) for rule in (config.rope, config.local_rope))
     limit = max((_stretched_limit(config, one) for one in interventions if isinstance(one, RopeScaling)), default=0)
     limit = max(limit, config.max_position)
@@ -31,7 +31,7 @@ def as_run(config: ModelConfig, interventions: Sequence[Intervention]) -> ModelC
 def turned_rule(
     config: ModelConfig, rope: RopeConfig | None, interventions: Sequence[Intervention]
 ) -> RopeConfig | None:
-    """One of a model's rotary rules as the experiments leave it."""
+    """One of a model's rotary rules as the interventions leave it."""
     changed = rope
     for intervention in interventions:
         if changed is None:

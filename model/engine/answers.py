@@ -129,7 +129,7 @@ def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[A
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
     """Prefill and, after a step, decode, each with its checks decided by what the run measures.
 
-    A run under experiments is held to what these change, and to nothing else.
+    A run under interventions is held to what these change, and to nothing else.
     """
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     card, model = handle.model_handle.card, checkpoint.model
@@ -188,7 +188,7 @@ def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routin
 
 
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
-    """The ablation to the mean over this run's rows in the model as it is without experiments, but for its stretch."""
+    """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
     yield from ()
     model = handle.model_handle.checkpoint.model
     if trace.ids is None:

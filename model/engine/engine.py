@@ -175,7 +175,7 @@ def run(
     Raises
     ------
     InterventionError
-        When an experiment names what the model does not have.
+        When an intervention names what the model does not have.
     ChatError
         When the chat template cannot be applied.
     PromptError

@@ -252,7 +252,7 @@ class AskNextTokenDifference(Question):
 
 @dataclass(frozen=True)
 class AskMean(Question):
-    """The experiment that sets something of a layer to its mean over the run → ``Intervention``.
+    """The intervention that sets something of a layer to its mean over the run → ``Intervention``.
 
     That is some ``heads``, the ``plane`` of one head, or (both None) the MLP.
     """

@@ -75,7 +75,7 @@ class _Rows:
         return streams
 
     def run(self, x: Tensor, layer: int, ablation: AblateHeads) -> Tensor:
-        """The stream after the last layer, when ``layer`` runs on ``x`` under one more experiment."""
+        """The stream after the last layer, when ``layer`` runs on ``x`` under one more intervention."""
         x = self._block(layer, x, ablation)
         for later in range(layer + 1, self.model.config.layers):
             x = self._block(later, x, None)

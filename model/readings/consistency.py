@@ -291,7 +291,7 @@ def _branch_steps(model: Decoder, trace: Trace, ids: Tensor, branch: Branch) -> 
 
 
 def _layers(model: Decoder, trace: Trace, x: Tensor, call: Call) -> Iterator[Tensor]:
-    """The stream after each layer, the run's experiments on only while a layer runs."""
+    """The stream after each layer, the run's interventions on only while a layer runs."""
     for layer in range(model.config.layers):
         block = model.block(layer)
         with torch.no_grad(), changed_block(block, layer, trace.interventions):

@@ -89,7 +89,7 @@ class Run:
     rendered
         The text that a chat template made of the prompt and that the model was given; empty without a template.
     extended_limit
-        Positions that an experiment gives the run, 0 for those of the model.
+        Positions that an intervention gives the run, 0 for those of the model.
     """
 
     run_id: int

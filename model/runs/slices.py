@@ -59,7 +59,7 @@ class Slices:
         Parameters
         ----------
         changed
-            Puts the experiments into the block. Each slice enters it anew: another job may run between two.
+            Puts the interventions into the block. Each slice enters it anew: another job may run between two.
         """
         attn = block.attn
         q, k, v = yield from self._read(block, x, call, changed)

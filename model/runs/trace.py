@@ -109,7 +109,7 @@ class Trace(RunHeader):
     layers
         What attention used in each layer, all with the positions and the padding of the run.
     earlier
-        The run one step before, kept only where an experiment lets a new token change earlier rows.
+        The run one step before, kept only where an intervention lets a new token change earlier rows.
     """
 
     layers: tuple[LayerTrace, ...]
@@ -240,7 +240,7 @@ def capture(
     Raises
     ------
     PromptError, PositionError, InterventionError
-        When the prompt is empty or too long, or an experiment names what the model does not have.
+        When the prompt is empty or too long, or an intervention names what the model does not have.
 
     Examples
     --------
@@ -412,7 +412,7 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
 
 
 def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, padding: Tensor | None) -> Steps[Trace]:
-    """Compute every row anew, since an experiment lets the new token change the earlier rows."""
+    """Compute every row anew, since an intervention lets the new token change the earlier rows."""
     assert trace.ids is not None
     longer = yield from capture_steps(
         model,
@@ -430,7 +430,7 @@ def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, 
 def _segments(
     model: Decoder, interventions: Sequence[Intervention], rows: tuple[int, int], rotary_length: int
 ) -> list[tuple[RotationSegment, ...]]:
-    """What each layer rotated some rows with, under the experiments."""
+    """What each layer rotated some rows with, under the interventions."""
     with turned(model, interventions):
         return [model.segments(layer, *rows, rotary_length) for layer in range(model.config.layers)]
 
@@ -499,7 +499,7 @@ class _Store(KvCache):
 
 
 class _Maker:
-    """Runs layers under the experiments, and keeps logits."""
+    """Runs layers under the interventions, and keeps logits."""
 
     def __init__(
         self, model: Decoder, store: _Store, interventions: Sequence[Intervention], logits: Rows | None = None
@@ -511,7 +511,7 @@ class _Maker:
         self.quick: QuickStep | None = None
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
-        """Run one block, [B, T, D] in and out. Experiments are on only meanwhile: another job may run between two."""
+        """Run one block, [B, T, D] in and out. Interventions are on only meanwhile: another job may run between two."""
         if self.quick is not None:
             with torch.no_grad():
                 return self.quick.run_layer(layer, x)

@@ -131,7 +131,7 @@ def test_a_line_lights_where_its_number_lives(window: MainWindow) -> None:
     click(window, panel.fold_levels)
 
 
-# Experiments ------------------------------------------------------------------------------------------------------
+# Interventions ------------------------------------------------------------------------------------------------------
 
 
 def row_of(window: MainWindow) -> RowReading:

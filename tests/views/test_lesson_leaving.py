@@ -78,7 +78,7 @@ def everything(window: MainWindow) -> dict[str, Any]:
 
 
 def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
-    """A run with decoded tokens under an experiment, a cell, a switch, a closed and a floating panel."""
+    """A run with decoded tokens under an intervention, a cell, a switch, a closed and a floating panel."""
     session = window.session
     session.timeline.run_to(9)
     settle(window)

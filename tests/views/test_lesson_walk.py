@@ -248,7 +248,7 @@ ORDINARY = (0, 1, 4, 6, 10, 11)
 
 
 def kinds_of(lesson: Lesson) -> set[tuple[object, ...]]:
-    """What a window may do wrong in a lesson: its models, panels, marks, switches, experiments and questions."""
+    """What a window may do wrong in a lesson: its models, panels, marks, switches, interventions and questions."""
     kinds: set[tuple[object, ...]] = {("model", model.kind) for model in lesson.models.values()}
     for step in lesson.steps:
         scene = step.scene

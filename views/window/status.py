@@ -168,7 +168,7 @@ class FailureStrip(QFrame):
     -------
     resized()
         It needs another height.
-    chosen(experiment)
+    chosen(intervention)
         One of the offers under the sentence was taken.
     """
 

@@ -39,7 +39,7 @@ def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Se
 
 @pytest.fixture
 def worked(qtbot: QtBot, checkpoint: Path, tmp_path: Path) -> Iterator[Session]:
-    """A session in which much was done: five steps by two samplings, one looked back, experiments, a pinned run."""
+    """A session in which much was done: five steps by two samplings, one looked back, interventions, a pinned run."""
     session = fresh(qtbot, tmp_path, "one", checkpoint)
 
     def settle() -> None:

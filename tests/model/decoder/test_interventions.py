@@ -1,4 +1,4 @@
-"""Each experiment does to a run what its name says, by a plain computation beside it, and leaves nothing behind."""
+"""Each intervention does to a run what its name says, by a plain computation beside it, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments on every model: each changes what it says and nothing else.
+"""Interventions on every model: each changes what it says and nothing else.
 
 Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
 """
@@ -38,7 +38,7 @@ def test_interventions(window: MainWindow, whole: tuple[MainWindow, Subject]) ->
     exercised = {"reverse", "shuffle", "swap", "order"}  # in a test of their own
 
     def toggled(name: str) -> tuple[tuple[Intervention, ...], Twin]:
-        """Click a button; the consistency check and every check of the ledger have to hold with the experiment on."""
+        """Click a button; the consistency check and every check of the ledger have to hold with the intervention on."""
         exercised.add(name)
         click(window, panel.buttons[name])
         active = window.session.interventions.now

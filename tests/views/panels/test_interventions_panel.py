@@ -1,4 +1,4 @@
-"""Which experiments replace which, what is typed, and the arithmetic of turning; then the panel without torch."""
+"""Which interventions replace which, what is typed, and the arithmetic of turning; then the panel without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments, pinned runs and branches, as the session keeps them."""
+"""Interventions, baselines and branches, as the session keeps them."""
 
 from __future__ import annotations
 
