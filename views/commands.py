@@ -51,8 +51,8 @@ def _can_be_pressed(widget: QWidget) -> bool:
 
 
 def _sentence(widget: QWidget) -> str:
-    said = widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
-    return said.rstrip(".")
+    name = widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
+    return name.rstrip(".")
 
 
 def _press(widget: QWidget) -> None:

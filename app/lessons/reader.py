@@ -79,9 +79,9 @@ def read_lesson(source: str, path: Path) -> Lesson:
     try:
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        reason = re.sub(r"\s*\(at .*\)\Z", "", said)
-        raise LessonFileError(line_in(said, len(lines.lines)), f"{reason}.", path.name) from error
+        message = str(error)
+        reason = re.sub(r"\s*\(at .*\)\Z", "", message)
+        raise LessonFileError(line_in(message, len(lines.lines)), f"{reason}.", path.name) from error
     except RecursionError as error:
         raise LessonFileError(1, "lists or tables lie in one another too deeply to be read.", path.name) from error
     try:
