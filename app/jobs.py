@@ -2,8 +2,7 @@
 
 A job is a generator. Each value it yields is a progress point, a cancel point, and a place where a more urgent job may
 run; what it returns is its result. The thread is owned and awaited by :class:`Jobs`; results and errors arrive on the
-thread of the :class:`Jobs` object, one in each turn of its event loop. Nothing here knows models or widgets, and
-nothing here computes.
+thread of the :class:`Jobs` object, one in each turn of its event loop.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Job:
     number: int
     cancelled: bool = False
     started: float = 0.0
-    told: float = 0.0
+    reported: float = 0.0
     point: Progress | None = None
     on_part: Callable[[Any], None] | None = None
 
@@ -92,7 +91,7 @@ class Jobs(QObject):
     _advanced = Signal(object)
     _parted = Signal(object, object)
 
-    TELL_EVERY = 0.033
+    REPORT_EVERY = 0.033
     GATHER = 0.003
     """Seconds in which an idle thread lets all who hear of a change ask, so that it begins with the most urgent."""
 
@@ -203,7 +202,7 @@ class Jobs(QObject):
         if job.cancelled or self._closing:
             raise Cancelled
         job.point = point
-        self._tell(job)
+        self._report(job)
 
     def close(self) -> None:
         """Cancel everything and wait for the thread; nothing is delivered afterwards."""
@@ -341,13 +340,13 @@ class Jobs(QObject):
         else:
             if isinstance(job.point, Partial) and job.on_part is not None:
                 self._parted.emit(job, job.point.reading)
-            self._tell(job)
+            self._report(job)
 
-    def _tell(self, job: Job) -> None:
+    def _report(self, job: Job) -> None:
         """Let the owner's thread know how far a job is, now and then."""
         now = time.monotonic()
-        if now - job.started >= self.show_after and now - job.told >= self.TELL_EVERY:
-            job.told = now
+        if now - job.started >= self.show_after and now - job.reported >= self.REPORT_EVERY:
+            job.reported = now
             self._advanced.emit(job)
 
     def _deliver(self, job: Job, outcome: Any) -> None:
@@ -369,3 +368,35 @@ class Jobs(QObject):
 def unexpected(what: str, error: Exception) -> Failure:
     """Put an exception that nobody foresaw into one sentence, with the traceback as details."""
     return Failure(unforeseen(error, what), "".join(traceback.format_exception(error)))
+
+
+class Exports:
+    """Makes files beside everything else."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def make(
+        self,
+        slot: str,
+        work: Generator[Progress, None, Any],
+        on_done: Callable[[Any], None],
+        on_failed: Callable[[str], None],
+        *,
+        what: str,
+    ) -> None:
+        """Make a file; a newer one of the same slot replaces an older one, and ``on_failed`` hears a sentence."""
+        self._jobs.submit(slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what)
+
+    @property
+    def pulse(self) -> Callable[[Progress], None]:
+        """What work that cannot pause tells its progress to, on its own thread; raises when it is to end."""
+        return self._jobs.pulse
+
+    def cancel(self) -> None:
+        """End what is being made."""
+        self._jobs.cancel_all()
+
+    def close(self) -> None:
+        """Cancel everything and wait for the thread."""
+        self._jobs.close()

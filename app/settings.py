@@ -1,7 +1,6 @@
 """What comes back at the next start: window, theme, prompt, checkpoints, device and sampling, in one JSON file.
 
-Written atomically; a file that cannot be read is kept aside and explained, never a reason not to start. Nothing here
-knows widgets: geometry and layout are bytes that only the window understands.
+Written atomically; a file that cannot be read is kept aside and explained, never a reason not to start.
 """
 
 from __future__ import annotations

@@ -298,9 +298,9 @@ def _clause(message: str) -> str:
     """What msgspec says, the place first and in the words of a person."""
     what, _, path = message.partition(" - at ")
     place = path.rpartition("`$")[2].removeprefix(".").rstrip("`")
-    said, _, name = what.rstrip("`").partition(" field `")
+    problem, _, name = what.rstrip("`").partition(" field `")
     if name:
-        state = "is unknown here" if "unknown" in said else "is missing"
+        state = "is unknown here" if "unknown" in problem else "is missing"
         return f"{place}.{name} {state}" if place else f"{name} {state}"
     return f"{place or 'it'} {_complaint(what.replace('float | str', 'float'))}"
 

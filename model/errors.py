@@ -1,7 +1,7 @@
 """The exceptions that the model package raises.
 
 Every message is one plain sentence for the person in front of the window: what was found, what was expected, and what
-to do. Nothing here knows who shows it.
+to do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 class RopewalkError(Exception):
     """Anything Ropewalk can explain in a sentence.
 
-    ``details`` may hold what is folded under it, ``offers`` experiments under which it would work.
+    ``details`` may hold what is folded under it, ``offers`` interventions under which it would work.
     """
 
     offers: tuple[Any, ...] = ()
@@ -84,7 +84,7 @@ class TrainingError(RopewalkError):
 
 
 class InterventionError(RopewalkError):
-    """An experiment that names something the model does not have."""
+    """An intervention that names something the model does not have."""
 
 
 class LessonError(RopewalkError):

@@ -1,6 +1,6 @@
 """Tells whether a checkpoint is still the one it was: a hash over its files, small ones whole, large ones in samples.
 
-It must not know formats: a folder's files count by their endings. No torch, no weights are loaded.
+No torch, no weights are loaded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ENDINGS: Final = frozenset({".safetensors", ".bin", ".pth", ".pt", ".gguf", ".js
 """Of the files in a folder that make a checkpoint what it is."""
 WHOLE: Final = 8 << 20
 """Bytes up to which all of a file is read."""
-PROBES: Final = 64
-PROBE: Final = 16 << 10
-"""Bytes of a sample; of a larger file ``PROBES`` are read, its first and last bytes among them."""
+SAMPLES: Final = 64
+SAMPLE: Final = 16 << 10
+"""Bytes of a sample; of a larger file ``SAMPLES`` are read, its first and last bytes among them."""
 
 
 def fingerprint_steps(path: Path) -> Steps[str]:
@@ -48,6 +48,6 @@ def _add(digest: hashlib._Hash, file: Path) -> None:
         if size <= WHOLE:
             digest.update(stream.read())
             return
-        for probe in range(PROBES):
-            stream.seek((size - PROBE) * probe // (PROBES - 1))
-            digest.update(stream.read(PROBE))
+        for sample in range(SAMPLES):
+            stream.seek((size - SAMPLE) * sample // (SAMPLES - 1))
+            digest.update(stream.read(SAMPLE))

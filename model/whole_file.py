@@ -1,7 +1,4 @@
-"""Files that are whole or not there at all: written beside their place, then moved onto it.
-
-It must not know what is written, nor tell a person about it: only the caller knows what the file was for.
-"""
+"""Files that are whole or not there at all: written beside their place, then moved onto it."""
 
 from __future__ import annotations
 

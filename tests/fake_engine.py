@@ -1,7 +1,7 @@
 """An engine without torch: jobs, session and window are tested by themselves over it.
 
-It keeps the contract of ``app.door.Engine``: each of its methods is a job, its handles are opaque, and it writes down
-what it was asked. It knows no numbers; :mod:`tests.views.canned` adds readings that panels can draw.
+It keeps the contract of ``model.engine.interface.Engine``: each of its methods is a job, its handles are opaque, and it
+writes down what it was asked. It knows no numbers; :mod:`tests.views.canned` adds readings that panels can draw.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
 from ropewalk.model.decoder.spec import AttentionSpec
-from ropewalk.model.engine.interface import ModelHandle, Outlined, RunHandle
+from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck, Question
 from ropewalk.model.errors import CheckpointError, DeviceError, PromptError
 from ropewalk.model.progress import Partial, Progress
@@ -57,8 +57,8 @@ class FakeEngine:
         Jobs that were ended before they were done.
     gate, gated
         Where jobs can be held, and which kinds of questions are held there.
-    proofs
-        What proofs come to, by kind, where that is not that everything agrees.
+    consistency
+        What consistency checks come to, by kind, where that is not that everything agrees.
     """
 
     calls: list[str] = field(default_factory=list)
@@ -107,15 +107,15 @@ class FakeEngine:
         layer, at = head or (1, 3)
         return layer, at, run.length - 1, max(run.length - 2, 0)
 
-    def outlined(self, path: str | None) -> Outlined:
+    def outline_of(self, path: str | None) -> CheckpointOutline:
         """What a checkpoint is."""
         if path == "broken":
             raise CheckpointError("broken is not a checkpoint.")
         sizes = {"float32": 4000, "bfloat16": 2000, "float16": 2000}
-        return Outlined(path or "bundled", path or "", "tiny", self.config, 1000, sizes, sizes, True)
+        return CheckpointOutline(path or "bundled", path or "", "tiny", self.config, 1000, sizes, sizes, True)
 
     def reading(self, handle: RunHandle, question: Question) -> Any:
-        """The answer to a question that is no proof."""
+        """The answer to a question that is no consistency check."""
         against = () if handle.baseline is None else (_text(handle.baseline),)
         return _text(handle), question, *against
 
@@ -147,13 +147,13 @@ class FakeEngine:
         card = self.card(path, device, dtype)
         return ModelHandle(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, CheckpointOutline]:
         yield Progress(0, 1, "Looking")
-        return self.outlined(path)
+        return self.outline_of(path)
 
     def run(
         self,
-        opened: ModelHandle,
+        model_handle: ModelHandle,
         prompt: Prompt,
         run_id: int,
         head: tuple[int, int] | None,
@@ -181,8 +181,8 @@ class FakeEngine:
         prefill = len(tokens)
         tokens = (*tokens, *map(self.token, decoded))
         n = len(tokens)
-        run = self.described(Run(run_id, opened.card, self.specs(), text, tokens, n, prefill, n, 0))
-        return RunHandle(run, opened, tokens, self.cell(run, head), prompt=prompt)
+        run = self.described(Run(run_id, model_handle.card, self.specs(), text, tokens, n, prefill, n, 0))
+        return RunHandle(run, model_handle, tokens, self.cell(run, head), prompt=prompt)
 
     def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
         self.calls.append(f"step {handle.run.length}+{count} {sampling.seed}")

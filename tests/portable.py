@@ -80,8 +80,8 @@ def possible(needs: str) -> bool:
 def run(name: str, setting: Setting, paths: tuple[str, ...]) -> bool:
     """Run the tests in one setting; whether they passed."""
     variables = ALWAYS | dict(setting.variables)
-    said = [f"{key}={value}" for key, value in setting.variables] + list(setting.options)
-    print(f"\n{name}: {' '.join(said)}", flush=True)
+    description = [f"{key}={value}" for key, value in setting.variables] + list(setting.options)
+    print(f"\n{name}: {' '.join(description)}", flush=True)
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "not slow"]
     ended = subprocess.run(

@@ -84,15 +84,15 @@ def test_what_the_fixture_of_another_file_kept_can_be_collected():
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> str:
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What pytest says of some careless tests."""
     folder = tmp_path_factory.mktemp("careless")
     (folder / "test_careless.py").write_text(CARELESS, encoding="utf-8")
     (folder / "test_later.py").write_text(AFTER, encoding="utf-8")
-    return pytest_says("-p", "tests.conftest", "--rootdir", str(folder), "-W", "error", "-q", "-rA", "-n0", str(folder))
+    return output_of("-p", "tests.conftest", "--rootdir", str(folder), "-W", "error", "-q", "-rA", "-n0", str(folder))
 
 
-def pytest_says(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=ROOT,
@@ -114,15 +114,15 @@ def pytest_says(*arguments: str) -> str:
         ("qt_complains", "Qt warned: ['too many ropes']"),
     ],
 )
-def test_what_is_left_behind_fails_the_test_that_left_it(told: str, test: str, sentence: str) -> None:
-    failed = re.search(rf"ERROR .*::test_{test} - (.*)", told)
-    assert failed, told
+def test_what_is_left_behind_fails_the_test_that_left_it(report: str, test: str, sentence: str) -> None:
+    failed = re.search(rf"ERROR .*::test_{test} - (.*)", report)
+    assert failed, report
     assert sentence in failed[1]
 
 
-def test_no_other_test_fails(told: str) -> None:
-    assert len(re.findall(r"^PASSED ", told, re.MULTILINE)) == len(re.findall("def test_", CARELESS + AFTER))
-    assert len(re.findall(r"^ERROR ", told, re.MULTILINE)) == 4
+def test_no_other_test_fails(report: str) -> None:
+    assert len(re.findall(r"^PASSED ", report, re.MULTILINE)) == len(re.findall("def test_", CARELESS + AFTER))
+    assert len(re.findall(r"^ERROR ", report, re.MULTILINE)) == 4
 
 
 def test_the_tests_of_the_model_need_no_qt() -> None:

@@ -52,7 +52,7 @@ def test_importing_app_and_views_leaves_torch_out() -> None:
     assert python(code) == "False"
 
 
-def test_the_version_is_said() -> None:
+def test_the_version_is_printed() -> None:
     assert start("--version", cwd=ROOT).stdout == "Ropewalk 0.2.0\n"
 
 
@@ -105,18 +105,18 @@ def test_without_a_display_the_window_is_drawn_into_a_file(
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     monkeypatch.setattr(program, "take_shot", lambda shot: taken.append(shot.out))
     assert program.main([]) == 0
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert taken == [Path("ropewalk.png")]
-    assert str(tmp_path / "ropewalk.png") in said.err
-    assert said.err.count("\n") == 1
+    assert str(tmp_path / "ropewalk.png") in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_a_picture_of_the_real_window(qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = write_checkpoint(tmp_path / "tiny"), tmp_path / "window.png"
     arguments = ["snapshot", str(out), str(folder), "--prompt", "abcabc", "--size", "1280x800", "--steps", "2"]
     assert program.main([*arguments, "--select", "L1H2 q=7 k=3"]) == 0
-    said = capsys.readouterr()
-    assert (said.out.strip(), said.err) == (str(out), "")
+    captured = capsys.readouterr()
+    assert (captured.out.strip(), captured.err) == (str(out), "")
     picture = QImage(str(out))
     assert (picture.width(), picture.height()) == (1280, 800)
     assert program.main([*arguments, "--select", "L2H0"]) == 1

@@ -53,7 +53,7 @@ LATE = {
 """Rooms that somebody has to ask for."""
 
 
-def said(code: str, **environment: str) -> str:
+def printed(code: str, **environment: str) -> str:
     """What some code prints in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -71,7 +71,7 @@ def said(code: str, **environment: str) -> str:
 def start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What a start in a process of its own says of itself, by the first word of the line."""
     settings = str(tmp_path_factory.mktemp("start"))
-    lines = [line.split() for line in said(START, ROPEWALK_CONFIG_DIR=settings).splitlines()]
+    lines = [line.split() for line in printed(START, ROPEWALK_CONFIG_DIR=settings).splitlines()]
     return {line[0]: line[1:] for line in lines}
 
 
@@ -95,7 +95,9 @@ def test_nothing_is_imported_that_the_start_does_not_need(start: dict[str, list[
 
 
 def test_the_engine_imports_no_package_that_the_bundled_model_does_not_need() -> None:
-    assert not set(said("import ropewalk.model.engine.engine, sys; print(*sys.modules)").split()) & (HEAVY - {"torch"})
+    assert not set(printed("import ropewalk.model.engine.engine, sys; print(*sys.modules)").split()) & (
+        HEAVY - {"torch"}
+    )
 
 
 def test_the_list_of_panels_says_what_their_classes_say() -> None:

@@ -1,7 +1,4 @@
-"""What the command palette offers: the table of actions, the lessons, and every control that can be pressed.
-
-It owns that list. It must not know what any of it does.
-"""
+"""What the command palette offers: the table of actions, the lessons, and every control that can be pressed."""
 
 from __future__ import annotations
 
@@ -54,8 +51,8 @@ def _can_be_pressed(widget: QWidget) -> bool:
 
 
 def _sentence(widget: QWidget) -> str:
-    said = widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
-    return said.rstrip(".")
+    name = widget.accessibleName() or (widget.text() if isinstance(widget, QAbstractButton) else "")
+    return name.rstrip(".")
 
 
 def _press(widget: QWidget) -> None:

@@ -1,8 +1,4 @@
-"""Every action and its keys, in one table, and the shortcuts made from it.
-
-This file owns which key does what and when a key belongs to a text field instead. It must not know what an action
-does: the window gives a function for every name.
-"""
+"""Every action and its keys, in one table, and the shortcuts made from it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every action does in a window: the table behind the keys and the palette.
-
-It owns which verb of which part an action calls. It must not know keys.
-"""
+"""What every action does in a window: the table behind the keys and the palette."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "every_step": partial(_fold_levels, window),
         "undo_experiment": lambda: cast("InterventionsPanel", window.panels["experiments"]).undo(),
         "no_experiment": lambda: session.interventions.apply(()),
-        "proofs": window.show_proofs,
+        "proofs": window.show_consistency,
         "theme": window.toggle_theme,
         "projector": window.toggle_projector,
         "motion": lambda: _toggle_motion(window),
@@ -84,7 +81,7 @@ def _fold_levels(window: PanelWindow) -> None:
 
 
 def _toggle(window: PanelWindow, switch: str) -> None:
-    window.stage.switch(switch).toggle()
+    window.lesson_scenes.switch(switch).toggle()
 
 
 def show_palette(window: PanelWindow, files: FileMenu) -> Palette:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ropewalk.app.commands.options import Commands, command, natural, token_ids
-from ropewalk.app.commands.output import check_folder, finished, opened_to_run
+from ropewalk.app.commands.output import check_folder, finished, runnable_model_handle
 from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
 from ropewalk.model.decoder.costs import format_bytes
 from ropewalk.model.readings.records import Sampling
@@ -31,12 +31,12 @@ def write_capture(parsed: argparse.Namespace) -> None:
     from ropewalk.model.engine import engine
 
     check_folder(parsed.out)
-    opened = opened_to_run(parsed)
-    prompt = prompt_of(parsed, opened, parsed.prompt or "")
+    model_handle = runnable_model_handle(parsed)
+    prompt = prompt_of(parsed, model_handle, parsed.prompt or "")
     if parsed.ids is not None:
         prompt = Prompt.of_ids(parsed.ids)
-    changed = stretched(parsed, opened, prompt, parsed.steps)
-    handle = finished(engine.run(opened, prompt, 1, (0, 0), parsed.logits, changed))
+    changed = stretched(parsed, model_handle, prompt, parsed.steps)
+    handle = finished(engine.run(model_handle, prompt, 1, (0, 0), parsed.logits, changed))
     if parsed.steps:
         handle = finished(engine.step(handle, parsed.steps, Sampling()))
     engine.save(handle, parsed.out, parsed.pattern)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ropewalk.app.commands.options import Commands
-from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.errors import ChallengeError
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from ropewalk.app.commands.options import Commands, command, count, json_option
-from ropewalk.app.commands.output import finished, opened_to_run, print_json
+from ropewalk.app.commands.output import finished, print_json, runnable_model_handle
 from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.errors import PromptError
@@ -34,10 +34,10 @@ def generate_text(parsed: argparse.Namespace) -> None:
     refusal = sampling_refusal(sampling)
     if refusal:
         raise PromptError(refusal)
-    opened = opened_to_run(parsed)
-    asked = prompt_of(parsed, opened, parsed.prompt)
-    changed = stretched(parsed, opened, asked, parsed.steps)
-    before = finished(engine.run(opened, asked, 1, (0, 0), "last", changed))
+    model_handle = runnable_model_handle(parsed)
+    asked = prompt_of(parsed, model_handle, parsed.prompt)
+    changed = stretched(parsed, model_handle, asked, parsed.steps)
+    before = finished(engine.run(model_handle, asked, 1, (0, 0), "last", changed))
     handle = finished(engine.step(before, parsed.steps, sampling))
     ids = [token.id for token in handle.run.tokens]
     prompt, new = ids[: handle.run.prefill], ids[handle.run.prefill :]
@@ -50,11 +50,11 @@ def generate_text(parsed: argparse.Namespace) -> None:
                 "prompt_ids": prompt,
                 "ids": new,
                 "tokens": [token.text for token in handle.run.tokens[handle.run.prefill :]],
-                "text": engine.text_of(opened, new),
+                "text": engine.text_of(model_handle, new),
                 "sampling": asdict(sampling),
                 "prefill_seconds": before.run.seconds,
                 "decode_seconds": handle.run.seconds,
             }
         )
         return
-    print(engine.text_of(opened, ids))
+    print(engine.text_of(model_handle, ids))

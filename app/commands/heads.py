@@ -7,7 +7,7 @@ from typing import Any
 
 from ropewalk.app.address import head_name
 from ropewalk.app.commands.options import Commands, command, count, json_option, natural
-from ropewalk.app.commands.output import finished, opened_to_run, print_json, print_table
+from ropewalk.app.commands.output import finished, print_json, print_table, runnable_model_handle
 from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
 from ropewalk.model.engine.interface import RunHandle
 from ropewalk.model.tokens.prompt import Prompt
@@ -28,15 +28,15 @@ def score_heads(parsed: argparse.Namespace) -> None:
     """Score every head by its pattern."""
     from ropewalk.model.engine import engine
 
-    opened = opened_to_run(parsed)
-    config = opened.card.config
-    prompt = prompt_of(parsed, opened, parsed.prompt or "")
+    model_handle = runnable_model_handle(parsed)
+    config = model_handle.card.config
+    prompt = prompt_of(parsed, model_handle, parsed.prompt or "")
     if parsed.repeat is None:
-        changed = stretched(parsed, opened, prompt)
+        changed = stretched(parsed, model_handle, prompt)
     else:
-        changed = stretched(parsed, opened, 2 * parsed.repeat)
-        prompt = Prompt.of_ids(engine.random_repeat(opened, parsed.repeat, parsed.seed, changed))
-    handle: RunHandle = finished(engine.run(opened, prompt, 1, (0, 0), "last", changed))
+        changed = stretched(parsed, model_handle, 2 * parsed.repeat)
+        prompt = Prompt.of_ids(engine.random_repeat(model_handle, parsed.repeat, parsed.seed, changed))
+    handle: RunHandle = finished(engine.run(model_handle, prompt, 1, (0, 0), "last", changed))
     scores, formulas, undefined = engine.scores_of(handle)
     if parsed.json:
         print_json(

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from ropewalk.app.commands.options import Commands, command, json_option
-from ropewalk.app.commands.output import opened_model, print_json, print_table
+from ropewalk.app.commands.output import model_handle_of, print_json, print_table
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 
 
@@ -18,10 +18,10 @@ def declare(commands: Commands) -> None:
 
 def show_info(parsed: argparse.Namespace) -> None:
     """What a checkpoint is."""
-    opened = opened_model(parsed)
-    card, config = opened.card, opened.card.config
+    model_handle = model_handle_of(parsed)
+    card, config = model_handle.card, model_handle.card.config
     per_token = kv_bytes(config, 1, card.dtype)
-    notes = list(opened.checkpoint.notes)
+    notes = list(model_handle.checkpoint.notes)
     if parsed.json:
         print_json(
             {
@@ -36,7 +36,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "kv_bytes_per_token": per_token,
                 "has_tokenizer": card.has_tokenizer,
                 "chat_templates": list(card.chats),
-                "devices": list(opened.devices),
+                "devices": list(model_handle.devices),
                 "notes": notes,
                 "config": asdict(config),
             }
@@ -62,7 +62,7 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
         ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
         ("chat template", ", ".join(card.chats) or "none"),
-        ("devices", ", ".join(opened.devices)),
+        ("devices", ", ".join(model_handle.devices)),
         *(("note", note) for note in notes),
     ]
     print_table(rows)

@@ -44,10 +44,10 @@ def show_lessons(parsed: argparse.Namespace) -> None:
 
 def _gaps(lesson: Lesson) -> str:
     """The numbers of a lesson that the engine cannot give here, each with its reason."""
-    from ropewalk.app.lessons.telling import tell_lesson
+    from ropewalk.app.lessons.filling import fill_lesson
     from ropewalk.model.engine import engine
 
-    told = finished(tell_lesson(lesson, finished(engine.lesson_runs(lesson.models, None, None))))
-    spans = (span for step in told.steps for block in step.text for span in block.spans if span.kind == "missing")
-    reasons = [*(span.source for span in spans), *(one.missing for step in told.steps for one in step.checks)]
+    filled = finished(fill_lesson(lesson, finished(engine.lesson_runs(lesson.models, None, None))))
+    spans = (span for step in filled.steps for block in step.text for span in block.spans if span.kind == "missing")
+    reasons = [*(span.source for span in spans), *(one.missing for step in filled.steps for one in step.checks)]
     return "; ".join(dict.fromkeys(reason.rstrip(".") for reason in reasons if reason))

@@ -56,7 +56,7 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except RopewalkError as error:
-        print(_typed(error.sentence, parsed), file=sys.stderr)
+        print(_as_typed(error.sentence, parsed), file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
@@ -67,7 +67,7 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
     return 0
 
 
-def _typed(sentence: str, parsed: argparse.Namespace) -> str:
+def _as_typed(sentence: str, parsed: argparse.Namespace) -> str:
     """A sentence that tells to pick something in the window, as whoever types a command can follow it."""
     return sentence.replace(PICKED, TYPED) if getattr(parsed, "rope_scaling", True) is None else sentence
 

@@ -1,4 +1,4 @@
-"""Running a job where somebody may watch, and printing what came of it; it must not know which command asks."""
+"""Running a job where somebody may watch, and printing what came of it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _bar(point: Progress) -> str:
     return f"[{'#' * filled}{'.' * (width - filled)}] {point.done}/{point.total}"
 
 
-def opened_model(parsed: argparse.Namespace) -> ModelHandle:
+def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
     from ropewalk.model.engine import engine
 
@@ -82,12 +82,12 @@ def opened_model(parsed: argparse.Namespace) -> ModelHandle:
     return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
 
 
-def opened_to_run(parsed: argparse.Namespace) -> ModelHandle:
+def runnable_model_handle(parsed: argparse.Namespace) -> ModelHandle:
     """The same, refused where there are shapes only."""
-    opened = opened_model(parsed)
-    if opened.shapes_only:
-        raise CheckpointError(without_weights(opened.card))
-    return opened
+    model_handle = model_handle_of(parsed)
+    if model_handle.shapes_only:
+        raise CheckpointError(without_weights(model_handle.card))
+    return model_handle
 
 
 def print_json(data: dict[str, Any]) -> None:

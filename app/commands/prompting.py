@@ -48,7 +48,7 @@ def rope_scaling(text: str) -> tuple[Scaling, float | None]:
     return rule, number
 
 
-def prompt_of(parsed: argparse.Namespace, opened: ModelHandle, text: str) -> Prompt:
+def prompt_of(parsed: argparse.Namespace, model_handle: ModelHandle, text: str) -> Prompt:
     """A text as it is meant by the options.
 
     Raises
@@ -60,13 +60,13 @@ def prompt_of(parsed: argparse.Namespace, opened: ModelHandle, text: str) -> Pro
         if parsed.system:
             raise ChatError("A system line was given, but only a chat template can hold it; add --chat.")
         return Prompt(text)
-    if not opened.card.chats:
-        raise ChatError(f"{opened.card.name} has no chat template; leave --chat out to run the text as it is.")
-    return Prompt(text, chat=opened.card.chats[0], system=parsed.system)
+    if not model_handle.card.chats:
+        raise ChatError(f"{model_handle.card.name} has no chat template; leave --chat out to run the text as it is.")
+    return Prompt(text, chat=model_handle.card.chats[0], system=parsed.system)
 
 
 def stretched(
-    parsed: argparse.Namespace, opened: ModelHandle, prompt: Prompt | int, steps: int = 0
+    parsed: argparse.Namespace, model_handle: ModelHandle, prompt: Prompt | int, steps: int = 0
 ) -> tuple[Intervention, ...]:
     """The RoPE scaling that was asked for.
 
@@ -82,8 +82,8 @@ def stretched(
     from ropewalk.model.engine import engine
 
     rule, factor = parsed.rope_scaling
-    length = prompt if isinstance(prompt, int) else finished(engine.length_of(opened, prompt))
-    config = opened.card.config
+    length = prompt if isinstance(prompt, int) else finished(engine.length_of(model_handle, prompt))
+    config = model_handle.card.config
     found = scaling_for(config, length + steps, rule, factor)
     if not found:
         print(

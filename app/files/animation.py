@@ -1,7 +1,6 @@
-"""Moving pictures as files: a reel of frames on disk, and a table of formats that it is encoded into.
+"""Moving pictures as files: a recording of frames on disk, and a table of formats that it is encoded into.
 
-It owns the encoding, on whatever thread it is called. It must not know what the frames show, nor Qt. Pillow is loaded
-when it is needed.
+Pillow is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Recording:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the reel
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the recording
         self.size = (0, 0)
         self.durations: list[int] = []
         """Milliseconds that each frame stays."""
@@ -87,7 +86,7 @@ class AnimationFormat:
     name, title
         Its suffix, and what a person reads in the list of formats.
     encode
-        Writes a reel to a path.
+        Writes a recording to a path.
     absent
         Why it cannot be written on this machine, a sentence; empty where it can.
     """
@@ -101,7 +100,7 @@ class AnimationFormat:
 def encoded_steps(
     recording: Recording, kind: AnimationFormat, about: Provenance, path: Path, pulse: Pulse
 ) -> Steps[Path]:
-    """Encode a reel into a file, whole or not at all; the reel is closed at the end.
+    """Encode a recording into a file, whole or not at all; the recording is closed at the end.
 
     Raises
     ------
@@ -183,8 +182,8 @@ def encode_mp4(recording: Recording, about: Provenance, path: Path, pulse: Pulse
         *("-f", "mp4", str(path)),
     ]
     with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said) as process,
+        tempfile.TemporaryFile() as message,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=message, stderr=message) as process,
     ):
         try:
             _feed(process, recording, pulse)
@@ -192,8 +191,8 @@ def encode_mp4(recording: Recording, about: Provenance, path: Path, pulse: Pulse
             process.kill()
             raise
         if process.wait() != 0:
-            said.seek(0)
-            details = said.read().decode("utf-8", "replace").strip()
+            message.seek(0)
+            details = message.read().decode("utf-8", "replace").strip()
             last = details.splitlines()[-1] if details else "it gave no reason"
             raise RopewalkError(f"ffmpeg could not make the video: {last.rstrip('.')}.", details)
 

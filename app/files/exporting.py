@@ -1,7 +1,4 @@
-"""Files that a person takes home: written as jobs, each whole or not there at all.
-
-It owns the writing and the sentence when it fails. It must not know formats: whoever asks brings what makes the bytes.
-"""
+"""Exported files: written as jobs, each whole or not there at all."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import HeadNumbers
 from ropewalk.model.whole_file import whole_file
-
-Told = Callable[[str], None]
 
 
 def write(path: Path, data: bytes) -> None:
@@ -45,14 +40,14 @@ def written_steps(path: Path, make: Callable[[], bytes]) -> Steps[Path]:
     return path
 
 
-def take_bytes(
-    session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: Told
+def export_bytes(
+    session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: Callable[[str], None]
 ) -> None:
     """Write a file beside the computing; ``failed`` hears a sentence."""
     session.exports.make(f"file {path}", written_steps(path, make), done, failed, what=f"Writing {path.name}")
 
 
-def take_numbers(
+def export_numbers(
     session: Session,
     path: Path,
     kind: NumberFormat,
@@ -60,7 +55,7 @@ def take_numbers(
     keys: tuple[int, int],
     about: Provenance,
     done: Callable[[Path], None],
-    failed: Told,
+    failed: Callable[[str], None],
 ) -> None:
     """Read a rectangle of the selected head, half-open ranges of rows, and write it."""
     handle, now = session.handle, session.selection.now
@@ -70,7 +65,7 @@ def take_numbers(
     tokens = handle.run.tokens[: handle.run.length]
 
     def arrived(numbers: HeadNumbers) -> None:
-        take_bytes(session, path, partial(kind.write, numbers, tokens, about), done, failed)
+        export_bytes(session, path, partial(kind.write, numbers, tokens, about), done, failed)
 
     session.work(
         f"numbers {path}",
@@ -81,7 +76,7 @@ def take_numbers(
     )
 
 
-def take_trace(session: Session, path: Path, done: Callable[[Path], None], failed: Told) -> None:
+def export_trace(session: Session, path: Path, done: Callable[[Path], None], failed: Callable[[str], None]) -> None:
     """Write the rows in view as a trace file."""
     handle: RunHandle | None = session.handle
     if handle is None:

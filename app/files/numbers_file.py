@@ -1,7 +1,4 @@
-"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head.
-
-It owns what stands in such a file. It must not know how the numbers were computed, nor where the file goes.
-"""
+"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head."""
 
 from __future__ import annotations
 
@@ -40,8 +37,8 @@ def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance)
     A float is written with as many digits as give the same float back. Tokens are marked as :data:`MARKED` says.
     """
     text = io.StringIO()
-    for name, said in (("Title", about.title), *about.lines, ("Tokens", MARKED)):
-        text.write(f"# {name}: {harmless_line(' ⏎ '.join(said.splitlines()))}\n")
+    for name, value in (("Title", about.title), *about.lines, ("Tokens", MARKED)):
+        text.write(f"# {name}: {harmless_line(' ⏎ '.join(value.splitlines()))}\n")
     lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # a token may be a line's end
     lines.writerow(COLUMNS)
     for row, query in enumerate(range(*numbers.queries)):

@@ -1,6 +1,6 @@
-"""Where something that is taken home came from: model, prompt, head, position and settings, as named lines of text.
+"""Where an exported file came from: model, prompt, head, position and settings, as named lines of text.
 
-Every exported file carries them inside. It reads the session and must not know any file format or widget.
+Every exported file carries them inside.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Provenance:
         """An XMP packet with Dublin Core's title and description (ISO 16684-1)."""
 
         def entry(name: str, text: str) -> str:
-            said = escape(text, quote=False)
-            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{said}</rdf:li></rdf:Alt></dc:{name}>'
+            sentence = escape(text, quote=False)
+            return f'<dc:{name}><rdf:Alt><rdf:li xml:lang="x-default">{sentence}</rdf:li></rdf:Alt></dc:{name}>'
 
         return (
             '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'

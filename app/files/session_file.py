@@ -1,8 +1,4 @@
-"""A ``.ropewalk`` file: a session as plain data in JSON, written whole or not at all, refused by a sentence.
-
-It owns the format and its version. It must not know how a session is run again, nor widgets: a layout is bytes that
-only the window understands.
-"""
+"""A ``.ropewalk`` file: a session as plain data in JSON, written whole or not at all, refused by a sentence."""
 
 from __future__ import annotations
 
@@ -59,8 +55,8 @@ class SavedCheckpoint:
 
 @stored("as_ids special chat system")
 @dataclass(frozen=True)
-class SavedMeaning:
-    """How a prompt was meant: the fields of ``model.prompt`` beside its text."""
+class SavedPromptOptions:
+    """How a prompt was meant: the fields of ``model.tokens.prompt`` beside its text."""
 
     as_ids: bool = False
     special: bool = True
@@ -84,7 +80,7 @@ class SavedRun:
     """
 
     prompt: str
-    typed: SavedMeaning
+    prompt_options: SavedPromptOptions
     ids: tuple[int, ...]
     decoded: tuple[int, ...]
     drawn: tuple[Sampling, ...]

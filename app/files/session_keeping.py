@@ -1,7 +1,4 @@
-"""Keeps a session in a ``.ropewalk`` file and brings one back: as jobs, and on screen only when all of it is there.
-
-It owns what of a session is kept and in which order it is made again. It must not know the file's format, nor widgets.
-"""
+"""Keeps a session in a ``.ropewalk`` file and brings one back: as jobs, and on screen only when all of it is there."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 
 from ropewalk.app.files.session_file import (
     SavedCheckpoint,
-    SavedMeaning,
+    SavedPromptOptions,
     SavedRun,
     SavedSession,
     SavedView,
@@ -24,7 +21,7 @@ from ropewalk.app.files.session_file import (
 )
 from ropewalk.app.session.selection import Selection
 from ropewalk.app.session.session import Session
-from ropewalk.app.session.state import Kept
+from ropewalk.app.session.state import SessionState
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.progress import Progress, Steps
@@ -42,8 +39,8 @@ class Back:
     """A session made again, before it is on screen."""
 
     saved: SavedSession
-    kept: Kept
-    baseline: Kept | None
+    kept: SessionState
+    baseline: SessionState | None
 
 
 def save_session(
@@ -54,12 +51,13 @@ def save_session(
     failed: Callable[[str], None],
 ) -> None:
     """Write what is on screen to a file, as a job; ``failed`` hears a sentence."""
-    state = session.stage.keep()
+    state = session.scenes.keep()
     if state is None:
         failed("There is nothing to save yet; run a prompt first.")
         return
-    if not state.opened.card.path:
-        failed(f"{state.opened.card.name} exists only in its lesson; leave the lesson, then save what you had open.")
+    card = state.model_handle.card
+    if not card.path:
+        failed(f"{card.name} exists only in its lesson; leave the lesson, then save what you had open.")
         return
     baseline, sampling = session.baseline.kept, session.timeline.sampling
 
@@ -81,11 +79,11 @@ def open_session(
 
     def arrived(back: Back) -> None:
         session.timeline.set_sampling(back.saved.sampling)
-        session.stage.bring_back(back.kept)
-        session.baseline.bring_back(back.baseline)
+        session.scenes.restore(back.kept)
+        session.baseline.restore(back.baseline)
         done(back.saved)
 
-    now = session.opened
+    now = session.model_handle
     session.work("session", lambda engine: back_steps(engine, path, now), arrived, failed, what=f"Opening {path.name}")
 
 
@@ -94,11 +92,12 @@ def open_session(
 
 
 def saved_steps(
-    state: Kept, baseline: Kept | None, sampling: Sampling, view: SavedView, path: Path
+    state: SessionState, baseline: SessionState | None, sampling: Sampling, view: SavedView, path: Path
 ) -> Steps[SavedSession]:
     """What is on screen as plain data, to lie at ``path``."""
-    checkpoint = yield from _checkpoint_steps(state.opened, path.parent)
-    kept = baseline is not None and baseline.opened is state.opened  # a run of another model would need that one too
+    checkpoint = yield from _checkpoint_steps(state.model_handle, path.parent)
+    # a run of another model would need that one too
+    kept = baseline is not None and baseline.model_handle is state.model_handle
     return SavedSession(
         checkpoint=checkpoint,
         run=_run_of(state),
@@ -109,8 +108,8 @@ def saved_steps(
     )
 
 
-def _checkpoint_steps(opened: ModelHandle, folder: Path) -> Steps[SavedCheckpoint]:
-    card = opened.card
+def _checkpoint_steps(model_handle: ModelHandle, folder: Path) -> Steps[SavedCheckpoint]:
+    card = model_handle.card
     fingerprint = yield from fingerprint_steps(Path(card.path))
     bundled, beside = Path(card.path) == BUNDLED, ""
     if not bundled:
@@ -123,18 +122,18 @@ def _checkpoint_steps(opened: ModelHandle, folder: Path) -> Steps[SavedCheckpoin
         device=card.device,
         dtype=card.dtype,
         beside=beside,
-        options=opened.options,
+        options=model_handle.options,
     )
 
 
-def _run_of(kept: Kept) -> SavedRun:
+def _run_of(kept: SessionState) -> SavedRun:
     run: Run = kept.handle.run
     ids = tuple(token.id for token in run.tokens[: run.newest])
     decoded = ids[run.prefill :]
     prompt = kept.handle.prompt
     return SavedRun(
         prompt=prompt.text,
-        typed=SavedMeaning(prompt.as_ids, prompt.special, prompt.chat, prompt.system),
+        prompt_options=SavedPromptOptions(prompt.as_ids, prompt.special, prompt.chat, prompt.system),
         ids=ids[: run.prefill],
         decoded=decoded,
         drawn=kept.drawn,
@@ -151,16 +150,16 @@ def back_steps(engine: Any, path: Path, now: ModelHandle | None) -> Steps[Back]:
     """Read a session and run it again; ``now`` is the open model, taken where it is the same."""
     yield Progress(0, 1, "Reading the session")
     saved = read_session(path)
-    opened = yield from _opened_steps(engine, saved.checkpoint, path, now)
+    model_handle = yield from _open_steps(engine, saved.checkpoint, path, now)
     at = saved.selection
-    kept = yield from _run_steps(engine, opened, saved.run, FIRST_ID, at, path)
+    kept = yield from _run_steps(engine, model_handle, saved.run, FIRST_ID, at, path)
     baseline = None
     if saved.baseline is not None:
-        baseline = yield from _run_steps(engine, opened, saved.baseline, FIRST_ID + 1, at, path)
+        baseline = yield from _run_steps(engine, model_handle, saved.baseline, FIRST_ID + 1, at, path)
     return Back(saved, kept, baseline)
 
 
-def _opened_steps(engine: Any, wanted: SavedCheckpoint, path: Path, now: ModelHandle | None) -> Steps[ModelHandle]:
+def _open_steps(engine: Any, wanted: SavedCheckpoint, path: Path, now: ModelHandle | None) -> Steps[ModelHandle]:
     place = _found(wanted, path)
     fingerprint = yield from fingerprint_steps(place)
     if fingerprint != wanted.fingerprint:
@@ -170,10 +169,10 @@ def _opened_steps(engine: Any, wanted: SavedCheckpoint, path: Path, now: ModelHa
         )
     if now is not None and _is_same(now, wanted, place):
         return now
-    opened: ModelHandle = yield from engine.open_model(
+    model_handle: ModelHandle = yield from engine.open_model(
         None if wanted.path is None else str(place), wanted.device, wanted.dtype, options=dict(wanted.options)
     )
-    return opened
+    return model_handle
 
 
 def _found(wanted: SavedCheckpoint, path: Path) -> Path:
@@ -191,19 +190,20 @@ def _found(wanted: SavedCheckpoint, path: Path) -> Path:
     )
 
 
-def _is_same(opened: ModelHandle, wanted: SavedCheckpoint, place: Path) -> bool:
-    card = opened.card
+def _is_same(model_handle: ModelHandle, wanted: SavedCheckpoint, place: Path) -> bool:
+    card = model_handle.card
     same_place = bool(card.path) and Path(card.path).absolute() == place.absolute()
-    return same_place and (card.device, card.dtype, opened.options) == (wanted.device, wanted.dtype, wanted.options)
+    same_options = model_handle.options == wanted.options
+    return same_place and same_options and (card.device, card.dtype) == (wanted.device, wanted.dtype)
 
 
 def _run_steps(
-    engine: Any, opened: ModelHandle, saved: SavedRun, run_id: int, at: Selection, path: Path
-) -> Steps[Kept]:
-    typed = saved.typed
-    prompt = Prompt(saved.prompt, typed.as_ids, typed.special, typed.chat, typed.system)
+    engine: Any, model_handle: ModelHandle, saved: SavedRun, run_id: int, at: Selection, path: Path
+) -> Steps[SessionState]:
+    options = saved.prompt_options
+    prompt = Prompt(saved.prompt, options.as_ids, options.special, options.chat, options.system)
     handle: RunHandle = yield from engine.run(
-        opened, prompt, run_id, (at.layer, at.head), interventions=saved.interventions, decoded=saved.decoded
+        model_handle, prompt, run_id, (at.layer, at.head), interventions=saved.interventions, decoded=saved.decoded
     )
     ids = tuple(token.id for token in handle.run.tokens[: handle.run.prefill])
     if ids != saved.ids:
@@ -212,4 +212,4 @@ def _run_steps(
             "has changed, so run the prompt anew."
         )
     handle = replace(handle, run=replace(handle.run, length=saved.length))
-    return Kept(opened, handle, prompt, saved.drawn, saved.interventions, at)
+    return SessionState(model_handle, handle, prompt, saved.drawn, saved.interventions, at)

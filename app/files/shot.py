@@ -34,7 +34,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class Export(Shot):
-    """Something to take home.
+    """A picture or another file to export.
 
     Attributes
     ----------

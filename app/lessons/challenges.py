@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from ropewalk.model.challenges.names import CHALLENGES
-from ropewalk.model.challenges.verdict import Verdict, read_verdict
+from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
 from ropewalk.model.child_process import child_command
 from ropewalk.model.errors import ChallengeError
 from ropewalk.resources import resource

@@ -1,4 +1,4 @@
-"""Judges a reply to a check: at once, from what was told, with the engine's own value.
+"""Judges a reply to a check: at once, from what it was filled with, by the engine's own value.
 
 Pure functions of the question and the reply; what a person types is read as generously as it can be without guessing.
 """
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from ropewalk.app.address import head_name
 from ropewalk.app.lessons.plan import Asked, CheckKind
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import Span, Told, said
+from ropewalk.model.lessons.text import FilledText, Span, plain_text
 from ropewalk.model.lessons.values import UNITS, Quantity, Value, numbers, write
 
 TOLERANCE: Final = 0.01
@@ -93,12 +93,12 @@ class Verdict:
     sentence: str
     answer: str
     because: tuple[Span, ...]
-    why: Told
+    why: FilledText
 
     @property
     def text(self) -> str:
         """Sentence and because, as plain characters."""
-        return " ".join(part for part in (self.sentence, said(self.because)) if part)
+        return " ".join(part for part in (self.sentence, plain_text(self.because)) if part)
 
 
 def judge(asked: Asked, reply: Reply) -> Verdict:
@@ -125,7 +125,7 @@ def _judge_choice(asked: Asked, reply: Chosen) -> Verdict:
     if not 0 <= reply.place < len(asked.options):
         raise LessonError(f"There is no option {reply.place + 1}; there are {len(asked.options)}.")
     option = asked.options[reply.place]
-    answer = next(said(other.text) for other in asked.options if other.right)
+    answer = next(plain_text(other.text) for other in asked.options if other.right)
     return Verdict(option.right, _opening(option.right), answer, option.why, asked.why)
 
 
@@ -176,15 +176,15 @@ def _judge_click(asked: Asked, reply: Clicked) -> Verdict:
     }[asked.target]
     name = _place_name(asked.target, place)
     worth = _value_at(asked.values, place)
-    told = name if worth is None else f"{name} has {write(worth)}"
+    shown = name if worth is None else f"{name} has {write(worth)}"
     if place in asked.accepted:
-        return Verdict(True, f"{_opening(True)} {told}.", asked.written, (), asked.why)
+        return Verdict(True, f"{_opening(True)} {shown}.", asked.written, (), asked.why)
     best = _value_at(asked.values, asked.accepted[0]) if asked.accepted else None
     looked_for = asked.written if best is None else f"{asked.written} with {write(best)}"
-    return Verdict(False, f"{_opening(False)} {told}; looked for was {looked_for}.", asked.written, (), asked.why)
+    return Verdict(False, f"{_opening(False)} {shown}; looked for was {looked_for}.", asked.written, (), asked.why)
 
 
-def _judge_said(asked: Asked, reply: Marked) -> Verdict:
+def _judge_spoken(asked: Asked, reply: Marked) -> Verdict:
     if len(reply.points) != len(asked.points):
         raise LessonError(f"There are {len(asked.points)} points to mark, but {len(reply.points)} were marked.")
     count, late = sum(reply.points), reply.seconds > asked.seconds > 0
@@ -193,7 +193,7 @@ def _judge_said(asked: Asked, reply: Marked) -> Verdict:
     sentence = f"{count} of {len(asked.points)} points{took}."
     if all(reply.points) and late:
         sentence += " All of it is there; once more, and shorter."
-    return Verdict(right, sentence, said(asked.reveal), (), asked.why)
+    return Verdict(right, sentence, plain_text(asked.reveal), (), asked.why)
 
 
 JUDGES: Final[Mapping[CheckKind, tuple[type, Callable[..., Verdict]]]] = {
@@ -201,7 +201,7 @@ JUDGES: Final[Mapping[CheckKind, tuple[type, Callable[..., Verdict]]]] = {
     "number": (Entered, _judge_number),
     "shape": (Entered, _judge_shape),
     "click": (Clicked, _judge_click),
-    "say": (Marked, _judge_said),
+    "say": (Marked, _judge_spoken),
 }
 """For each kind of check, the reply it wants and who judges it."""
 
@@ -218,9 +218,9 @@ def _right(asked: Asked) -> Verdict:
     return Verdict(True, f"{_opening(True)} The engine says {asked.written}.", asked.written, (), asked.why)
 
 
-def _wrong(asked: Asked, said_first: str, because: tuple[Span, ...] = ()) -> Verdict:
+def _wrong(asked: Asked, sentence: str, because: tuple[Span, ...] = ()) -> Verdict:
     """A wrong reply, with what was wrong with it and what the engine says."""
-    parts = (_opening(False), said_first, f"The engine says {asked.written}.")
+    parts = (_opening(False), sentence, f"The engine says {asked.written}.")
     return Verdict(False, " ".join(part for part in parts if part), asked.written, because, asked.why)
 
 

@@ -1,6 +1,6 @@
 """Reads the models of a lesson: configs, known ones with some fields changed, and toys with their numbers.
 
-It owns which keys a model may have. What a toy's numbers do is the model's; which steps use it is not known here.
+What a toy's numbers do is the model's; which steps use it is not known here.
 """
 
 from __future__ import annotations

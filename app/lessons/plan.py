@@ -1,8 +1,8 @@
-"""What a lesson is, as plain data: as its author wrote it, and as it is told once the engine has filled it in.
+"""What a lesson is, as plain data: as its author wrote it, and filled in with the engine's numbers.
 
 Two shapes of everything. What an author wrote (``Lesson``, ``Step``, ``Check``, ``SceneDraft``) holds expressions. What
-a person is shown (``ToldLesson``, ``ToldStep``, ``Asked``, ``Scene``) holds finished text and numbers only; the window
-needs no other. Nothing here reads files, evaluates, judges or draws.
+a person is shown (``FilledLesson``, ``FilledStep``, ``Asked``, ``Scene``) holds finished text and numbers only; the
+window needs no other. Nothing here reads files, evaluates, judges or draws.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ropewalk.model.decoder.interventions import (
 )
 from ropewalk.model.lessons.expressions import Expression, names
 from ropewalk.model.lessons.models import LessonModel
-from ropewalk.model.lessons.text import Part, Span, Text, Told, holes, holes_of
+from ropewalk.model.lessons.text import FilledText, Part, Span, Text, holes, holes_of
 from ropewalk.model.lessons.values import Value
 
 Line = tuple[Part, ...]
@@ -70,7 +70,7 @@ INTERVENTIONS: Final[Mapping[str, type[Any]]] = {
     "read_kv_head": ReadKvHead,
     "permute_tokens": PermuteTokens,
 }
-"""Experiments that a step may start, with the classes whose fields it sets."""
+"""Interventions that a step may start, with the classes whose fields it sets."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class HighlightDraft:
 
 @dataclass(frozen=True)
 class InterventionDraft:
-    """An experiment to start; its fields are expressions."""
+    """An intervention to start; its fields are expressions."""
 
     kind: str
     fields: tuple[tuple[str, Expression], ...]
@@ -293,7 +293,7 @@ def expressions_of_check(check: Check) -> Iterator[Expression]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# As told
+# Filled with numbers
 
 
 @dataclass(frozen=True)
@@ -328,8 +328,8 @@ class Scene:
         What is run on it; empty for a model of kind ``shapes`` or ``open``, which keeps its run.
     decoded
         Tokens decoded after the prompt, greedily.
-    experiments
-        Experiments that are on.
+    interventions
+        Interventions that are on.
     panels
         One to three panels that a projector shows.
     select
@@ -383,9 +383,9 @@ class Asked:
     kind: CheckKind
     seed: int
     is_practice: bool
-    ask: Told
-    why: Told = ()
-    hint: Told = ()
+    ask: FilledText
+    why: FilledText = ()
+    hint: FilledText = ()
     options: tuple[AskedOption, ...] = ()
     answer: Value = 0
     written: str = ""
@@ -397,27 +397,27 @@ class Asked:
     accepted: tuple[tuple[int, ...], ...] = ()
     values: Value = ()
     seconds: int = 0
-    reveal: Told = ()
+    reveal: FilledText = ()
     points: tuple[tuple[Span, ...], ...] = ()
     missing: str = ""
 
 
 @dataclass(frozen=True)
-class ToldStep:
+class FilledStep:
     """A step with its numbers in it."""
 
     title: tuple[Span, ...]
-    text: Told
+    text: FilledText
     scene: Scene
-    notes: Told = ()
+    notes: FilledText = ()
     look_at: tuple[Span, ...] = ()
     checks: tuple[Asked, ...] = ()
     challenge: str = ""
 
 
 @dataclass(frozen=True)
-class ToldLesson:
+class FilledLesson:
     """A lesson with its numbers in it."""
 
     lesson: Lesson
-    steps: tuple[ToldStep, ...]
+    steps: tuple[FilledStep, ...]

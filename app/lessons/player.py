@@ -1,6 +1,6 @@
 """Plays a lesson: which step is on, what has to be on screen for it, and how its checks went.
 
-The player moves the session (model, prompt, decoded tokens, experiments, selection) and tells the window the rest by
+The player moves the session (model, prompt, decoded tokens, interventions, selection) and tells the window the rest by
 signals; it draws nothing. The numbers of a step are asked for when it comes on, those of the next one in advance. What
 the person had open before comes back when the lesson ends. See ``app.lessons`` for the contract.
 """
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
 from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
-from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.filling import fill_check, fill_step
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.progress import ProgressStore
-from ropewalk.app.lessons.telling import tell_check, tell_step
 from ropewalk.app.session.session import Session
-from ropewalk.app.session.state import Kept, placed
+from ropewalk.app.session.state import SessionState, placed
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
@@ -33,7 +33,7 @@ OWN_RUNS: Final = frozenset({"toy", "bundled"})
 
 
 @dataclass(frozen=True)
-class Staged:
+class SceneRun:
     """What the session was last asked to show: everything of a scene that takes a run."""
 
     model: str
@@ -51,8 +51,8 @@ class LessonPlayer(QObject):
         A :class:`~app.lessons.plan.Lesson`, or None when it was closed.
     step_changed(place)
         Another step is on; its numbers may still be on their way.
-    step_told(place, told)
-        The numbers of a step are there; a :class:`~app.lessons.plan.ToldStep`.
+    step_filled(place, filled)
+        The numbers of a step are there; a :class:`~app.lessons.plan.FilledStep`.
     scene_changed(scene)
         What the session owns of the scene is on screen; the window applies the rest of the :class:`Scene`.
     check_changed(place, asked)
@@ -73,7 +73,7 @@ class LessonPlayer(QObject):
 
     lesson_changed = Signal(object)
     step_changed = Signal(int)
-    step_told = Signal(int, object)
+    step_filled = Signal(int, object)
     scene_changed = Signal(object)
     check_changed = Signal(int, object)
     judged = Signal(object, object)
@@ -86,14 +86,14 @@ class LessonPlayer(QObject):
         self.records = ProgressStore() if records is None else records
         self._lesson: Lesson | None = None
         self._step = 0
-        self._told: dict[int, ToldStep] = {}
+        self._filled: dict[int, FilledStep] = {}
         self._runs: Any = None
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
         self._your_prompt = Prompt()
-        self._kept: Kept | None = None
-        self._staged: Staged | None = None
-        self._stage_run = 0
+        self._kept: SessionState | None = None
+        self._shown_run: SceneRun | None = None
+        self._scene_run = 0
         self._away = ""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
@@ -111,14 +111,14 @@ class LessonPlayer(QObject):
         return self._step
 
     @property
-    def told(self) -> ToldStep | None:
+    def filled(self) -> FilledStep | None:
         """The step that is on, with its numbers; None while they are on their way."""
-        return self._told.get(self._step)
+        return self._filled.get(self._step)
 
     def title_of(self, step: int) -> tuple[Span, ...]:
         """The title of a step, once it has been read; empty before, and past the end."""
-        told = self._told.get(step)
-        return () if told is None else told.title
+        filled = self._filled.get(step)
+        return () if filled is None else filled.title
 
     @property
     def ledger(self) -> ShapeLedger | None:
@@ -133,15 +133,15 @@ class LessonPlayer(QObject):
     def open(self, lesson: Lesson, step: int | None = None) -> None:
         """Open a lesson where it was left, or at a step; another one that is open is closed first."""
         if self._lesson is None:
-            self._yours, self._your_prompt = self.session.opened, self.session.prompt
-            self._kept = self.session.stage.keep()
+            self._yours, self._your_prompt = self.session.model_handle, self.session.prompt
+            self._kept = self.session.scenes.keep()
         self._forget()
         self._lesson = lesson
         self.lesson_changed.emit(lesson)
         self.go(self.records.lesson(lesson.id).step if step is None else step)
 
     def close(self) -> None:
-        """Close the lesson, and bring back what was on screen before: the very run, its experiments, the selection."""
+        """Close the lesson, and bring back what was on screen before: the run, its interventions, the selection."""
         if self._lesson is None:
             return
         self._forget()
@@ -149,7 +149,7 @@ class LessonPlayer(QObject):
         self.lesson_changed.emit(None)
         if self._kept is not None:
             kept, self._kept = self._kept, None
-            self.session.stage.bring_back(kept)
+            self.session.scenes.restore(kept)
 
     @property
     def away(self) -> str:
@@ -177,10 +177,10 @@ class LessonPlayer(QObject):
         self.records.reach(self._lesson.id, self._step, len(self._lesson.steps))
         self._set_away("")
         self.step_changed.emit(self._step)
-        if self._step in self._told:
+        if self._step in self._filled:
             self._enter()
         else:
-            self._tell(self._step)
+            self._fill(self._step)
 
     # Checks ---------------------------------------------------------------------------------------------------------
 
@@ -192,10 +192,10 @@ class LessonPlayer(QObject):
         LessonError
             When there is none, or its numbers are not there yet.
         """
-        told = self.told
-        if told is None or not 0 <= place < len(told.checks):
+        filled = self.filled
+        if filled is None or not 0 <= place < len(filled.checks):
             raise LessonError("This question is not there yet; wait until the step has been read.")
-        return told.checks[place]
+        return filled.checks[place]
 
     def reply(self, place: int, reply: Reply) -> Verdict:
         """Judge a reply to a check of the step that is on, and record it.
@@ -226,15 +226,15 @@ class LessonPlayer(QObject):
         seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
 
         def arrived(fresh: Asked) -> None:
-            told = self._told.get(step)
-            if self._lesson is lesson and told is not None:
-                checks = (*told.checks[:place], fresh, *told.checks[place + 1 :])
-                self._told[step] = replace(told, checks=checks)
+            filled = self._filled.get(step)
+            if self._lesson is lesson and filled is not None:
+                checks = (*filled.checks[:place], fresh, *filled.checks[place + 1 :])
+                self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)
 
         self.session.work(
             "lesson check",
-            lambda engine: _at_once(lambda: tell_check(lesson, check, runs, seed)),
+            lambda engine: _at_once(lambda: fill_check(lesson, check, runs, seed)),
             arrived,
             self.failed.emit,
             what="Drawing fresh numbers",
@@ -242,50 +242,50 @@ class LessonPlayer(QObject):
 
     # Numbers --------------------------------------------------------------------------------------------------------
 
-    def _tell(self, step: int) -> None:
+    def _fill(self, step: int) -> None:
         """Ask for the numbers of a step."""
         lesson = self._lesson
         if lesson is None:
             return
         kept, yours = self._runs, self._yours
-        handle = self.session.handle if self.session.opened is yours else None
+        handle = self.session.handle if self.session.model_handle is yours else None
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
-        def work(engine: Any) -> Generator[Progress, None, tuple[Any, ToldStep]]:
+        def work(engine: Any) -> Generator[Progress, None, tuple[Any, FilledStep]]:
             runs = kept
             if runs is None:
                 runs = yield from engine.lesson_runs(lesson.models, yours, handle)
-            told = yield from tell_step(lesson, step, runs, seeds)
-            return runs, told
+            filled = yield from fill_step(lesson, step, runs, seeds)
+            return runs, filled
 
         self.session.work(
             "lesson step",
             work,
-            lambda result: self._on_told(lesson, step, *result),
+            lambda result: self._on_filled(lesson, step, *result),
             self.failed.emit,
             what="Reading the lesson's numbers",
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
-    def _on_told(self, lesson: Lesson, step: int, runs: Any, told: ToldStep) -> None:
+    def _on_filled(self, lesson: Lesson, step: int, runs: Any, filled: FilledStep) -> None:
         if self._lesson is not lesson:
             return
-        self._runs, self._told[step] = runs, told
-        self.step_told.emit(step, told)
+        self._runs, self._filled[step] = runs, filled
+        self.step_filled.emit(step, filled)
         if step == self._step and not self._away:
             self._enter()
-        elif self._step not in self._told:
-            self._tell(self._step)
+        elif self._step not in self._filled:
+            self._fill(self._step)
 
     def _enter(self) -> None:
         """Set the scene of the step that is on, and read the next one in advance."""
-        told = self.told
-        if told is None or self._lesson is None:
+        filled = self.filled
+        if filled is None or self._lesson is None:
             return
-        self._set_scene(told.scene)
+        self._set_scene(filled.scene)
         following = self._step + 1
-        if following < len(self._lesson.steps) and following not in self._told:
-            self._tell(following)
+        if following < len(self._lesson.steps) and following not in self._filled:
+            self._fill(following)
 
     # Scenes ---------------------------------------------------------------------------------------------------------
 
@@ -299,37 +299,37 @@ class LessonPlayer(QObject):
         lesson, model = self._lesson, self._model_of_step()
         if lesson is None or model is None:
             return
-        wanted = Staged(scene.model, scene.prompt, scene.decoded, scene.interventions)
+        wanted = SceneRun(scene.model, scene.prompt, scene.decoded, scene.interventions)
         prompt = Prompt(scene.prompt)
         if model.kind == "open":
             prompt = prompt if scene.prompt else self._your_prompt
             if self._yours is None:
                 self.failed.emit("No model is open for this step; open one, and come back to it.")
         absent = model.kind == "open" and self._yours is None
-        if model.kind == "shapes" or absent or not prompt.text or wanted == self._staged:
+        if model.kind == "shapes" or absent or not prompt.text or wanted == self._shown_run:
             self._select(scene)
             self.scene_changed.emit(scene)
             return
-        self._with_model(lesson, model, lambda opened: self._stage(opened, prompt, scene, wanted))
+        self._with_model(lesson, model, lambda model_handle: self._show_scene(model_handle, prompt, scene, wanted))
 
     def _select(self, scene: Scene) -> None:
         run = self.session.run
         if run is not None and scene.select:
             self.session.selection.update(**placed(dict(scene.select), run.length))
 
-    def _stage(self, opened: ModelHandle, prompt: Prompt, scene: Scene, wanted: Staged) -> None:
-        told = self.told
-        if told is None or told.scene is not scene:
+    def _show_scene(self, model_handle: ModelHandle, prompt: Prompt, scene: Scene, wanted: SceneRun) -> None:
+        filled = self.filled
+        if filled is None or filled.scene is not scene:
             return
 
         def arrived() -> None:
-            self._staged = wanted
-            if self.told is told:
+            self._shown_run = wanted
+            if self.filled is filled:
                 self.scene_changed.emit(scene)
 
-        self._staged = None
-        self._stage_run = self.session.stage.put(
-            opened,
+        self._shown_run = None
+        self._scene_run = self.session.scenes.put(
+            model_handle,
             prompt,
             interventions=scene.interventions,
             decoded=scene.decoded,
@@ -349,27 +349,27 @@ class LessonPlayer(QObject):
             then(self._models[model.name])
             return
 
-        def arrived(opened: ModelHandle) -> None:
+        def arrived(model_handle: ModelHandle) -> None:
             if self._lesson is lesson:
-                self._models[model.name] = opened
-                then(opened)
+                self._models[model.name] = model_handle
+                then(model_handle)
 
         self.session.work("lesson model", lambda engine: _opening(engine, model), arrived, self.failed.emit,
                           what="Opening the lesson's model")  # fmt: skip
 
     def _on_model(self, card: ModelCard) -> None:
         """Another model was opened by the person, not by the lesson: it is theirs from now on."""
-        opened = self.session.opened
-        if opened is None or opened in self._models.values() or opened is self._yours:
+        model_handle = self.session.model_handle
+        if model_handle is None or model_handle in self._models.values() or model_handle is self._yours:
             return
-        self._yours, self._staged = opened, None
+        self._yours, self._shown_run = model_handle, None
         self._your_prompt, self._kept = self.session.prompt, None
         model = self._model_of_step()
         self._set_away(card.name if model is not None and model.kind in OWN_RUNS else "")
         if self._lesson is not None and self._lesson.reads_open:
             self._runs = None
-            self._told.clear()
-            self._tell(self._step)
+            self._filled.clear()
+            self._fill(self._step)
 
     def _set_away(self, name: str) -> None:
         if name != self._away:
@@ -379,28 +379,28 @@ class LessonPlayer(QObject):
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         """Where the run is not just the one that was staged, the next scene has to be set anew."""
         same = before is not None and after is not None and before.run_id == after.run_id
-        if after is not None and after.run_id == self._stage_run and not same:
+        if after is not None and after.run_id == self._scene_run and not same:
             return
-        self._staged = None
-        if self._lesson is not None and self._kept is None and self.session.opened is self._yours:
-            self._kept = self.session.stage.keep()  # the first run of a model that was opened during the lesson
+        self._shown_run = None
+        if self._lesson is not None and self._kept is None and self.session.model_handle is self._yours:
+            self._kept = self.session.scenes.keep()  # the first run of a model that was opened during the lesson
 
     def _forget(self) -> None:
         self._set_away("")
-        self._told.clear()
+        self._filled.clear()
         self._models.clear()
-        self._runs, self._staged = None, None
+        self._runs, self._shown_run = None, None
 
 
 def _opening(engine: Any, model: LessonModel) -> Generator[Progress, None, ModelHandle]:
     """The job that opens a toy or the bundled model."""
-    opened: ModelHandle
+    model_handle: ModelHandle
     if model.kind == "toy":
         name = "toy" if model.name == "main" else f"toy {model.name}"
-        opened = yield from engine.open_toy(model.toy, name)
+        model_handle = yield from engine.open_toy(model.toy, name)
     else:
-        opened = yield from engine.open_model(None, "cpu", "float32")
-    return opened
+        model_handle = yield from engine.open_model(None, "cpu", "float32")
+    return model_handle
 
 
 def _at_once(act: Callable[[], Any]) -> Generator[Progress, None, Any]:

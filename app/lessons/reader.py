@@ -37,7 +37,7 @@ from ropewalk.app.lessons.plan import (
 )
 from ropewalk.app.lessons.table import LessonFileError, Table, check_size
 from ropewalk.app.lessons.toml_lines import TomlLines, line_in
-from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
@@ -79,9 +79,9 @@ def read_lesson(source: str, path: Path) -> Lesson:
     try:
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        reason = re.sub(r"\s*\(at .*\)\Z", "", said)
-        raise LessonFileError(line_in(said, len(lines.lines)), f"{reason}.", path.name) from error
+        message = str(error)
+        reason = re.sub(r"\s*\(at .*\)\Z", "", message)
+        raise LessonFileError(line_in(message, len(lines.lines)), f"{reason}.", path.name) from error
     except RecursionError as error:
         raise LessonFileError(1, "lists or tables lie in one another too deeply to be read.", path.name) from error
     try:

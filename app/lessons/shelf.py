@@ -4,15 +4,15 @@
 broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
 one from anywhere. ``docs/lessons.md`` tells how to write one.
 
-**Playing.** A lesson as loaded holds expressions; ``app.lesson_player.LessonPlayer`` has them filled in on the compute
+**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in on the compute
 thread, a step at a time, and moves the session. A view needs nothing else:
 
 - ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
-- ``lesson``, ``step`` (a place in ``lesson.steps``), ``told`` (the :class:`ToldStep` that is on, None while its numbers
-  are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
-- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_told(place, told)``,
+- ``lesson``, ``step`` (a place in ``lesson.steps``), ``filled`` (the :class:`FilledStep` that is on, None while its
+  numbers are on their way), ``ledger`` (of a scene whose model is a config alone: there is no run to show, only this).
+- Signals ``lesson_changed(lesson or None)``, ``step_changed(place)``, ``step_filled(place, filled)``,
   ``scene_changed(scene)``, ``check_changed(place, asked)``, ``judged(asked, verdict)``, ``failed(sentence)``.
-- ``told.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lesson_checks``:
+- ``filled.checks`` are questions (:class:`Asked`); ``reply(place, reply)`` judges one (``app.lessons.checks``:
   ``Entered``, ``Chosen``, ``Clicked``, ``Marked``), records it and returns a ``Verdict``; a reply that cannot be read
   raises ``LessonError`` with a sentence. ``click(place)`` replies with the selection as it is. ``again(place)`` asks a
   practice problem with fresh numbers; ``check_changed`` brings it.
@@ -25,11 +25,12 @@ LaTeX for ziamath; ``value`` is a number that the engine gave, the expression it
 its cells, ``formula`` a formula on a line of its own.
 
 **The scene** says what is on screen. The player applies what the session owns: model, prompt, decoded tokens,
-experiments, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
+interventions, selection. When that is done ``scene_changed`` comes, and the view applies the rest: ``panels`` (what a
 projector shows, one to three), ``highlights``, ``toggles``, and ``play``. Scenes are whole: shown after any other, one
 looks the same, so going back is the same as going on.
 
-**Challenges.** A step's ``challenge`` names a build challenge; ``app.challenges`` writes the starter and runs a file.
+**Challenges.** A step's ``challenge`` names a build challenge; ``app.lessons.challenges`` writes the starter and runs a
+file.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.model.errors import LessonError
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.resources import resource
 
-__all__ = ["Asked", "Lesson", "Problem", "Scene", "Shelf", "ToldStep", "load_lesson", "load_shelf"]
+__all__ = ["Asked", "FilledStep", "Lesson", "Problem", "Scene", "Shelf", "load_lesson", "load_shelf"]
 
 FOLDER = resource("lessons")
 LARGEST = 1_000_000

@@ -1,6 +1,6 @@
 """A table of a lesson file, read with checks: each says what is wrong, and in which line.
 
-It owns how a key is asked for and how a mistake is pointed at. What a lesson may hold is the reader's.
+What a lesson may hold is the reader's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The process that downloads a checkpoint: says on stdout, a line of JSON each, how far it is and what came of it.
 
-Started by ``app.downloads``, and ended by it at a cancel: a server that stalls holds up this process alone. SIGTERM
-ends it as Ctrl+C would, so that the library takes its unfinished file away; so does the end of stdin, when whoever
-started it is gone.
+Started by ``app.models.downloads``, and ended by it at a cancel: a server that stalls holds up this process alone.
+SIGTERM ends it as Ctrl+C would, so that the library takes its unfinished file away; so does the end of stdin, when
+whoever started it is gone.
 """
 
 from __future__ import annotations

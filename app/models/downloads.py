@@ -1,7 +1,7 @@
 """Downloading a checkpoint from Hugging Face, when and only when the person asked for it.
 
-A process of its own does it (``app.download_child``), so that a cancel ends it at once, whatever the network does. What
-comes lands in the ordinary Hugging Face cache, so that other programs find it too.
+A process of its own does it (``app.models.download_child``), so that a cancel ends it at once, whatever the network
+does. What comes lands in the ordinary Hugging Face cache, so that other programs find it too.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def download_steps(name: str) -> Generator[Progress, None, str]:
         stderr=subprocess.DEVNULL,
         env={"HF_HUB_DISABLE_XET": "1", **os.environ},  # Xet cannot be ended without leaving its file behind
     )
-    said: SimpleQueue[bytes] = SimpleQueue()
-    reader = threading.Thread(target=_read, args=(process, said))
+    output: SimpleQueue[bytes] = SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process, output))
     with process:
         reader.start()
         try:
             while not (report.place or report.why):
                 with suppress(Empty):
-                    report = _report(name, said.get(timeout=POLL))
+                    report = _report(name, output.get(timeout=POLL))
                 yield Progress(report.done, report.total, report.what)
         finally:
             _end(process)
@@ -73,12 +73,12 @@ def download_steps(name: str) -> Generator[Progress, None, str]:
     return report.place
 
 
-def _read(process: subprocess.Popen[bytes], said: SimpleQueue[bytes]) -> None:
+def _read(process: subprocess.Popen[bytes], output: SimpleQueue[bytes]) -> None:
     """Hand on every line, and an empty one at the end."""
     assert process.stdout is not None
     for line in process.stdout:
-        said.put(line)
-    said.put(b"")
+        output.put(line)
+    output.put(b"")
 
 
 def _report(name: str, line: bytes) -> Report:

@@ -1,6 +1,6 @@
 """The pinned run (A), that later ones are compared with.
 
-It owns which run that is, and what was changed in it. Comparing is the engine's; showing both is the window's.
+Comparing is the engine's; showing both is the window's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
     from ropewalk.app.session.context import SessionContext
-    from ropewalk.app.session.state import Kept, Stage
+    from ropewalk.app.session.state import Scenes, SessionState
     from ropewalk.model.engine.interface import RunHandle
     from ropewalk.model.readings.records import Run
 
@@ -28,12 +28,12 @@ class Baseline(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, session: SessionContext, stage: Stage, parent: QObject | None = None) -> None:
+    def __init__(self, session: SessionContext, scenes: Scenes, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session = session
-        self._stage = stage
+        self._scenes = scenes
         self._handle: RunHandle | None = None
-        self._kept: Kept | None = None
+        self._kept: SessionState | None = None
 
     @property
     def run(self) -> Run | None:
@@ -46,16 +46,16 @@ class Baseline(QObject):
         return self._handle
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> SessionState | None:
         """The pinned run as a handle, with what was changed in it."""
         return self._kept if self._handle is not None else None
 
     def pin(self) -> None:
         """Keep the run on screen, to compare later runs with."""
         self._set(self._session.handle)
-        self._kept = self._stage.keep()
+        self._kept = self._scenes.keep()
 
-    def bring_back(self, kept: Kept | None) -> None:
+    def restore(self, kept: SessionState | None) -> None:
         """Pin a run that is not on screen, such as one that a session file brought back."""
         self._set(None if kept is None else kept.handle)
         self._kept = kept

@@ -17,7 +17,7 @@ from ropewalk.model.engine.urgency import Urgency
 if TYPE_CHECKING:
     from ropewalk.app.jobs import Jobs
     from ropewalk.app.session.context import SessionContext
-    from ropewalk.model.engine.interface import Outlined
+    from ropewalk.model.engine.interface import CheckpointOutline
 
 
 class Checkpoints(QObject):
@@ -40,7 +40,7 @@ class Checkpoints(QObject):
     def outline(
         self,
         path: str | None,
-        answer: Callable[[Outlined], None],
+        answer: Callable[[CheckpointOutline], None],
         failed: Callable[[str], None],
         options: Mapping[str, int] | None = None,
     ) -> None:

@@ -1,7 +1,4 @@
-"""Proofs of the run on screen: cached against full logits, and the two branches of attention against each other.
-
-It owns what has been proved of this run, and when a run proves itself. How a proof is made is the engine's.
-"""
+"""Consistency checks of the run on screen: cached against full logits, and both branches of attention, when asked."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ if TYPE_CHECKING:
     from ropewalk.app.session.context import SessionContext
 
 CHECK_LIMIT = 1024
-"""Runs of up to this many rows prove by themselves that decoding by steps equals the full prefix."""
+"""Runs of up to this many rows check by themselves that decoding by steps equals the full prefix."""
 CHECK_FLOPS = 3e11
 """The full prefix may take so many FLOPs to be run by itself, some seconds; a larger one is run on demand."""
 
 
 class ConsistencyChecks(QObject):
-    """What has been proved.
+    """What has been checked.
 
     Signals
     -------
     check_changed(check)
-        A cached :class:`Proof`, or None when there is none for this run.
-    branches_changed(proof)
-        The :class:`Proof` of the two branches, or None when there is none for this run.
+        A cached :class:`ConsistencyCheck`, or None when there is none for this run.
+    branches_changed(check)
+        The :class:`ConsistencyCheck` of the two branches, or None when there is none for this run.
     """
 
     check_changed = Signal(object)
@@ -44,14 +41,14 @@ class ConsistencyChecks(QObject):
         self.branches: ConsistencyCheck | None = None
 
     @property
-    def proves_itself(self) -> bool:
-        """Whether each step of this run proves by itself that cached logits are the full prefix's."""
+    def checks_itself(self) -> bool:
+        """Whether each step of this run checks by itself that cached logits are the full prefix's."""
         run = self._session.run
         if run is None:
             return False
         return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
 
-    def prove(self, kind: Literal["cached", "branches"]) -> None:
+    def check_now(self, kind: Literal["cached", "branches"]) -> None:
         """Compare cached with full logits, or both branches of attention, layer by layer and however large the run."""
         if self._session.handle is None:
             self._session.fail(Failure("There is nothing to prove yet; run a prompt first."))
@@ -62,19 +59,19 @@ class ConsistencyChecks(QObject):
 
     def follow(self) -> None:
         """Check cached against full logits when nothing else is to do."""
-        if self.proves_itself:
+        if self.checks_itself:
             self._ask("check", AskCachedCheck(), self._set_check)
         else:
             self._set_check(None)
 
     def forget(self) -> None:
-        """Another run has to be proved anew."""
+        """Another run has to be checked anew."""
         self._session.jobs.cancel("branches")
         self._set_check(None)
         self._set_branches(None)
 
     def _ask(
-        self, slot: str, question: AskCachedCheck | AskBranchCheck, proved: Callable[[ConsistencyCheck], None]
+        self, slot: str, question: AskCachedCheck | AskBranchCheck, show: Callable[[ConsistencyCheck], None]
     ) -> None:
         handle = self._session.handle
         if handle is None:
@@ -82,7 +79,7 @@ class ConsistencyChecks(QObject):
 
         def arrived(check: ConsistencyCheck) -> None:
             if self._session.handle is handle:
-                proved(check)
+                show(check)
 
         self._session.submit(
             slot,

@@ -27,7 +27,7 @@ class SessionContext(Protocol):
     jobs: Jobs
 
     @property
-    def opened(self) -> ModelHandle | None:
+    def model_handle(self) -> ModelHandle | None:
         """The open model as a handle."""
 
     @property
@@ -61,13 +61,13 @@ class SessionContext(Protocol):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, told: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
+    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
+        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
 
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""
 
-    def swap_model(self, opened: ModelHandle, prompt: Prompt) -> None:
+    def swap_model(self, model_handle: ModelHandle, prompt: Prompt) -> None:
         """Have another model open, and another prompt; the run that belongs to them is shown next."""
 
     def show_run(self, handle: RunHandle, **selection: int) -> None:

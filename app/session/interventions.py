@@ -1,7 +1,6 @@
 """What is changed in the model of the run on screen, and what is offered where a prompt does not fit.
 
-It owns the experiments of the run in view, those of the run under way, and the prompts that an offer or the end of a
-stretch goes back to. What an experiment does is the model's; who chooses one is the window's.
+What an intervention does is the model's; who chooses one is the window's.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class Interventions(QObject):
 
     Signals
     -------
-    changed(experiments)
-        What is changed in the run on screen; a tuple of ``model.experiments``.
-    offered(experiments)
-        After a refusal: experiments, any of which :meth:`accept` would do what was refused with.
+    changed(interventions)
+        What is changed in the run on screen; a tuple of ``model.decoder.interventions``.
+    offered(interventions)
+        After a refusal: interventions, any of which :meth:`accept` would do what was refused with.
     """
 
     changed = Signal(object)
@@ -43,7 +42,7 @@ class Interventions(QObject):
         super().__init__(parent)
         self._session = session
         self._timeline = timeline
-        self._proofs = consistency
+        self._consistency = consistency
         self._now: tuple[Intervention, ...] = ()
         self._wanted: tuple[Intervention, ...] = ()
         self._refused: Prompt | None = None
@@ -63,11 +62,11 @@ class Interventions(QObject):
     def apply(self, interventions: Sequence[Intervention]) -> None:
         """Run the prompt and the tokens decoded after it again, with these things changed in the model.
 
-        What was on screen stays when an experiment is refused.
+        What was on screen stays when an intervention is refused.
         """
         session = self._session
-        handle, opened = session.handle, session.opened
-        if handle is None or opened is None:
+        handle, model_handle = session.handle, session.model_handle
+        if handle is None or model_handle is None:
             session.fail(Failure("There is nothing to experiment on yet; run a prompt first."))
             return
         wanted = self.want(interventions)
@@ -80,7 +79,7 @@ class Interventions(QObject):
             "run",
             Urgency.PREFILL,
             lambda engine: engine.run(
-                opened, handle.prompt, run_id, (now.layer, now.head), interventions=wanted, decoded=decoded
+                model_handle, handle.prompt, run_id, (now.layer, now.head), interventions=wanted, decoded=decoded
             ),
             lambda after: self._on_applied(after, wanted, drawn),
             lambda failure: self._on_failed(failure, wanted),
@@ -127,7 +126,7 @@ class Interventions(QObject):
         self, handle: RunHandle, interventions: tuple[Intervention, ...], drawn: tuple[Sampling, ...]
     ) -> None:
         self._timeline.drawn = drawn
-        self._proofs.forget()
+        self._consistency.forget()
         self._session.show_run(handle)
         self.arrived(interventions)
 
@@ -145,5 +144,5 @@ class Interventions(QObject):
 
 
 def without_scaling(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """Experiments that leave the model the positions it has."""
+    """Interventions that leave the model the positions it has."""
     return tuple(one for one in interventions if not isinstance(one, RopeScaling))

@@ -1,7 +1,7 @@
 """What is selected, and the one place that changes it.
 
 Panels read the selection and send intent; only :class:`SelectionStore` writes it, clamps it to the run, and tells
-everybody once. It knows no widgets and no tensors.
+everybody once.
 """
 
 from __future__ import annotations

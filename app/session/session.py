@@ -13,14 +13,13 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from ropewalk.app.engine import load_engine
-from ropewalk.app.jobs import Failure, Jobs
+from ropewalk.app.jobs import Exports, Failure, Jobs
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
-from ropewalk.app.session.exports import Exports
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.selection import Bounds, SelectionStore
-from ropewalk.app.session.state import Stage
+from ropewalk.app.session.state import Scenes
 from ropewalk.app.session.timeline import Timeline
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
@@ -58,11 +57,11 @@ class Session(QObject):
 
     Attributes
     ----------
-    timeline, proofs
-        How far the run is in view and how it goes on; what has been proved of it.
-    experiments, pinned
+    timeline, consistency
+        How far the run is in view and how it goes on; whether it was found consistent.
+    interventions, baseline
         What is changed in the run; the run that it is compared with.
-    stage
+    scenes
         Scenes put on screen in one go, and what was there before.
     checkpoints, exports
         What could be opened; files in the making.
@@ -89,7 +88,7 @@ class Session(QObject):
         for jobs in (self.jobs, downloads, files):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
-        self._opened: ModelHandle | None = None
+        self._model_handle: ModelHandle | None = None
         self._handle: RunHandle | None = None
         self._runs = 0
         self._prompt: Prompt | None = None
@@ -99,8 +98,8 @@ class Session(QObject):
         self.timeline = Timeline(self, parent=self)
         self.consistency = ConsistencyChecks(self, parent=self)
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
-        self.stage = Stage(self, self.timeline, self.consistency, self.interventions)
-        self.baseline = Baseline(self, self.stage, parent=self)
+        self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
+        self.baseline = Baseline(self, self.scenes, parent=self)
         self.checkpoints = Checkpoints(self, downloads, parent=self)
         self.exports = Exports(files)
 
@@ -114,12 +113,12 @@ class Session(QObject):
     @property
     def model(self) -> ModelCard | None:
         """The open model."""
-        return None if self._opened is None else self._opened.card
+        return None if self._model_handle is None else self._model_handle.card
 
     @property
-    def opened(self) -> ModelHandle | None:
+    def model_handle(self) -> ModelHandle | None:
         """The open model as a handle, for the parts of the session."""
-        return self._opened
+        return self._model_handle
 
     @property
     def handle(self) -> RunHandle | None:
@@ -129,7 +128,7 @@ class Session(QObject):
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices of this machine; only ``cpu`` until a model is open."""
-        return ("cpu",) if self._opened is None else self._opened.devices
+        return ("cpu",) if self._model_handle is None else self._model_handle.devices
 
     @property
     def prompt(self) -> Prompt:
@@ -153,12 +152,12 @@ class Session(QObject):
         first = remembered.prompt or DEFAULT_PROMPT
         self._prompt = Prompt(first) if prompt is None else prompt
         self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
-        self._tell_notice()
+        self._show_notice()
         self._open(
             path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
         )
 
-    def _tell_notice(self) -> None:
+    def _show_notice(self) -> None:
         """Tell what happened to the settings file, once."""
         if self.settings.notice:
             notice, self.settings.notice = self.settings.notice, ""
@@ -183,8 +182,8 @@ class Session(QObject):
             Answers to what the checkpoint leaves open; None keeps those that were given for what is open at this path.
         """
         card = self.model
-        if options is None and self._opened is not None and path == self._opened.card.path:
-            options = dict(self._opened.options)
+        if options is None and self._model_handle is not None and path == self._model_handle.card.path:
+            options = dict(self._model_handle.options)
         self._open(
             path,
             device or (card.device if card else self.settings.now.device),
@@ -218,7 +217,7 @@ class Session(QObject):
             "open",
             Urgency.PREFILL,
             lambda engine: engine.open_model(path, device, dtype, options=options),
-            lambda opened: self._on_opened(opened, path),
+            lambda model_handle: self._on_opened(model_handle, path),
             on_failed,
             what=f"Opening {name}",
         )
@@ -232,23 +231,23 @@ class Session(QObject):
     def _on_open_failed(self, failure: Failure) -> None:
         """Stay with the model that is open, and run on it what was asked for meanwhile."""
         self.fail(failure)
-        if self._start_pending and self._opened is not None and self._prompt is not None:
+        if self._start_pending and self._model_handle is not None and self._prompt is not None:
             self.run_prompt(self._prompt)
 
-    def _on_opened(self, opened: ModelHandle, path: str | None) -> None:
-        if opened.shapes_only:
-            self._on_open_failed(Failure(without_weights(opened.card), ""))
+    def _on_opened(self, model_handle: ModelHandle, path: str | None) -> None:
+        if model_handle.shapes_only:
+            self._on_open_failed(Failure(without_weights(model_handle.card), ""))
             return
-        self._opened = opened
+        self._model_handle = model_handle
         self.interventions.arrived(())
         self.interventions.forget_prompts()
-        card = opened.card
+        card = model_handle.card
         self.settings.update(device=card.device, dtype=card.dtype)
         if path is not None:
-            self.settings.remember_checkpoint(path, dict(opened.options))
+            self.settings.remember_checkpoint(path, dict(model_handle.options))
         self.model_changed.emit(card)
-        if opened.notice:
-            self.failed.emit(opened.notice, "")
+        if model_handle.notice:
+            self.failed.emit(model_handle.notice, "")
         if self._prompt is not None:
             prompt = self._prompt
             if prompt.chat not in card.chats:
@@ -259,12 +258,12 @@ class Session(QObject):
                 self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
             self.run_prompt(prompt)
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, told: str = "") -> None:
-        """Run a prompt, under other experiments where some are given; ``told`` is said once it is there."""
+    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
+        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
         self._prompt = prompt
         self.timeline.leave()
         self.jobs.cancel("check")
-        if self._opened is None:
+        if self._model_handle is None:
             if not self.jobs.has("open"):
                 self.begin(prompt=prompt)
             return
@@ -272,32 +271,32 @@ class Session(QObject):
             self._start_pending = True
             return
         self._start_pending = False
-        opened, run_id, now = self._opened, self.next_run_id(), self.selection.now
+        model_handle, run_id, now = self._model_handle, self.next_run_id(), self.selection.now
         head = None if self._handle is None else (now.layer, now.head)
         active = self.interventions.now if interventions is None else interventions
         wanted = self.interventions.want(one for one in active if not isinstance(one, PermuteTokens))
         self.submit(
             "run",
             Urgency.PREFILL,
-            lambda engine: engine.run(opened, prompt, run_id, head, interventions=wanted),
-            lambda handle: self._on_run(handle, wanted, told),
+            lambda engine: engine.run(model_handle, prompt, run_id, head, interventions=wanted),
+            lambda handle: self._on_run(handle, wanted, notice),
             lambda failure: self._on_run_failed(failure, prompt),
             what="Running the prompt",
         )
 
-    def _on_run(self, handle: RunHandle, interventions: tuple[Intervention, ...], told: str = "") -> None:
+    def _on_run(self, handle: RunHandle, interventions: tuple[Intervention, ...], notice: str = "") -> None:
         self.timeline.leave()  # a step that was asked for meanwhile belongs to the run that goes
         self.timeline.drawn = ()
         self._fallbacks = []
         if not handle.prompt.as_ids:
             self.settings.update(prompt=handle.prompt.text)
-        self._tell_notice()
+        self._show_notice()
         self.consistency.forget()
         layer, head, query, key = handle.cell
         self.show_run(handle, layer=layer, head=head, query=query, key=key)
         self.interventions.arrived(interventions)
-        if told:
-            self.failed.emit(told, "")
+        if notice:
+            self.failed.emit(notice, "")
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt) -> None:
         self.fail(failure, prompt)
@@ -351,7 +350,7 @@ class Session(QObject):
         slot
             Who asks; a newer question of the same slot replaces an older one.
         question
-            One of ``app.questions``.
+            One of ``model.engine.questions``.
         answer
             Called on this thread, unless the run or the length in view has changed by then.
         part
@@ -422,13 +421,13 @@ class Session(QObject):
         for slot in slots:
             self.jobs.cancel(slot)
 
-    def swap_model(self, opened: ModelHandle, prompt: Prompt) -> None:
+    def swap_model(self, model_handle: ModelHandle, prompt: Prompt) -> None:
         """Have another model open, and another prompt; the run that belongs to them is shown next."""
-        changed = self._opened is not opened
-        self._opened, self._prompt = opened, prompt
+        changed = self._model_handle is not model_handle
+        self._model_handle, self._prompt = model_handle, prompt
         if changed:
             self.interventions.forget_prompts()
-            self.model_changed.emit(opened.card)
+            self.model_changed.emit(model_handle.card)
 
     def submit(
         self,

@@ -1,6 +1,6 @@
 """What is put on screen in one go: a scene of a lesson, or what was there before it.
 
-It owns what is kept of a moment and how it comes back. What a scene shows is the lesson's.
+What a scene shows is the lesson's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SessionState:
     """What was on screen at a moment. The run is kept by its handle, so that bringing it back computes nothing."""
 
-    opened: ModelHandle
+    model_handle: ModelHandle
     handle: RunHandle
     prompt: Prompt
     drawn: tuple[Sampling, ...]
@@ -36,7 +36,7 @@ class Kept:
     selection: Selection
 
 
-class Stage:
+class Scenes:
     """Scenes on screen, and what they were put in place of."""
 
     def __init__(
@@ -44,32 +44,32 @@ class Stage:
     ) -> None:
         self._session = session
         self._timeline = timeline
-        self._proofs = consistency
+        self._consistency = consistency
         self._interventions = interventions
 
-    def keep(self) -> Kept | None:
-        """What is on screen, to be brought back by :meth:`bring_back`; None before the first run."""
+    def keep(self) -> SessionState | None:
+        """What is on screen, to be brought back by :meth:`restore`; None before the first run."""
         session = self._session
-        opened, handle = session.opened, session.handle
-        if opened is None or handle is None:
+        model_handle, handle = session.model_handle, session.handle
+        if model_handle is None or handle is None:
             return None
         drawn, interventions = self._timeline.drawn, self._interventions.now
-        return Kept(opened, handle, session.prompt, drawn, interventions, session.selection.now)
+        return SessionState(model_handle, handle, session.prompt, drawn, interventions, session.selection.now)
 
-    def bring_back(self, kept: Kept) -> None:
-        """Put a run back on screen as it was: model, prompt, decoded tokens, experiments and selection."""
+    def restore(self, kept: SessionState) -> None:
+        """Put a run back on screen as it was: model, prompt, decoded tokens, interventions and selection."""
         session = self._session
         session.drop("open", "run", "check")
         self._timeline.drawn = kept.drawn
-        session.swap_model(kept.opened, kept.prompt)
-        self._proofs.forget()
+        session.swap_model(kept.model_handle, kept.prompt)
+        self._consistency.forget()
         now = kept.selection
         session.show_run(kept.handle, layer=now.layer, head=now.head, query=now.query, key=now.key, plane=now.plane)
         self._interventions.arrived(kept.interventions)
 
     def put(
         self,
-        opened: ModelHandle,
+        model_handle: ModelHandle,
         prompt: Prompt,
         *,
         interventions: Sequence[Intervention] = (),
@@ -97,15 +97,15 @@ class Stage:
         wanted = self._interventions.want(interventions)
 
         def staged(engine: Engine) -> Generator[Progress, None, RunHandle]:
-            handle = yield from engine.run(opened, prompt, run_id, (0, 0), interventions=wanted)
+            handle = yield from engine.run(model_handle, prompt, run_id, (0, 0), interventions=wanted)
             if decoded:
                 handle = yield from engine.step(handle, decoded, Sampling())
             return handle
 
         def show(handle: RunHandle) -> None:
-            session.swap_model(opened, prompt)
+            session.swap_model(model_handle, prompt)
             self._timeline.drawn = (Sampling(),) * decoded
-            self._proofs.forget()
+            self._consistency.forget()
             session.show_run(handle, **placed(select or {}, handle.run.length))
             self._interventions.arrived(wanted)
             if arrived is not None:

@@ -1,8 +1,4 @@
-"""The timeline of the run on screen: going on, looking back, branching, playing, and how tokens are drawn.
-
-It owns how far a run is in view, what each row was drawn with, and the pace of playing. It must not know what is asked
-about a run, nor who shows it.
-"""
+"""The timeline of the run on screen: going on, looking back, branching, playing, and how tokens are drawn."""
 
 from __future__ import annotations
 
@@ -105,8 +101,8 @@ class Timeline(QObject):
         self.leave()
         handle = self._session.handle
         if handle is None or not handle.run.prefill <= row < handle.run.newest:
-            told = "Only a decoded token can be replaced; step first, then choose one after the prompt."
-            self._session.fail(Failure(told))
+            notice = "Only a decoded token can be replaced; step first, then choose one after the prompt."
+            self._session.fail(Failure(notice))
             return
         before = replace(handle.run, length=row)
         sampling = self._sampling
@@ -172,7 +168,7 @@ class Timeline(QObject):
         handle = self._session.handle
         if handle is None:
             return
-        limit = handle.run.limit
+        limit = handle.run.context_limit
         if length > limit:
             self.pause()
             possible = offers(handle.run.config, length)

@@ -1,7 +1,7 @@
 """The process that runs a learner's file: loads it, grades its function, and writes the verdict to a file.
 
-Started by ``app.challenges``, so that whatever the learner's code does (loop for ever, eat memory, crash) happens here.
-Limits begin when torch is loaded. What the code prints is caught and handed back with the verdict.
+Started by ``app.lessons.challenges``, so that whatever the learner's code does (loop for ever, eat memory, crash)
+happens here. Limits begin when torch is loaded. What the code prints is caught and handed back with the verdict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ropewalk.model.challenges.verdict import Kind, Verdict
+from ropewalk.model.challenges.challenge import Kind, Verdict
 
 MOST_PRINTED = 4000
 """Characters of what the code prints that are kept."""
@@ -55,8 +55,8 @@ def main() -> int:
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         verdict = run(name, Path(file), grade)
     if printed.text.strip():
-        said = f"It printed:\n{printed.text.rstrip()}"
-        verdict = Verdict(verdict.kind, verdict.sentence, "\n".join(part for part in (verdict.details, said) if part))
+        output = f"It printed:\n{printed.text.rstrip()}"
+        verdict = Verdict(verdict.kind, verdict.sentence, "\n".join(part for part in (verdict.details, output) if part))
     finish(verdict)
     return 0
 
@@ -92,10 +92,10 @@ def _loaded(file: Path) -> Any:
 
 def _raised(error: BaseException, file: Path, doing: str) -> Verdict:
     """Say which line of the learner's file raised, and what."""
-    said = _message(error).strip().split("\n")[0] or "no message"
+    message = _message(error).strip().split("\n")[0] or "no message"
     kind: Kind = "error"
-    what = f"{type(error).__name__}: {said}"
-    if isinstance(error, MemoryError) or "can't allocate memory" in said:
+    what = f"{type(error).__name__}: {message}"
+    if isinstance(error, MemoryError) or "can't allocate memory" in message:
         kind, what = "limit", "it asked for more memory than it may have"
     if isinstance(error, SyntaxError) and error.lineno is not None and error.filename == str(file):
         return Verdict("file", f"Line {error.lineno} of {file.name} cannot be read: {error.msg}.")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import torch
 from ropewalk.model.challenges import reference
+from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.challenges.mistakes import SENTENCES
-from ropewalk.model.challenges.verdict import Verdict
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.costs import format_shape
@@ -463,13 +463,13 @@ def _compare_row(row: str, symbol: str, wanted: tuple[int, ...], found: Any, cal
     if shape == wanted:
         return None
     when = "in a decode step" if call.tokens == 1 and call.past else ("on a past" if call.past else "in a prefill")
-    said = f"{row} must be {symbol} = {format_shape(wanted)} {when}, but yours is {format_shape(shape)}."
+    message = f"{row} must be {symbol} = {format_shape(wanted)} {when}, but yours is {format_shape(shape)}."
     if len(shape) != len(wanted):
-        return Verdict("shape", f"{said} It has {len(wanted)} axes.")
+        return Verdict("shape", f"{message} It has {len(wanted)} axes.")
     if sorted(shape) == sorted(wanted):
-        return Verdict("order", f"{said} The sides are right, their order is not.")
+        return Verdict("order", f"{message} The sides are right, their order is not.")
     place = next(i for i, (a, b) in enumerate(zip(shape, wanted, strict=True)) if a != b)
     letter = symbol.strip("[]").split(", ")[place]
     took = next((name for name, value in call.letters.items() if value == shape[place] and name != letter), "")
     mixed = f" Axis {place} has {took} where {letter} belongs." if took else ""
-    return Verdict("shape", said + mixed)
+    return Verdict("shape", message + mixed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ropewalk.model.challenges.verdict import Kind
+from ropewalk.model.challenges.challenge import Kind
 
 SENTENCES: Final[Mapping[str, tuple[Kind, str]]] = {
     "viewed": (

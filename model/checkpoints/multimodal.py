@@ -2,7 +2,7 @@
 
 Such a config holds the text model's in ``text_config`` (or flat, beside fields about pictures), and the stored names
 carry a prefix. On text alone these models are their text model: the positions of Qwen's three-part RoPE are then all
-the same number, so it is plain RoPE. Nothing here knows a file format.
+the same number, so it is plain RoPE.
 """
 
 from __future__ import annotations

@@ -152,7 +152,8 @@ def open_steps(
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
         how many layers to open.
     large_pages
-        Whether the weights lie in large pages where the system has them, for many decode steps (``model.packing``).
+        Whether the weights lie in large pages where the system has them, for many decode steps
+        (``model.decoder.packing``).
 
     Raises
     ------
@@ -381,12 +382,12 @@ def free_bytes(device: torch.device) -> int:
 
 def _check_memory(config: ModelConfig, device: torch.device, dtype: str) -> None:
     """Refuse a model that cannot fit before it is tried, and say what would."""
-    room, wanted = free_bytes(device), weight_bytes(config, dtype)
-    if wanted <= room:
+    free, wanted = free_bytes(device), weight_bytes(config, dtype)
+    if wanted <= free:
         return
-    fitting = [name for name in DTYPES if weight_bytes(config, name) <= room]
+    fitting = [name for name in DTYPES if weight_bytes(config, name) <= free]
     advice = f"open it in {' or '.join(fitting)}" if fitting else "open its config.json alone for shapes and costs"
     raise DeviceError(
-        f"The weights take {format_bytes(wanted)} in {dtype}, but {format_bytes(room)} of memory are free on "
+        f"The weights take {format_bytes(wanted)} in {dtype}, but {format_bytes(free)} of memory are free on "
         f"{device.type}; {advice}."
     )

@@ -1,7 +1,4 @@
-"""What every container format yields: a config in Hugging Face spelling, named tensors, and where the tokenizer is.
-
-Nothing here knows a file format or a family.
-"""
+"""What every container format yields: a config in Hugging Face spelling, named tensors, and where the tokenizer is."""
 
 from __future__ import annotations
 

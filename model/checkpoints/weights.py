@@ -1,6 +1,6 @@
 """From stored tensors to the decoder's parameters: which goes where, whether it fits, and the loading itself.
 
-Names and shapes are settled before anything is read. Nothing here knows any family.
+Names and shapes are settled before anything is read.
 """
 
 from __future__ import annotations

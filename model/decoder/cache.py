@@ -2,8 +2,7 @@
 
 :class:`Rows` is an immutable view of the first n rows of a shared buffer. Appending to the newest view writes into the
 room that is left; appending to an older one (after a step back) copies, so that nobody's rows change. Long stores are
-copied ahead of time, a little with every step (:func:`grow_ahead`), so that no step stands still for it. This file
-knows nothing of attention.
+copied ahead of time, a little with every step (:func:`grow_ahead`), so that no step stands still for it.
 """
 
 from __future__ import annotations

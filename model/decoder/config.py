@@ -1,8 +1,5 @@
 """What a decoder is, in plain frozen types that check themselves when they are made.
 
-This file owns the contract between heads, widths, positions and experts. It must not know torch, files or families:
-a checkpoint reader fills these types in, the decoder builds what they say.
-
 Letters used everywhere: B batch, T tokens of this call, P past, S = P + T keys, D model width, H query heads,
 Hkv key/value heads, Dh head width, F MLP width, V vocabulary, L layers.
 """

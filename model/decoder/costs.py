@@ -1,8 +1,5 @@
 """What a decoder costs, from its config alone: parameters, bytes and FLOPs, and how to write such numbers down.
 
-This file owns the formulas and their units. It must not know torch, tensors or a run: what a run really used is
-measured elsewhere and compared with these numbers.
-
 Counting rules. A multiply-add is 2 FLOPs. *Product* FLOPs are those of matrix products (projections, scores, blend,
 MLP, router, lm_head), which is what FLOP counters count; element-wise work is kept apart (:data:`PER_NUMBER`).
 *Full* counts every cell of T × S; *causal* counts the cells that a query may see (its own and earlier keys, at most a

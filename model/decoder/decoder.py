@@ -1,7 +1,7 @@
 """The whole decoder, top to bottom like a paper: embedding, blocks of attention and MLP on a residual stream, logits.
 
 The stream is [B, T, D] all the way. A block reads it through a norm and adds to it, twice. This file builds exactly
-what a :class:`~model.decoder.config.ModelConfig` says; it knows no families and no files.
+what a :class:`~model.decoder.config.ModelConfig` says.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Decoder(nn.Module):
         super().__init__()
         c = config
         self.config = config
-        self.reach = c.max_position
+        self.context_limit = c.max_position
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.place = nn.Embedding(c.max_position, c.width) if c.position == "learned" else None
         self.rotaries = nn.ModuleList(
@@ -285,12 +285,12 @@ class Decoder(nn.Module):
         positions: Tensor | None = None,
         padding: Tensor | None = None,
         branch: Branch = "fused",
-        reach: int = 0,
+        rotary_length: int = 0,
     ) -> tuple[Tensor, Call]:
         """Embed, and gather what every layer of this call shares; then come ``blocks`` and :meth:`finish`.
 
-        Parameters are those of :meth:`forward`; ``reach`` is the length that length-dependent rotary rules are to
-        assume when it is larger than this call's own, as for one chunk of a longer prompt.
+        Parameters are those of :meth:`forward`; ``rotary_length`` is the length that length-dependent rotary rules
+        are to assume when it is larger than this call's own, as for one chunk of a longer prompt.
         """
         past = 0 if cache is None else cache.length
         if inputs.ndim != (3 if inputs.is_floating_point() else 2):
@@ -306,8 +306,8 @@ class Decoder(nn.Module):
             length = past + tokens
         else:
             length = past + tokens if positions.is_meta else self._length_of(positions, batch, tokens)
-        length = max(length, reach)
-        if length > self.reach:
+        length = max(length, rotary_length)
+        if length > self.context_limit:
             self.config.check_position(length - 1)
         if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
             raise ShapeError(
@@ -328,13 +328,13 @@ class Decoder(nn.Module):
         return logits
 
     @contextmanager
-    def reaching(self, positions: int) -> Iterator[None]:
+    def with_context_limit(self, positions: int) -> Iterator[None]:
         """Take so many positions for a while, as rotary rules that are stretched allow."""
-        kept, self.reach = self.reach, positions
+        kept, self.context_limit = self.context_limit, positions
         try:
             yield
         finally:
-            self.reach = kept
+            self.context_limit = kept
 
     @property
     def is_watched(self) -> bool:
@@ -342,7 +342,7 @@ class Decoder(nn.Module):
         return any(self._hooks)
 
     def pack(self) -> Decoder:
-        """Lay the weights out for decode steps (``model.packing``); needs room for one block once more."""
+        """Lay the weights out for decode steps (``model.decoder.packing``); needs room for one block once more."""
         pack(self, list(self.blocks))
         return self
 

@@ -1,7 +1,8 @@
-"""Experiments: named things to change in a run, as plain data.
+"""Interventions: named things to change in a run, as plain data.
 
-An experiment says what to change and how it is written on a chip; ``model.intervention`` does it. Experiments compose
-in any order, apply to prefill and decode alike, and travel with the trace they made. No torch here.
+An intervention says what to change and how it is written on a chip; ``model.decoder.intervention_contexts`` does it.
+Interventions compose in any order, apply to prefill and decode alike, and travel with the trace they made. No torch
+here.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class RopeBase:
 @stored("rule factor", tag="RopeScaling")
 @dataclass(frozen=True)
 class RopeScaling:
-    """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on (``model.rotations``).
+    """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on.
 
     The rule takes the place of the checkpoint's own. Layers whose window keeps distances short are left as they are.
     """
@@ -311,11 +312,11 @@ def ablate_kv_group(config: ModelConfig, layer: int, kv_head: int) -> AblateHead
 
 
 def check_interventions(interventions: Sequence[Intervention], config: ModelConfig) -> None:
-    """Refuse the first experiment that the model cannot do.
+    """Refuse the first intervention that the model cannot do.
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         With what was chosen and what there is.
     """
     for intervention in interventions:
@@ -323,11 +324,11 @@ def check_interventions(interventions: Sequence[Intervention], config: ModelConf
 
 
 def permuted(ids: Sequence[int], interventions: Sequence[Intervention]) -> list[int]:
-    """Token ids of a prompt in the order the experiments give them.
+    """Token ids of a prompt in the order the interventions give them.
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When an order is longer than the prompt.
     """
     result = list(ids)

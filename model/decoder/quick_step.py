@@ -6,7 +6,7 @@ and nobody watches or changes anything in them, this file computes what ``model.
 on columns [D, 1] and without modules in between. Everything else goes through the modules. A test holds the two
 together.
 
-Letters as in ``model.attention``.
+Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations

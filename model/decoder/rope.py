@@ -1,7 +1,7 @@
 """Rotary position embedding: frequencies, every stretching rule, the rotation and its inverse.
 
-Plane i of a head holds two features and turns by m·θ_i at position m, so that (R_m q)·(R_n k) depends on m − n only
-(Su et al. 2021, arXiv:2104.09864). This file owns the angles; it must not know what is attended to.
+Plane i of a head holds two features and turns by m·θ_i at position m, so that (R_m q)·(R_n k) depends on m − n only (Su
+et al. 2021, arXiv:2104.09864).
 
 Letters: F = d_rot/2 planes; the features past d_rot pass through unturned.
 """

@@ -1,7 +1,7 @@
-"""What experiments make of a model's rotary rules and of its limit, as data.
+"""What interventions make of a model's rotary rules and of its limit, as data.
 
-``model.intervention`` turns by these rules, the engine checks lengths by this limit, and the panels read both. It also
-knows which rules could carry a run past the limit. No torch here.
+``model.decoder.intervention_contexts`` turns by these rules, the engine checks lengths by this limit, and the panels
+read both. It also knows which rules could carry a run past the limit. No torch here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ STEP = 0.5
 
 
 def as_run(config: ModelConfig, interventions: Sequence[Intervention]) -> ModelConfig:
-    """The config of a model as it runs under experiments: its rotary rules, and how many positions it then has."""
+    """The config of a model as it runs under interventions: its rotary rules, and how many positions it then has."""
     rope, local = (turned_rule(config, rule, interventions) for rule in (config.rope, config.local_rope))
-    limit = max((_reach(config, one) for one in interventions if isinstance(one, RopeScaling)), default=0)
+    limit = max((_stretched_limit(config, one) for one in interventions if isinstance(one, RopeScaling)), default=0)
     limit = max(limit, config.max_position)
     if (rope, local, limit) == (config.rope, config.local_rope, config.max_position):
         return config
@@ -31,7 +31,7 @@ def as_run(config: ModelConfig, interventions: Sequence[Intervention]) -> ModelC
 def turned_rule(
     config: ModelConfig, rope: RopeConfig | None, interventions: Sequence[Intervention]
 ) -> RopeConfig | None:
-    """One of a model's rotary rules as the experiments leave it."""
+    """One of a model's rotary rules as the interventions leave it."""
     changed = rope
     for intervention in interventions:
         if changed is None:
@@ -72,7 +72,7 @@ def _original(config: ModelConfig) -> int:
     return own or config.max_position
 
 
-def _reach(config: ModelConfig, scaling: RopeScaling) -> int:
+def _stretched_limit(config: ModelConfig, scaling: RopeScaling) -> int:
     return math.floor(_original(config) * scaling.factor)
 
 
@@ -118,7 +118,7 @@ def rule_named(name: str) -> Scaling:
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         With the names there are.
     """
     for rule, spoken in SCALINGS.items():

@@ -3,8 +3,8 @@
     score[q, k]  = scale · (Q'[q] · K'[k]), then c · tanh(score / c) where the layer has a soft cap c
     weight[q, k] = 0 where masked, else exp(score[q, k] − lse[q])
 
-Attention computes with these functions where no kernel serves, and :class:`model.layer_trace.LayerTrace` reads with
-them. Numbers keep the dtype they are given in. Letters as in ``model.attention``.
+Attention computes with these functions where no kernel serves, and :class:`model.runs.layer_trace.LayerTrace` reads
+with them. Numbers keep the dtype they are given in. Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations

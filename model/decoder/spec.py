@@ -51,7 +51,7 @@ class AttentionSpec:
         d_rot (0 where the layer does not rotate), which features make a plane, and the frequencies used.
     kv_map
         The kv head that each query head was made to read, None for the grouping of the model.
-    experiments
+    interventions
         Names of the interventions that were active.
     """
 

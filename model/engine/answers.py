@@ -5,12 +5,12 @@ It is a part of the engine, which asks it. A reading that may take long pauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ropewalk.model.checkpoints import Checkpoint
-from ropewalk.model.decoder.intervening import mean_heads, mean_mlp, mean_plane
+from ropewalk.model.decoder.intervention_contexts import mean_heads, mean_mlp, mean_plane
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,
@@ -45,7 +45,6 @@ from ropewalk.model.engine.questions import (
     AskRules,
     Question,
 )
-from ropewalk.model.engine.shown import Shown, in_view, texts
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
@@ -68,11 +67,47 @@ from ropewalk.model.readings.records import (
     NextTokenDifference,
     RopeRule,
     Routing,
+    TokenText,
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace
+
+
+def in_view(handle: RunHandle) -> Trace:
+    """The run as far as it is in view."""
+    trace: Trace = handle.trace
+    return trace if trace.length == handle.run.length else trace.at(handle.run.length)
+
+
+def texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
+    """How to show token ids; without a tokenizer, by their numbers."""
+    if checkpoint.tokenizer is None:
+        return tuple(TokenText(token, f"#{token}") for token in ids)
+    return checkpoint.tokenizer.describe(ids)
+
+
+def texts_on(checkpoint: Checkpoint, described: tuple[TokenText, ...], ids: Sequence[int]) -> tuple[TokenText, ...]:
+    """How to show a run to which tokens were added; those described before are not looked at again."""
+    if checkpoint.tokenizer is None:
+        return described + texts(checkpoint, ids)
+    return checkpoint.tokenizer.describe_on(described, ids)
+
+
+class TokenTexts(dict[int, TokenText]):
+    """Token texts by id, looked up when asked for: a vocabulary is long."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+    def __missing__(self, token: int) -> TokenText:
+        return texts(self._checkpoint, [token])[0]
+
+    def get(self, token: int, default: Any = None) -> Any:
+        """How to show an id."""
+        return texts(self._checkpoint, [token])[0]
 
 
 def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, Any], Steps[Any]]:
@@ -86,18 +121,18 @@ def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, A
 
 
 def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[Any]:
-    checkpoint: Checkpoint = handle.opened.checkpoint
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
     yield from ()
-    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, Shown(checkpoint))
+    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TokenTexts(checkpoint))
 
 
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
     """Prefill and, after a step, decode, each with its checks decided by what the run measures.
 
-    A run under experiments is held to what these change, and to nothing else.
+    A run under interventions is held to what these change, and to nothing else.
     """
-    checkpoint: Checkpoint = handle.opened.checkpoint
-    card, model = handle.opened.card, checkpoint.model
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    card, model = handle.model_handle.card, checkpoint.model
     config = as_run(checkpoint.config, trace.interventions)
 
     def built(tokens: int, past: int) -> ShapeLedger:
@@ -116,20 +151,20 @@ def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[S
 
 
 def _check(handle: RunHandle, trace: Trace, asked: AskCachedCheck) -> Steps[ConsistencyCheck]:
-    checkpoint: Checkpoint = handle.opened.checkpoint
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
     chunk = chunk_rows(checkpoint.config, trace.length)
-    dtype = handle.opened.card.dtype
+    dtype = handle.model_handle.card.dtype
     return cached_check_steps(checkpoint.model, trace, dtype, chunk=chunk, by_layer=asked.by_layer)
 
 
 def _branch_check(handle: RunHandle, trace: Trace, asked: AskBranchCheck) -> Steps[ConsistencyCheck]:
-    return branch_check_steps(handle.opened.checkpoint.model, trace, handle.opened.card.dtype)
+    return branch_check_steps(handle.model_handle.checkpoint.model, trace, handle.model_handle.card.dtype)
 
 
 def _arithmetic(handle: RunHandle, trace: Trace, asked: AskArithmetic) -> Steps[Arithmetic]:
     """Every line of a cell; the tokens whose logits are followed get their text beside their id."""
     yield from ()
-    checkpoint: Checkpoint = handle.opened.checkpoint
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
     read = read_arithmetic(checkpoint.model, trace, asked.layer, asked.head, asked.query, asked.key)
 
     def named(line: Line) -> Line:
@@ -144,18 +179,18 @@ def _arithmetic(handle: RunHandle, trace: Trace, asked: AskArithmetic) -> Steps[
 
 def _attribution(handle: RunHandle, trace: Trace, asked: AskAttribution) -> Steps[DirectAttribution]:
     yield from ()
-    return direct_attribution(handle.opened.checkpoint.model, trace, asked.query, asked.token)
+    return direct_attribution(handle.model_handle.checkpoint.model, trace, asked.query, asked.token)
 
 
 def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routing | None]:
     yield from ()
-    return read_routing(handle.opened.checkpoint.model, trace, asked.layer)
+    return read_routing(handle.model_handle.checkpoint.model, trace, asked.layer)
 
 
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
-    """The ablation to the mean over this run's rows in the model as it is without experiments, but for its stretch."""
+    """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
     yield from ()
-    model = handle.opened.checkpoint.model
+    model = handle.model_handle.checkpoint.model
     if trace.ids is None:
         raise InterventionError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
     layer, heads, plane = asked.layer, asked.heads, asked.plane
@@ -188,7 +223,7 @@ def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) 
     if handle.baseline is None:
         return None
     before = in_view(handle.baseline)
-    rows = align(before, trace, by_row=handle.baseline.opened is not handle.opened)
+    rows = align(before, trace, by_row=handle.baseline.model_handle is not handle.model_handle)
     return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
 
 
@@ -199,9 +234,9 @@ def _next_token_difference(
     if handle.baseline is None:
         return None
     before = in_view(handle.baseline)
-    a, _ = row_logits(handle.baseline.opened.checkpoint.model, before, before.length - 1)
-    b, _ = row_logits(handle.opened.checkpoint.model, trace, trace.length - 1)
-    return next_token_difference(a, b, Shown(handle.opened.checkpoint))
+    a, _ = row_logits(handle.baseline.model_handle.checkpoint.model, before, before.length - 1)
+    b, _ = row_logits(handle.model_handle.checkpoint.model, trace, trace.length - 1)
+    return next_token_difference(a, b, TokenTexts(handle.model_handle.checkpoint))
 
 
 def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:
@@ -236,7 +271,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskBranchCheck: _branch_check,
     AskArithmetic: _arithmetic,
     AskNeeds: lambda handle, trace, asked: head_needs_steps(
-        handle.opened.checkpoint.model, trace, asked.query, asked.token
+        handle.model_handle.checkpoint.model, trace, asked.query, asked.token
     ),
     AskAttribution: _attribution,
     AskRules: _rules,

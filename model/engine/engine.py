@@ -19,11 +19,10 @@ from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine.answers import ANSWERS
-from ropewalk.model.engine.interface import Choice, ModelHandle, Outlined, RunHandle, missing, why_missing
+from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
+from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, missing, why_missing
 from ropewalk.model.engine.prompts import check_length, read_prompt
 from ropewalk.model.engine.questions import Question
-from ropewalk.model.engine.shown import in_view, texts, texts_on
 from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
@@ -31,9 +30,8 @@ from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.next_token import draw, row_logits
-from ropewalk.model.readings.numbers import numbers_steps
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
-from ropewalk.model.readings.readout import read_row
+from ropewalk.model.readings.readout import numbers_steps, read_row
 from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
@@ -101,17 +99,21 @@ def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
     return ModelHandle(card, available_devices(), checkpoint)
 
 
-def lesson_runs(models: Mapping[str, LessonModel], opened: ModelHandle | None, handle: RunHandle | None) -> Steps[Runs]:
+def lesson_runs(
+    models: Mapping[str, LessonModel], model_handle: ModelHandle | None, handle: RunHandle | None
+) -> Steps[Runs]:
     """What a lesson's numbers are measured on: its own models, and what the person has open."""
     yield Progress(0, 1, "Reading the lesson's numbers")
-    return Runs(models, None if opened is None else opened.checkpoint, None if handle is None else in_view(handle))
+    return Runs(
+        models, None if model_handle is None else model_handle.checkpoint, None if handle is None else in_view(handle)
+    )
 
 
-def outline(path: str | None, options: Mapping[str, int]) -> Steps[Outlined]:
+def outline(path: str | None, options: Mapping[str, int]) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
     found = outline_checkpoint(path, options=options)
-    return Outlined(
+    return CheckpointOutline(
         name=found.name,
         path=found.path,
         family=found.family,
@@ -149,7 +151,7 @@ def _leave_a_core_to_the_window() -> None:
 
 @within_memory
 def run(
-    opened: ModelHandle,
+    model_handle: ModelHandle,
     prompt: Prompt,
     run_id: int,
     head: tuple[int, int] | None = None,
@@ -165,15 +167,15 @@ def run(
         The (layer, head) in view; None looks for the head whose pattern is worth showing first.
     logits
         Whose logits to keep.
-    experiments
+    interventions
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
 
     Raises
     ------
-    ExperimentError
-        When an experiment names what the model does not have.
+    InterventionError
+        When an intervention names what the model does not have.
     ChatError
         When the chat template cannot be applied.
     PromptError
@@ -181,7 +183,7 @@ def run(
     MemoryBudgetError
         When the run would take more memory than is free.
     """
-    checkpoint: Checkpoint = opened.checkpoint
+    checkpoint: Checkpoint = model_handle.checkpoint
     check_interventions(interventions, checkpoint.config)
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)
@@ -189,7 +191,7 @@ def run(
     check_length(checkpoint.config, len(ids), interventions)
     rows = chunk_rows(checkpoint.config, len(ids))
     free = free_bytes(checkpoint.model.embed.weight.device)
-    budget = run_budget(checkpoint.config, len(ids), opened.card.dtype, logits=logits, rows=rows)
+    budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
     steps = capture_steps(
         checkpoint.model,
@@ -198,13 +200,13 @@ def run(
         logits=logits,
         chunk=rows,
         interventions=interventions,
-        what="Running the prompt" + (f", {budget.told(free)}" if budget.is_worth_saying(free) else ""),
+        what="Running the prompt" + (f", {budget.sentence(free)}" if budget.is_notable(free) else ""),
     )
     trace, seconds = yield from _timed(steps)
     trace = replace(trace, prefill=len(prompted))
     described = Run(
         run_id=run_id,
-        model=opened.card,
+        model=model_handle.card,
         specs=trace.specs,
         prompt=prompt.text,
         tokens=texts(checkpoint, ids),
@@ -215,16 +217,16 @@ def run(
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
         rendered=rendered,
-        reach=as_run(checkpoint.config, interventions).max_position,
+        extended_limit=as_run(checkpoint.config, interventions).max_position,
     )
     yield Progress(1, 1, "Looking for a head to show")
-    return RunHandle(described, opened, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
+    return RunHandle(described, model_handle, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
 
 
 @within_memory
 def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
     """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
-    checkpoint: Checkpoint = handle.opened.checkpoint
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
     trace = in_view(handle)
     seconds = 0.0
     check_length(checkpoint.config, trace.length + count, trace.interventions)
@@ -240,7 +242,7 @@ def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
 @within_memory
 def branch(handle: RunHandle, row: int, token: int) -> Steps[RunHandle]:
     """Put another token in the place of a decoded row, and forget what came after it."""
-    checkpoint: Checkpoint = handle.opened.checkpoint
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
     trace, seconds = yield from _timed(append_steps(checkpoint.model, handle.trace.at(row), token))
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, row), trace=trace)
 
@@ -339,7 +341,7 @@ def tidy() -> Steps[None]:
 def save(handle: RunHandle, path: str | Path, pattern: bool = False) -> None:
     """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
     strings = [token.text for token in handle.run.tokens[: handle.run.length]]
-    save_trace(in_view(handle), path, strings=strings, model=handle.opened.checkpoint.model, pattern=pattern)
+    save_trace(in_view(handle), path, strings=strings, model=handle.model_handle.checkpoint.model, pattern=pattern)
 
 
 def save_steps(handle: RunHandle, path: str | Path, pattern: bool = False) -> Steps[Path]:
@@ -363,21 +365,23 @@ def scores_of(handle: RunHandle) -> tuple[dict[str, Doubles], dict[str, str], di
     return scores, formulas_of(trace), undefined
 
 
-def length_of(opened: ModelHandle, prompt: Prompt) -> Steps[int]:
+def length_of(model_handle: ModelHandle, prompt: Prompt) -> Steps[int]:
     """How many tokens a prompt is."""
-    ids, _ = yield from read_prompt(opened.checkpoint, prompt)
+    ids, _ = yield from read_prompt(model_handle.checkpoint, prompt)
     return len(ids)
 
 
-def random_repeat(opened: ModelHandle, count: int, seed: int, interventions: Sequence[Intervention] = ()) -> list[int]:
+def random_repeat(
+    model_handle: ModelHandle, count: int, seed: int, interventions: Sequence[Intervention] = ()
+) -> list[int]:
     """``count`` random token ids, twice, with nothing before them."""
-    check_length(opened.card.config, 2 * count, interventions)  # first: this many may not fit into memory
-    return repeated_ids(count, opened.card.config.vocabulary, seed)
+    check_length(model_handle.card.config, 2 * count, interventions)  # first: this many may not fit into memory
+    return repeated_ids(count, model_handle.card.config.vocabulary, seed)
 
 
-def text_of(opened: ModelHandle, ids: Sequence[int]) -> str:
+def text_of(model_handle: ModelHandle, ids: Sequence[int]) -> str:
     """Token ids as running text, or as numbers where the model has no tokenizer."""
-    checkpoint: Checkpoint = opened.checkpoint
+    checkpoint: Checkpoint = model_handle.checkpoint
     if checkpoint.tokenizer is None:
         return " ".join(map(str, ids))
     known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded

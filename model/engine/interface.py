@@ -53,7 +53,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Outlined:
+class CheckpointOutline:
     """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V."""
 
     name: str
@@ -77,7 +77,7 @@ class RunHandle:
     """
 
     run: Run
-    opened: ModelHandle
+    model_handle: ModelHandle
     trace: Any
     cell: tuple[int, int, int, int] = (0, 0, 0, 0)
     baseline: RunHandle | None = None
@@ -93,8 +93,8 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 
 def why_missing(lacking: frozenset[Capability]) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
-    told = " and ".join(said for one, said in WITHOUT.items() if one in lacking)
-    return f"This run {told}, so this cannot be answered; run a prompt on a model that is open with its weights."
+    lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
+    return f"This run {lacks}, so this cannot be answered; run a prompt on a model that is open with its weights."
 
 
 class Engine(Protocol):
@@ -110,12 +110,12 @@ class Engine(Protocol):
     ) -> Generator[Progress, None, ModelHandle]:
         """Open a checkpoint; None is the bundled one."""
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, Outlined]:
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""
 
     def run(
         self,
-        opened: ModelHandle,
+        model_handle: ModelHandle,
         prompt: Prompt,
         run_id: int,
         head: tuple[int, int] | None,

@@ -1,7 +1,7 @@
 """What a panel may ask about the run: a frozen record for each question, with its urgency and what it needs of the run.
 
 A question is plain data, so equal questions have equal answers for the same run. Nothing here computes: the answers are
-the table of ``app.answers``.
+the table of ``model.engine.answers``.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class AskNextTokenDifference(Question):
 
 @dataclass(frozen=True)
 class AskMean(Question):
-    """The experiment that sets something of a layer to its mean over the run → ``Intervention``.
+    """The intervention that sets something of a layer to its mean over the run → ``Intervention``.
 
     That is some ``heads``, the ``plane`` of one head, or (both None) the MLP.
     """

@@ -1,7 +1,4 @@
-"""One row of the shape ledger, as plain data: an operation with its symbol, shape, price, and what must hold of it.
-
-It must not know how a row is made (``model.operations``), nor how its check is decided (``model.ledger``).
-"""
+"""One row of the shape ledger, as plain data: an operation with its symbol, shape, price, and what must hold of it."""
 
 from __future__ import annotations
 

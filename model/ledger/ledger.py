@@ -1,8 +1,6 @@
 """The shape ledger: every operation of a block between the ids and the logits, what the call costs, and what holds.
 
-:func:`build_ledger` works from a config alone; :func:`checked` compares it with what a run measured. This file owns
-the checks. It must not know torch, nor how anything is measured (``model.measurement``); ``model.operations`` writes
-the rows.
+:func:`build_ledger` works from a config alone; :func:`checked` compares it with what a run measured.
 """
 
 from __future__ import annotations
@@ -127,7 +125,7 @@ class Measured:
     """What a model and one of its runs really are, in plain numbers; every field may be left out.
 
     Errors are relative: the largest absolute difference over the largest magnitude of what it is compared with, so that
-    one tolerance serves. ``model.measurement.measure`` fills this in; anybody else may.
+    one tolerance serves. ``model.ledger.measurement.measure`` fills this in; anybody else may.
 
     Attributes
     ----------

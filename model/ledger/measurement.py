@@ -1,7 +1,7 @@
 """Measure what one layer of a run really is, as the plain numbers that the shape ledger is checked against.
 
-What was met in a call (``model.observation``) and what readers of a trace get is compared with what it should be, by
-``model.reference``. This file must not know how the ledger predicts or judges.
+What was met in a call (``model.ledger.observation``) and what readers of a trace get is compared with what it should
+be, by ``model.ledger.reference``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def measure_steps(model: Decoder, trace: Trace | None, layer: int, *, rows: int 
         positions=trace.positions[:, -rows:],
         padding=trace.padding,
         branch=trace.branch,
-        reach=trace.reach(trace.length - 1),
+        rotary_length=trace.rotary_length(trace.length - 1),
         interventions=trace.interventions,
     )
     measured = replace(measure_call(met), cache_expected=trace.length)

@@ -17,7 +17,7 @@ from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch
 from ropewalk.model.decoder.decoder import Block, Decoder, Mlp
 from ropewalk.model.decoder.hooks import capture, hook_points
-from ropewalk.model.decoder.intervening import changed_block, changed_rule, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.ledger.ledger import Seen
@@ -41,7 +41,7 @@ class Observation:
         P, rows that the cache held before it.
     factor
         What cos and sin were multiplied by; 1 where the layer does not rotate.
-    rule, experiments
+    rule, interventions
         What attention was told to do, and what was changed.
     """
 
@@ -82,16 +82,16 @@ def watch_call(
     positions: Tensor | None = None,
     padding: Tensor | None = None,
     branch: Branch = "fused",
-    reach: int = 0,
+    rotary_length: int = 0,
     interventions: Sequence[Intervention] = (),
 ) -> Observation:
     """Run one call and watch one layer of it.
 
     Parameters
     ----------
-    inputs, cache, positions, padding, branch, reach
+    inputs, cache, positions, padding, branch, rotary_length
         As in ``Decoder.begin``; an empty cache is made when none is given. The cache grows by this call.
-    experiments
+    interventions
         What is changed in the model meanwhile.
 
     Raises
@@ -105,7 +105,9 @@ def watch_call(
     points: dict[str, Seen] = {}
     with torch.no_grad(), _noting(points, _places(model, block)):
         with turned(model, interventions):
-            x, call = model.begin(inputs, cache=cache, positions=positions, padding=padding, branch=branch, reach=reach)
+            x, call = model.begin(
+                inputs, cache=cache, positions=positions, padding=padding, branch=branch, rotary_length=rotary_length
+            )
             segments = model.segments(layer, past, call.length, call.length)
         record: dict[str, Tensor] = {}
         for number in range(model.config.layers):

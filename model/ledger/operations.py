@@ -1,7 +1,6 @@
 """The operations of a decoder, in the order they run: one ledger row each, with symbol, shape, price and check.
 
-:class:`Operations` writes them from a config alone. It must not know torch, nor what a run found: ``model.ledger``
-gathers the rows and decides their checks.
+:class:`Operations` writes them from a config alone.
 
 Letters: B batch, T tokens of this call, P past, S = P + T keys, D width, H query heads, Hkv kv heads, Dh head width,
 G = H / Hkv, F MLP width, E experts, k experts per token, Fe and Fs widths of one expert and of the shared one, V
@@ -409,7 +408,7 @@ class Operations:
         full, seen = cells * self.tokens * self.keys, cells * self.cells
         square = "[B, H, T, S]"
         window = c.window_of(self.layer)
-        reach = "0 where the key is later" + ("" if window is None else f" or {window} or more back")
+        hidden = "0 where the key is later" + ("" if window is None else f" or {window} or more back")
 
         def work(name: str) -> Flops:
             return Flops(PER_NUMBER[name] * full, PER_NUMBER[name] * seen)
@@ -453,7 +452,7 @@ class Operations:
                 "mask",
                 "Causal mask" if window is None else "Sliding-window mask",
                 "[T, S]",
-                f"Weight {reach}: {self.cells} of {self.tokens * self.keys} cells are visible",
+                f"Weight {hidden}: {self.cells} of {self.tokens * self.keys} cells are visible",
                 Check("Every masked cell weighs exactly 0"),
                 kind="mask",
                 panel="scores",

@@ -1,7 +1,7 @@
 """The arithmetic of a layer a second time, in float64 and from its definition, for the checks of the shape ledger.
 
 Scores, the mask, a blend and a QK-norm are written out here once more on purpose: what checks the model, and
-``model.scores``, must share no line with them.
+``model.decoder.scores``, must share no line with them.
 """
 
 from __future__ import annotations

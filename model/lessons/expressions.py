@@ -71,8 +71,8 @@ def read_expression(text: str) -> Expression:
     try:
         tree = ast.parse(source, mode="eval")
     except (SyntaxError, ValueError, RecursionError) as error:
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise LessonError(f"The expression {source!r} cannot be read: {said}.") from error
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise LessonError(f"The expression {source!r} cannot be read: {message}.") from error
     return _taken(tree.body, source)
 
 

@@ -16,7 +16,7 @@ class Kind:
 
     Attributes
     ----------
-    said
+    description
         What it is called in a sentence.
     fit
         A value as the function wants it; None for one of another kind.
@@ -24,7 +24,7 @@ class Kind:
         Annotations of results that may fit, besides ``Value``; none where every one does.
     """
 
-    said: str
+    description: str
     fit: Callable[[Value], Any]
     results: frozenset[str] = frozenset()
 

@@ -49,6 +49,6 @@ class LessonModel:
 
 
 def ablations(heads: Sequence[Head]) -> tuple[AblateHeads, ...]:
-    """The change that sets some heads to zero: one experiment for each of their layers."""
+    """The change that sets some heads to zero: one intervention for each of their layers."""
     layers = sorted({head.layer for head in heads})
     return tuple(AblateHeads(layer, tuple(one.head for one in heads if one.layer == layer)) for layer in layers)

@@ -33,19 +33,19 @@ class Runs:
     ----------
     models
         The models that the lesson declares, by name; ``bundled`` and ``open`` are there unless it says otherwise.
-    opened, trace
+    checkpoint, trace
         What the person has open and its run, or None.
     """
 
     def __init__(
-        self, models: Mapping[str, LessonModel], opened: Checkpoint | None = None, trace: Trace | None = None
+        self, models: Mapping[str, LessonModel], checkpoint: Checkpoint | None = None, trace: Trace | None = None
     ) -> None:
         self._models = {
             "bundled": LessonModel("bundled", "bundled"),
             "open": LessonModel("open", "open"),
             **models,
         }
-        self._opened, self._trace_in_view = opened, trace
+        self._checkpoint, self._trace_in_view = checkpoint, trace
         self._checkpoints: dict[str, Checkpoint] = {}
         self._traces: dict[tuple[str, str | None], Trace] = {}
         self._points: dict[tuple[str, str, str], Tensor] = {}
@@ -76,13 +76,13 @@ class Runs:
         if described.kind == "toy" and described.toy is not None:
             return toy_checkpoint(described.toy, described.name)
         if described.kind == "bundled":
-            if self._opened is not None and self._opened.name == "bundled":
-                return self._opened
+            if self._checkpoint is not None and self._checkpoint.name == "bundled":
+                return self._checkpoint
             return open_checkpoint(None)
         if described.kind == "open":
-            if self._opened is None:
+            if self._checkpoint is None:
                 raise LessonError("No model is open; open one, and this number is read from it.")
-            return self._opened
+            return self._checkpoint
         raise LessonError(f"The model {described.name!r} has sizes but no weights, so nothing can be run on it.")
 
     # Tokens -----------------------------------------------------------------------------------------------------------

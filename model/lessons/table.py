@@ -76,8 +76,8 @@ class Entry:
         try:
             return self.signature.bind(*call.arguments, **dict(call.named))
         except TypeError as error:
-            said = str(error).replace("missing a required", "it lacks the required")
-            raise LessonError(f"{self.name}{self.signature} cannot be called like this: {said}.") from error
+            problem = str(error).replace("missing a required", "it lacks the required")
+            raise LessonError(f"{self.name}{self.signature} cannot be called like this: {problem}.") from error
 
     def fitted(self, name: str, value: Value) -> Any:
         """A value as a parameter wants it.
@@ -92,9 +92,9 @@ class Entry:
             raise self.misfit(name, f"{value!r:.60}")
         return fitted
 
-    def misfit(self, name: str, said: str) -> LessonError:
+    def misfit(self, name: str, problem: str) -> LessonError:
         """What is wrong when a parameter is given something of another kind."""
-        return LessonError(f"The {name} of {self.name} is {said}, but it must be {self.kinds[name].said}.")
+        return LessonError(f"The {name} of {self.name} is {problem}, but it must be {self.kinds[name].description}.")
 
 
 def _entries(folder: str) -> Iterator[Entry]:

@@ -9,7 +9,7 @@ What an author may write:
   colon where the usual one does not do: ``{…:.3f}``, ``{…:GiB}``. In a formula it is ``\value{…}``;
 - ``\{``, ``\}``, ``\$``, ``\*``, `` \` `` and ``\|`` for the signs themselves.
 
-:func:`read_text` reads it once, when a lesson is loaded; :func:`tell` fills it in. This file knows no window.
+:func:`read_text` reads it once, when a lesson is loaded; :func:`fill` fills it in.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Paragraph:
         return tuple(span for cell in self.cells for span in cell)
 
 
-Told: TypeAlias = tuple[Paragraph, ...]
+FilledText: TypeAlias = tuple[Paragraph, ...]
 """A text with its numbers in it."""
 
 
@@ -270,15 +270,15 @@ def holes_of(parts: tuple[Part, ...]) -> Iterator[Hole]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Telling
+# Filling in
 
 
-def tell(text: Text, worth: Callable[[Expression], Value]) -> Told:
+def fill(text: Text, worth: Callable[[Expression], Value]) -> FilledText:
     """Fill in a text; ``worth`` evaluates an expression. What it cannot give leaves a gap that says why."""
-    return tuple(Paragraph(block.kind, tuple(tell_line(cell, worth) for cell in block.cells)) for block in text)
+    return tuple(Paragraph(block.kind, tuple(fill_line(cell, worth) for cell in block.cells)) for block in text)
 
 
-def tell_line(parts: tuple[Part, ...], worth: Callable[[Expression], Value]) -> tuple[Span, ...]:
+def fill_line(parts: tuple[Part, ...], worth: Callable[[Expression], Value]) -> tuple[Span, ...]:
     """Fill in one line."""
     spans = []
     for part in parts:
@@ -313,13 +313,13 @@ def _joined(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(result)
 
 
-def said(told: Told | tuple[Span, ...]) -> str:
+def plain_text(filled: FilledText | tuple[Span, ...]) -> str:
     """A finished text as plain characters: for a screen reader, a search, a test. Formulas stay LaTeX."""
     lines = []
-    for item in told:
+    for item in filled:
         if isinstance(item, Span):
             lines.append(item.text)
         else:
             mark = "- " if item.kind == "point" else ""
             lines.append(mark + " | ".join("".join(span.text for span in cell) for cell in item.cells))
-    return ("" if told and isinstance(told[0], Span) else "\n").join(lines)
+    return ("" if filled and isinstance(filled[0], Span) else "\n").join(lines)

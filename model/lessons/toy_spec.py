@@ -1,7 +1,7 @@
 """What a toy model is: a decoder so small that its weights stand in a lesson file, as plain data that checks itself.
 
 A toy has words instead of a tokenizer, one embedding row a word, and weights given as numbers (or drawn from a seed).
-``model.toys`` builds it; no torch here, so that a lesson file can be checked without it.
+``model.lessons.toys`` builds it; no torch here, so that a lesson file can be checked without it.
 """
 
 from __future__ import annotations

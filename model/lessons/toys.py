@@ -1,6 +1,6 @@
 """Builds toy models: real decoders with the numbers of a lesson file as weights, and words as their vocabulary.
 
-A toy is opened and looked at like any checkpoint. This file owns how numbers become weights; it must not know lessons.
+A toy is opened and looked at like any checkpoint.
 """
 
 from __future__ import annotations

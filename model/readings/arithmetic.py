@@ -246,20 +246,20 @@ def _output(case: _Case) -> Stage:
             "ledger:concatenate",
         ),
         _vector("output.head", f"W_o[:, {columns}] · z", result, "what this head writes", "ledger:o"),
-        _vector("output.all", "all heads together", case.of_query("hook_attn_out"), _bias_said(case), "ledger:o"),
+        _vector("output.all", "all heads together", case.of_query("hook_attn_out"), _bias_text(case), "ledger:o"),
     )
     return Stage("Concatenate and W_o", lines)
 
 
-def _bias_said(case: _Case) -> str:
+def _bias_text(case: _Case) -> str:
     parts = ["Σ over heads"]
     if case.block.attn.output.bias is not None:
         parts.append("the bias")
-    said = " + ".join(parts)
+    terms = " + ".join(parts)
     if isinstance(case.block.attn_post_norm, Norm):
-        said = f"norm({said})"
+        terms = f"norm({terms})"
     scale = case.model.config.residual_scale
-    return said if scale == 1.0 else f"{said}, × {scale:g}"
+    return terms if scale == 1.0 else f"{terms}, × {scale:g}"
 
 
 def _first_residual(case: _Case) -> Stage:
@@ -312,8 +312,8 @@ def _rows(head: int, width: int) -> str:
     return f"{head * width} … {(head + 1) * width - 1}"
 
 
-def _vector(key: str, symbol: str, values: Tensor, said: str, place: str) -> Line:
-    return Line(key, symbol, said, None, _locked(values.detach().double().cpu()), place)
+def _vector(key: str, symbol: str, values: Tensor, terms: str, place: str) -> Line:
+    return Line(key, symbol, terms, None, _locked(values.detach().double().cpu()), place)
 
 
 def _locked(values: Tensor | Doubles) -> Doubles:

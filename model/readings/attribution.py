@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.decoder.intervening import changed_block, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.decoder.scores import key_range
@@ -64,7 +64,7 @@ class _Rows:
                 positions=trace.positions[batch : batch + 1, :stop],
                 padding=None if trace.padding is None else trace.padding[batch : batch + 1, :stop],
                 branch=trace.branch,
-                reach=trace.reach(row),
+                rotary_length=trace.rotary_length(row),
             )
 
     def streams(self) -> list[Tensor]:
@@ -75,7 +75,7 @@ class _Rows:
         return streams
 
     def run(self, x: Tensor, layer: int, ablation: AblateHeads) -> Tensor:
-        """The stream after the last layer, when ``layer`` runs on ``x`` under one more experiment."""
+        """The stream after the last layer, when ``layer`` runs on ``x`` under one more intervention."""
         x = self._block(layer, x, ablation)
         for later in range(layer + 1, self.model.config.layers):
             x = self._block(later, x, None)
@@ -109,15 +109,15 @@ def direct_attribution(model: Decoder, trace: Trace, row: int, token: int, *, ba
     final = points[f"blocks.{c.layers - 1}.hook_resid_post"][batch, 0]  # [D]
     reading = model.head.weight[token].detach().float() * c.logit_scale  # [D]
 
-    def said(part: Tensor) -> Tensor:
+    def contribution(part: Tensor) -> Tensor:
         """Logit of the token from summands [..., D] of the final stream."""
         normed = model.norm.part_of(final, part) if isinstance(model.norm, Norm) else part.float()
         return normed @ reading
 
-    heads = torch.stack([said(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
-    mlps = torch.stack([said(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
-    embedding = float(said(points["hook_embed"][batch, 0]))
-    logit = float(said(final)) + _bias_logit(model, reading, token)
+    heads = torch.stack([contribution(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
+    mlps = torch.stack([contribution(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
+    embedding = float(contribution(points["hook_embed"][batch, 0]))
+    logit = float(contribution(final)) + _bias_logit(model, reading, token)
     rest = logit - float(heads.sum() + mlps.sum()) - embedding
     return DirectAttribution(row, token, logit, _locked(heads), _locked(mlps), embedding, rest)
 

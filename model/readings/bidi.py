@@ -1,6 +1,6 @@
 """Text of any direction inside a sentence: isolated, so that what is written from right to left reorders only itself.
 
-Unicode's FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE (UAX #9). This file knows characters and nothing else.
+Unicode's FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE (UAX #9).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two runs side by side: A and B, aligned by token, their difference read as B minus A.
 
-The runs may differ in prompt, experiments or checkpoint, as long as layers and heads are the same in number. Nothing
+The runs may differ in prompt, interventions or checkpoint, as long as layers and heads are the same in number. Nothing
 here runs a model.
 """
 

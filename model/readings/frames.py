@@ -1,6 +1,6 @@
 """Frames: a rectangle of one head on a pixel grid, whose lines stay where they are while somebody pans.
 
-It owns the grid and what of it can be seen. What the pixels are worth is not known here.
+What the pixels are worth is not known here.
 """
 
 from __future__ import annotations

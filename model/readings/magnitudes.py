@@ -1,4 +1,4 @@
-"""Numbers as shades: how large each one is beside the others of its layer, in one byte.
+"""Magnitudes: how large each one is beside the others of its layer, in one byte.
 
 A picture of thousands of numbers then needs no arithmetic in the window. No torch, no Qt.
 """
@@ -9,9 +9,9 @@ import numpy as np
 from ropewalk.model.readings.records import Bytes, Floats
 
 FULL = 254
-"""The shade of a layer's 99th percentile, and of all that is larger."""
+"""The magnitude of a layer's 99th percentile, and of all that is larger."""
 UNDEFINED = 255
-"""The shade of what is not a number."""
+"""What stands for what is not a number."""
 SAMPLED = 8192
 """Numbers of a layer from which its percentile is taken; of a larger one, every n-th is looked at."""
 

@@ -1,7 +1,7 @@
 """One attention layer of random weights on random input: what the scale is for, and why it depends on the weights.
 
-The first experiment of a lesson on attention, outside any model: draw an input, draw W_q and W_k in the two usual ways,
-and attend with the scale and without it. Letters as in ``model.attention``.
+The first experiment of a lesson on attention, outside any model: draw an input, draw W_q and W_k in the two usual
+ways, and attend with the scale and without it. Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def random_layers(
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When D cannot be split into H heads, or the layer would be large.
     """
     _check(batch, tokens, width, heads)

@@ -1,7 +1,8 @@
 """Reading a run exactly: any rectangle of scores or weights, a row, a cell, the rotation planes, the cache.
 
-The numbers are those of :class:`model.layer_trace.LayerTrace`, computed when somebody looks, for just what they look
-at, and given as read-only numpy with what a person needs beside them. Nothing here changes a trace or runs a model.
+The numbers are those of :class:`model.runs.layer_trace.LayerTrace`, computed when somebody looks, for just what they
+look at, and given as read-only numpy with what a person needs beside them. Nothing here changes a trace or runs a
+model.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Progress, Steps, Watch, finished
 from ropewalk.model.readings.magnitudes import magnitudes
-from ropewalk.model.readings.records import Bytes, CacheReading, CellReading, Doubles, Floats, PlaneReading, RowReading
+from ropewalk.model.readings.records import (
+    Bytes,
+    CacheReading,
+    CellReading,
+    Doubles,
+    Floats,
+    HeadNumbers,
+    PlaneReading,
+    RowReading,
+)
 from ropewalk.model.runs.layer_trace import LayerTrace, check_row
 from ropewalk.model.runs.trace import Trace
 from torch import Tensor
@@ -261,3 +271,43 @@ def cache_steps(trace: Trace, positions: int = 512, *, batch: int = 0) -> Steps[
         dtype=str(trace.dtype).removeprefix("torch."),
         windows=tuple(spec.window for spec in trace.specs),
     )
+
+
+MOST_CELLS = 32 << 20
+"""Cells that may be taken at once: two matrices of float64, half a gibibyte."""
+AT_ONCE = 16
+"""Rows between two pauses."""
+
+
+def numbers_steps(layer: LayerTrace, head: int, queries: tuple[int, int], keys: tuple[int, int]) -> Steps[HeadNumbers]:
+    """Read a rectangle row by row, as :func:`read_row` shows each; keys after a row's own are read as well.
+
+    Raises
+    ------
+    TraceError
+        When there is no such head, or the rectangle is empty, does not lie in the run, or has too many cells.
+    """
+    layer.check_head(head)
+    _check_rectangle(layer.length, queries, keys)
+    height, width = queries[1] - queries[0], keys[1] - keys[0]
+    scores, weights = np.zeros((height, width)), np.zeros((height, width))
+    visible = np.zeros((height, width), np.bool_)
+    for place in range(height):
+        if place % AT_ONCE == 0:
+            yield Progress(place, height, "Reading numbers")
+        row = read_row(layer, head, queries[0] + place)
+        part = slice(*keys)
+        scores[place], weights[place], visible[place] = row.scores[part], row.weights[part], row.visible[part]
+    return HeadNumbers(layer.spec.layer, head, queries, keys, scores, weights, visible)
+
+
+def _check_rectangle(length: int, queries: tuple[int, int], keys: tuple[int, int]) -> None:
+    for name, (start, stop) in (("queries", queries), ("keys", keys)):
+        if not 0 <= start < stop <= length:
+            raise TraceError(f"The {name} {start} to {stop - 1} were asked for, but the rows are 0 to {length - 1}.")
+    cells = (queries[1] - queries[0]) * (keys[1] - keys[0])
+    if cells > MOST_CELLS:
+        raise TraceError(
+            f"{cells:,} cells were asked for, but at most {MOST_CELLS:,} are written at once; choose fewer rows, or "
+            "save the trace, from which every cell can be computed."
+        )

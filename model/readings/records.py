@@ -88,8 +88,8 @@ class Run:
         Logits are kept for rows from here on.
     rendered
         The text that a chat template made of the prompt and that the model was given; empty without a template.
-    reach
-        Positions that an experiment gives the run, 0 for those of the model.
+    extended_limit
+        Positions that an intervention gives the run, 0 for those of the model.
     """
 
     run_id: int
@@ -104,12 +104,12 @@ class Run:
     seconds: float = 0.0
     trace_bytes: int = 0
     rendered: str = ""
-    reach: int = 0
+    extended_limit: int = 0
 
     @property
-    def limit(self) -> int:
+    def context_limit(self) -> int:
         """Tokens that the run may grow to."""
-        return self.reach or self.config.max_position
+        return self.extended_limit or self.config.max_position
 
     @property
     def config(self) -> ModelConfig:
@@ -326,8 +326,8 @@ class CacheReading:
     ----------
     keys, values
         [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
-    key_shades, value_shades
-        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.shades`` counts.
+    key_magnitudes, value_magnitudes
+        [L, Hkv · Dh, S] how large each number is in its layer, as ``model.readings.magnitudes`` counts.
     bytes_measured
         Bytes of the rows in use, counted from the tensors.
     bytes_reserved

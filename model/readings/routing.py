@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
-from ropewalk.model.decoder.intervening import changed_block, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings.records import Routing
 from ropewalk.model.runs.trace import Trace
@@ -29,7 +29,7 @@ def read_routing(model: Decoder, trace: Trace, layer: int, *, batch: int = 0) ->
             positions=trace.positions[batch : batch + 1],
             padding=None if trace.padding is None else trace.padding[batch : batch + 1],
             branch=trace.branch,
-            reach=trace.reach(trace.length - 1),
+            rotary_length=trace.rotary_length(trace.length - 1),
         )
     points = ("mlp.hook_router_logits", "mlp.hook_expert_index")
     for below in range(layer):

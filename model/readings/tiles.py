@@ -4,8 +4,6 @@ A picture is *exact* where a pixel is one cell, and otherwise the *max* or *mean
 large for one slice of time is first *sampled*: exact values on a lattice, with the diagonal and the first column. Then
 it is refined square by square, and the squares are kept within a byte budget, so that panning computes only what comes
 into view. Nothing here is T × T.
-
-This file owns what a picture is made of; which one a window wants, and when, is not known here.
 """
 
 from __future__ import annotations

@@ -60,11 +60,11 @@ class Budget:
         """The peak."""
         return self.kept + self.working
 
-    def is_worth_saying(self, free: int) -> bool:
+    def is_notable(self, free: int) -> bool:
         """Whether the run takes a good part of ``free`` bytes."""
         return self.total > WORTH_SAYING * free
 
-    def told(self, free: int) -> str:
+    def sentence(self, free: int) -> str:
         """The prediction in words."""
         return f"about {format_bytes(_rounded(self.total))} of {format_bytes(_rounded(free))} free"
 
@@ -201,7 +201,7 @@ def _row_numbers(config: ModelConfig, tokens: int, branch: Branch) -> int:
 
 
 def _chunk_numbers(config: ModelConfig, rows: int, tokens: int) -> int:
-    """Numbers that a chunk needs at the worst moment of a layer that runs in slices (``model.slices``)."""
+    """Numbers that a chunk needs at the worst moment of a layer that runs in slices (``model.runs.slices``)."""
     c = config
     query, key = c.heads * c.head_width, c.kv_heads * c.head_width
     piece = min(rows, rows_in_slice(c), PIECE_ROWS)

@@ -1,7 +1,7 @@
 """One layer of a run, and what every reader of it needs: scores, the mask and weights of any rectangle, exactly.
 
 Everything is computed from Q', K' and lse when somebody asks, for just what they ask for; nothing is T × T unless they
-ask for all of it. A head of None stands for all heads at once. Letters as in ``model.config``; S rows in all.
+ask for all of it. A head of None stands for all heads at once. Letters as in ``model.decoder.config``; S rows in all.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class LayerTrace:
         return seen if self.padding is None else seen & self.padding[batch, keys]
 
     def count_visible(self, queries: tuple[Tensor, Tensor], keys: tuple[Tensor, Tensor], *, batch: int = 0) -> Tensor:
-        """How many keys of a range the queries of a range see; see :func:`model.scores.count_visible`."""
+        """How many keys of a range the queries of a range see; see :func:`model.decoder.scores.count_visible`."""
         return count_visible(self.spec, queries, keys, None if self.padding is None else self.padding[batch])
 
     # ------------------------------------------------------------------------------------------------------------------

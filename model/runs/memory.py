@@ -1,6 +1,6 @@
 """Memory that is not in use: what failed work held when it ran out, and what runs that are gone have left.
 
-``model.budget`` predicts and refuses; this file catches what nobody predicted, and says so in a sentence.
+``model.runs.budget`` predicts and refuses; this file catches what nobody predicted, and says so in a sentence.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Projections, norms and MLP treat every row on its own, so they run a few rows at a time. Attention does not: a few rows
 would read every key for little work. It runs a few heads at a time with all rows of the chunk, and where one head alone
 takes too long, one range of keys after another, merged by their log-sum-exp. What comes out is what
-:class:`model.decoder.Block` computes in one go. This file knows nothing of traces. Letters as in ``model.attention``.
+:class:`model.decoder.decoder.Block` computes in one go. Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Slices:
         Parameters
         ----------
         changed
-            Puts the experiments into the block. Each slice enters it anew: another job may run between two.
+            Puts the interventions into the block. Each slice enters it anew: another job may run between two.
         """
         attn = block.attn
         q, k, v = yield from self._read(block, x, call, changed)
@@ -131,7 +131,7 @@ class Slices:
 
     def _by_rows(self, asked: _Asked) -> Pauses[Attended]:
         """Some heads where the past cannot be told from the rest: as many rows at a time as fit."""
-        a_row = asked.query.shape[1] * asked.reach
+        a_row = asked.query.shape[1] * asked.keys_seen
         found, start, tokens = [], 0, asked.query.shape[2]
         while start < tokens:
             stop = min(tokens, start + max(self._scoring.size // a_row, 1))
@@ -144,7 +144,7 @@ class Slices:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A question to attention: as :func:`model.attention.fused_attention` takes it."""
+    """A question to attention: as :func:`model.decoder.attention.fused_attention` takes it."""
 
     query: Tensor
     key: Tensor
@@ -156,7 +156,7 @@ class _Asked:
     branch: Branch
 
     @property
-    def reach(self) -> int:
+    def keys_seen(self) -> int:
         """Keys that a row is scored against, at most."""
         keys = self.key.shape[2]
         return keys if self.rule.window is None else min(keys, self.rule.window + WINDOW_BLOCK)
@@ -173,7 +173,7 @@ class _Asked:
         """As many heads from ``start`` on as have so many scores: whole groups, or heads of one group."""
         heads, kv_heads = self.query.shape[1], self.key.shape[1]
         group = heads // kv_heads
-        a_head = self.query.shape[0] * self.query.shape[2] * self.reach
+        a_head = self.query.shape[0] * self.query.shape[2] * self.keys_seen
         fitting = max(scores // a_head, 1)
         begun = start % group
         stop = start + (fitting // group * group if fitting >= group and not begun else min(fitting, group - begun))

@@ -1,8 +1,8 @@
 """A run that can be looked at: Q', K', V and the log-sum-exp of every layer, and the ways to make and extend one.
 
 Attention is kept as a function, not as a matrix: nothing here is T × T. A trace is a sequence of layers, each a
-:class:`model.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of them.
-Letters as in ``model.config``; S rows in all.
+:class:`model.runs.layer_trace.LayerTrace`, which is what readers take; this file makes traces and replays one row of
+them. Letters as in ``model.decoder.config``; S rows in all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
-from ropewalk.model.decoder.intervening import changed_block, changed_rule, turned
+from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
 from ropewalk.model.decoder.quick_step import QuickStep
 from ropewalk.model.decoder.scores import Span, key_range
@@ -53,7 +53,7 @@ class RunHeader:
         Rows the prompt gave; later rows were decoded one at a time.
     logits
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
-    experiments
+    interventions
         What was changed in the model while it ran.
     """
 
@@ -84,7 +84,7 @@ class RunHeader:
             return None
         return self.logits.tensor[:, 0, row - self.first_logit_row]
 
-    def reach(self, row: int) -> int:
+    def rotary_length(self, row: int) -> int:
         """The length that length-dependent rotary rules saw when ``row`` was computed."""
         positions = self.positions[:, : self.prefill] if row < self.prefill else self.positions[:, row]
         return int(positions.max()) + 1
@@ -109,7 +109,7 @@ class Trace(RunHeader):
     layers
         What attention used in each layer, all with the positions and the padding of the run.
     earlier
-        The run one step before, kept only where an experiment lets a new token change earlier rows.
+        The run one step before, kept only where an intervention lets a new token change earlier rows.
     """
 
     layers: tuple[LayerTrace, ...]
@@ -233,7 +233,7 @@ def capture(
     logits
         Whose logits to keep: ``all`` rows, the ``last``, or ``none``. By default all up to 1,024 tokens.
     positions, padding, branch
-        As in :meth:`model.decoder.Decoder.forward`.
+        As in :meth:`model.decoder.decoder.Decoder.forward`.
     interventions
         What to change in the model meanwhile; an order of tokens is applied to the ids by the caller.
 
@@ -326,7 +326,7 @@ def record_steps(
         positions = torch.arange(tokens, device=device).expand(batch, tokens)
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, interventions)
-    reach = int(positions.max()) + 1 if tokens else 0
+    rotary_length = int(positions.max()) + 1 if tokens else 0
     segments: list[tuple[RotationSegment, ...]] = []
     layers, slices = model.config.layers, Slices(model.config) if chunk else None
     for start in range(0, tokens, chunk or tokens):
@@ -338,10 +338,10 @@ def record_steps(
                 positions=positions[:, start:stop],
                 padding=None if padding is None else padding[:, :stop],
                 branch=branch,
-                reach=reach,
+                rotary_length=rotary_length,
             )
         if stop == tokens:
-            segments = _segments(model, interventions, (0, tokens), reach)
+            segments = _segments(model, interventions, (0, tokens), rotary_length)
         for layer in range(layers):
             point = Progress(start + (stop - start) * layer // layers, tokens, what)
             if slices is None:
@@ -422,7 +422,7 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
 
 
 def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, padding: Tensor | None) -> Steps[Trace]:
-    """Compute every row anew, since an experiment lets the new token change the earlier rows."""
+    """Compute every row anew, since an intervention lets the new token change the earlier rows."""
     assert trace.ids is not None
     longer = yield from capture_steps(
         model,
@@ -438,11 +438,11 @@ def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, 
 
 
 def _segments(
-    model: Decoder, interventions: Sequence[Intervention], rows: tuple[int, int], reach: int
+    model: Decoder, interventions: Sequence[Intervention], rows: tuple[int, int], rotary_length: int
 ) -> list[tuple[RotationSegment, ...]]:
-    """What each layer rotated some rows with, under the experiments."""
+    """What each layer rotated some rows with, under the interventions."""
     with turned(model, interventions):
-        return [model.segments(layer, *rows, reach) for layer in range(model.config.layers)]
+        return [model.segments(layer, *rows, rotary_length) for layer in range(model.config.layers)]
 
 
 def _extended(spec: AttentionSpec, new: tuple[RotationSegment, ...]) -> AttentionSpec:
@@ -509,7 +509,7 @@ class _Store(KvCache):
 
 
 class _Maker:
-    """Runs layers under the experiments, and keeps logits."""
+    """Runs layers under the interventions, and keeps logits."""
 
     def __init__(
         self, model: Decoder, store: _Store, interventions: Sequence[Intervention], logits: Rows | None = None
@@ -521,7 +521,7 @@ class _Maker:
         self.quick: QuickStep | None = None
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
-        """Run one block, [B, T, D] in and out. Experiments are on only meanwhile: another job may run between two."""
+        """Run one block, [B, T, D] in and out. Interventions are on only meanwhile: another job may run between two."""
         if self.quick is not None:
             with torch.no_grad():
                 return self.quick.run_layer(layer, x)
@@ -643,7 +643,7 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
                 positions=trace.positions[:, row : row + 1],
                 padding=trace.padding,
                 branch=trace.branch,
-                reach=trace.reach(row),
+                rotary_length=trace.rotary_length(row),
             )
         for layer in range(model.config.layers):
             block = model.block(layer)

@@ -163,9 +163,9 @@ def _before_rope(trace: Trace, model: Decoder) -> dict[str, Tensor]:
 
 def _header(trace: Trace, strings: Sequence[str]) -> dict[str, str]:
     run = RunHeader(trace.run_id, trace.prefill, trace.first_logit_row, trace.branch)
-    said = to_plain(TraceHeader(trace.config, trace.specs, tuple(strings), run))
+    plain = to_plain(TraceHeader(trace.config, trace.specs, tuple(strings), run))
     about = {"format": "ropewalk-trace", "version": __version__, "axes": AXES}
-    return about | {name: to_json(value) for name, value in said.items()}
+    return about | {name: to_json(value) for name, value in plain.items()}
 
 
 def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> None:
@@ -181,8 +181,8 @@ def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> No
 def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
     if header.get("format") != "ropewalk-trace":
         raise KeyError("format")
-    said = from_plain(TraceHeader, {name: read_json(header[name]) for name in ("config", "specs", "strings", "run")})
-    config, run = said.config, said.run
+    read = from_plain(TraceHeader, {name: read_json(header[name]) for name in ("config", "specs", "strings", "run")})
+    config, run = read.config, read.run
 
     positions, padding, logits = tensors["positions"], tensors.get("padding"), tensors.get("logits")
     trace = Trace(
@@ -190,7 +190,7 @@ def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
         config=config,
         layers=tuple(
             LayerTrace(spec, positions, padding, *(Rows.of(tensors[name]) for name in _names(config, spec.layer)))
-            for spec in said.specs
+            for spec in read.specs
         ),
         ids=tensors.get("tokens"),
         positions=positions,
@@ -200,4 +200,4 @@ def _rebuilt(header: dict[str, str], tensors: dict[str, Tensor]) -> TraceFile:
         first_logit_row=run.first_logit_row,
         branch=run.branch,
     )
-    return TraceFile(trace, said.strings, header["version"])
+    return TraceFile(trace, read.strings, header["version"])

@@ -1,8 +1,8 @@
 """Chat templates: the text that a model was taught to read a conversation in.
 
-A template comes with a checkpoint and is a program, so it is rendered in a process of its own (``model.chat_child``)
-that may be ended at any time: a loop without end, a gigabyte of spaces or a way out of the sandbox stay there. This
-file owns templates and their limits; it must not know tokenizers or models.
+A template comes with a checkpoint and is a program, so it is rendered in a process of its own
+(``model.tokens.chat_child``) that may be ended at any time: a loop without end, a gigabyte of spaces or a way out of
+the sandbox stay there.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ def rendered_steps(
 def _text(answer: bytes, status: int) -> str:
     """What the other process says, or why it says nothing."""
     try:
-        said = json.loads(answer)
+        reply = json.loads(answer)
     except ValueError as error:
         raise ChatError(
             f"The chat template took its process down ({_ending(status)}), so it was not applied; {STAY}."
         ) from error
-    if "why" in said:
-        raise ChatError(f"{said['why']}; {STAY}.", said["details"])
-    return str(said["text"])
+    if "why" in reply:
+        raise ChatError(f"{reply['why']}; {STAY}.", reply["details"])
+    return str(reply["text"])
 
 
 def _ending(status: int) -> str:

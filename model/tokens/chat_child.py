@@ -1,8 +1,8 @@
 """The process that renders a chat template: reads what to render from stdin, writes the text or the reason to stdout.
 
-Started by ``model.chat``. The environment is the one transformers gives a template, so that the same text comes out: an
-immutable sandbox with trimmed blocks, ``raise_exception``, ``strftime_now``, a ``tojson`` that escapes no markup, and
-the ``generation`` tag.
+Started by ``model.tokens.chat``. The environment is the one transformers gives a template, so that the same text comes
+out: an immutable sandbox with trimmed blocks, ``raise_exception``, ``strftime_now``, a ``tojson`` that escapes no
+markup, and the ``generation`` tag.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MEBI = 1 << 20
-MOST_SAID = 200
+MOST_SHOWN = 200
 """Characters of a template's own words that are handed on."""
 
 
@@ -120,12 +120,12 @@ def _now(pattern: str) -> str:
 def _short(error: BaseException) -> str:
     """The first line of what an exception says, without its full stop."""
     lines = str(error).strip().splitlines()
-    said = lines[0].rstrip(".") if lines else type(error).__name__
-    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}…"
+    sentence = lines[0].rstrip(".") if lines else type(error).__name__
+    return sentence if len(sentence) <= MOST_SHOWN else f"{sentence[:MOST_SHOWN]}…"
 
 
 def _refused(why: str, error: BaseException) -> dict[str, str]:
-    return {"why": why, "details": f"{type(error).__name__}: {error}"[: 10 * MOST_SAID]}
+    return {"why": why, "details": f"{type(error).__name__}: {error}"[: 10 * MOST_SHOWN]}
 
 
 def _limit_address_space(beyond: int) -> None:

@@ -2,7 +2,7 @@
 
 A :class:`Codec` knows one file format: how text becomes ids, and which bytes each id stands for. :class:`Tokenizer`
 does the rest from bytes alone, so that byte-level BPE, SentencePiece with byte fallback and whatever comes next are
-shown by the same rules. This file owns tokens; it must not know models or torch.
+shown by the same rules.
 """
 
 from __future__ import annotations
@@ -213,20 +213,20 @@ def describe(ids: Sequence[int], pieces: Sequence[Piece | None]) -> tuple[TokenT
     described = []
     for place, (token, piece) in enumerate(zip(ids, pieces, strict=True)):
         if piece is None:
-            described.append(_told(token, f"<id {token}>", "special"))
+            described.append(_token_text(token, f"<id {token}>", "special"))
         elif piece.special:
             name = "".join(map(visible, piece.data.decode("utf-8", "replace")))
-            described.append(_told(token, name or "<empty>", "special"))
+            described.append(_token_text(token, name or "<empty>", "special"))
         elif place not in readings:
-            described.append(_told(token, _whole(piece.data) or "<empty>"))
+            described.append(_token_text(token, _whole(piece.data) or "<empty>"))
         else:
             reading = readings[place]
             kind: TokenKind = "text" if reading.whole else "bytes"
-            described.append(_told(token, reading.text or "<empty>", kind, reading.group, reading.character))
+            described.append(_token_text(token, reading.text or "<empty>", kind, reading.group, reading.character))
     return tuple(described)
 
 
-_told = lru_cache(maxsize=1 << 16)(TokenText)
+_token_text = lru_cache(maxsize=1 << 16)(TokenText)
 """One object for all tokens that read alike: looking for garbage among those of a long prompt held up the window."""
 
 

@@ -1,7 +1,7 @@
 """How good a small decoder is: its loss on text it never saw, and the attention patterns it has formed.
 
-The patterns are those of :mod:`model.patterns`, each the mean over several sequences. This file measures and names the
-demands on the bundled model; it must not know how the weights came to be.
+The patterns are those of :mod:`model.readings.patterns`, each the mean over several sequences. This file measures and
+names the demands on the bundled model.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Repeats:
     Attributes
     ----------
     induction, previous_token
-        The heads that show these patterns most, by the formulas of :mod:`model.patterns`.
+        The heads that show these patterns most, by the formulas of :mod:`model.readings.patterns`.
     loss
         Nats a token over rows q = N … 2N − 2, each of which predicts a token that has been seen.
     """

@@ -1,6 +1,6 @@
 """Writes a decoder as an ordinary checkpoint folder, in the layout that Hugging Face calls Qwen3.
 
-Names of weights come from the same table that opens such folders. This file must not know how the weights came to be.
+Names of weights come from the same table that opens such folders.
 """
 
 from __future__ import annotations

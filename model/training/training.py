@@ -4,7 +4,6 @@ Repeats at a random period teach a model to look back for what followed the last
 2022, arXiv:2209.11895); a fixed period would teach an offset only. Such heads form slowly beside text, so training
 opens with rows that are short and mostly repeat, until their loss falls; then come the text and the long rows. The rows
 of a step follow from the seed and the state of the run alone, so a run that was stopped goes on exactly where it was.
-This file owns the recipe and the state of an unfinished run; it must not know who watches.
 """
 
 from __future__ import annotations
@@ -550,7 +549,7 @@ def _steps(run: Run, corpus: Corpus, options: TrainOptions, state: Path) -> Iter
         if run.step % options.check_every == 0:
             run.checks.append({"step": run.step, "validation_loss": validation_loss(run.model, corpus.validation)})
             save_state(state, run, options, corpus.digest)
-        yield Progress(run.step, options.steps, _said(run))
+        yield Progress(run.step, options.steps, _progress_text(run))
 
 
 def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
@@ -560,7 +559,7 @@ def validation_loss(model: Decoder, ids: Tensor, windows: int = 16) -> float:
     return float(torch.cat([token_losses(model, row[None]) for row in chosen]).mean())
 
 
-def _said(run: Run) -> str:
+def _progress_text(run: Run) -> str:
     losses = {"text": run.text_loss, "repeats": run.repeat_loss}
     if run.checks:
         losses["validation"] = run.checks[-1]["validation_loss"]

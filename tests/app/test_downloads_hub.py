@@ -38,7 +38,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield hub
 
 
-def told(name: str) -> tuple[list[Progress], str]:
+def outcome(name: str) -> tuple[list[Progress], str]:
     """Every point of a download, and where it lies."""
     steps, points = download_steps(name), []
     while True:
@@ -73,7 +73,7 @@ def test_only_what_is_needed_arrives_where_others_find_it(hub: Hub, tmp_path: Pa
 
 
 def test_progress_counts_bytes_up_to_the_whole(hub: Hub) -> None:
-    points = [point for point in told("org/small")[0] if point.total]
+    points = [point for point in outcome("org/small")[0] if point.total]
     whole = sum(len(FILES[file]) for file in hub.fetched())
     assert {point.total for point in points} == {whole}
     done = [point.done for point in points]
@@ -123,7 +123,7 @@ def test_what_is_ended_by_force_leaves_no_file_that_looks_whole(
     assert (Path(place) / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_a_process_that_is_gone_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_gone_is_reported(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ropewalk.app.models.downloads.CHILD", "print('{', flush=True)")
     assert "ended before it was done" in refusal("org/small")
     monkeypatch.setattr("ropewalk.app.models.downloads.CHILD", "")
@@ -145,7 +145,7 @@ def test_a_dropped_connection_is_taken_up_where_it_broke(hub: Hub) -> None:
     weights = bytes(range(256)) * 64_000  # the library counts what came in pieces of ten megabytes
     hub.repositories["org/small"] = FILES | {"model.safetensors": weights}
     hub.break_at["model.safetensors"] = 12 << 20
-    points, place = told("org/small")
+    points, place = outcome("org/small")
     ranges = [wanted for method, path, wanted in hub.asked if method == "GET" and path.endswith("model.safetensors")]
     assert ranges[0] == ""
     assert ranges[1].startswith("bytes=")
@@ -154,7 +154,7 @@ def test_a_dropped_connection_is_taken_up_where_it_broke(hub: Hub) -> None:
     assert points[-1].done == points[-1].total
 
 
-def test_what_is_not_there_or_not_open_is_said_in_a_sentence(hub: Hub) -> None:
+def test_what_is_not_there_or_not_open_is_reported_in_a_sentence(hub: Hub) -> None:
     hub.errors |= {"org/gated": (403, "GatedRepo"), "org/broken": (500, "")}
     assert "org/none could not be downloaded: Hugging Face has no such public model" in refusal("org/none")
     assert "its owner gives access on request only" in refusal("org/gated")
@@ -163,12 +163,12 @@ def test_what_is_not_there_or_not_open_is_said_in_a_sentence(hub: Hub) -> None:
     assert "org/words holds no weights" in refusal("org/words")
 
 
-def test_without_a_network_that_is_what_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_that_is_what_is_reported(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert "Hugging Face cannot be reached; check the network" in refusal("org/small")
 
 
-def test_a_disk_that_is_full_is_said() -> None:
+def test_a_full_disk_is_reported() -> None:
     assert "No space left on device" in reason(OSError(28, "No space left on device"))
 
 

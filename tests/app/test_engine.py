@@ -34,15 +34,15 @@ from ropewalk.model.tokens.prompt import Prompt
 
 
 @pytest.fixture(scope="module")
-def opened(tiny: Path) -> ModelHandle:
+def model_handle(tiny: Path) -> ModelHandle:
     """The tiny checkpoint."""
     return finished(engine.open_model(str(tiny), "cpu", "float32"))
 
 
 @pytest.fixture(scope="module")
-def handle(opened: ModelHandle) -> RunHandle:
+def handle(model_handle: ModelHandle) -> RunHandle:
     """A run of twelve tokens."""
-    return finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
+    return finished(engine.run(model_handle, Prompt("abcdefabcdef"), 7))
 
 
 def ask(handle: RunHandle, question: Question) -> Any:
@@ -54,12 +54,12 @@ def test_the_module_is_what_the_session_expects() -> None:
     assert module is engine
 
 
-def test_a_model_is_described(opened: ModelHandle, tiny: Path) -> None:
-    card = opened.card
+def test_a_model_is_described(model_handle: ModelHandle, tiny: Path) -> None:
+    card = model_handle.card
     assert (card.path, card.device, card.dtype, card.family) == (str(tiny), "cpu", "float32", "qwen3")
     assert card.weight_bytes == 4 * card.parameters
     assert card.has_tokenizer
-    assert opened.devices[0] == "cpu"
+    assert model_handle.devices[0] == "cpu"
 
 
 def test_a_run_is_described(handle: RunHandle) -> None:
@@ -78,10 +78,10 @@ def test_the_first_cell_is_the_head_with_the_clearest_stripe(handle: RunHandle) 
     assert key == int(np.argmax(ask(handle, AskRow(layer, head, query)).weights))
 
 
-def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: ModelHandle) -> None:
-    assert finished(engine.run(opened, Prompt("abc"), 1, (1, 2))).cell[:2] == (1, 2)
-    assert finished(engine.run(opened, Prompt("abc"), 1, (9, 2))).cell[:2] == (0, 0)
-    assert finished(engine.run(opened, Prompt("a"), 1)).cell == (0, 0, 0, 0)
+def test_the_head_in_view_is_kept_unless_the_model_lacks_it(model_handle: ModelHandle) -> None:
+    assert finished(engine.run(model_handle, Prompt("abc"), 1, (1, 2))).cell[:2] == (1, 2)
+    assert finished(engine.run(model_handle, Prompt("abc"), 1, (9, 2))).cell[:2] == (0, 0)
+    assert finished(engine.run(model_handle, Prompt("a"), 1)).cell == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -97,25 +97,25 @@ def test_the_head_in_view_is_kept_unless_the_model_lacks_it(opened: ModelHandle)
     ],
 )
 def test_a_prompt_that_cannot_be_run_is_a_sentence(
-    opened: ModelHandle, prompt: Prompt, error: type[Exception], words: str
+    model_handle: ModelHandle, prompt: Prompt, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        finished(engine.run(opened, prompt, 1))
+        finished(engine.run(model_handle, prompt, 1))
 
 
 def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
-    opened = finished(engine.open_model(str(wordless), "cpu", "float32"))
-    assert not opened.card.has_tokenizer
-    handle = finished(engine.run(opened, Prompt("3, 1 2"), 1))
+    model_handle = finished(engine.open_model(str(wordless), "cpu", "float32"))
+    assert not model_handle.card.has_tokenizer
+    handle = finished(engine.run(model_handle, Prompt("3, 1 2"), 1))
     assert [token.id for token in handle.run.tokens] == [3, 1, 2]
     assert [token.text for token in handle.run.tokens] == ["#3", "#1", "#2"]
-    assert engine.text_of(opened, [3, 1]) == "3 1"
+    assert engine.text_of(model_handle, [3, 1]) == "3 1"
     with pytest.raises(PromptError, match="no tokenizer"):
-        finished(engine.run(opened, Prompt("hello"), 1))
+        finished(engine.run(model_handle, Prompt("hello"), 1))
     with pytest.raises(PromptError, match="256 is not there"):
-        finished(engine.run(opened, Prompt("3 256"), 1))
+        finished(engine.run(model_handle, Prompt("3 256"), 1))
     with pytest.raises(PromptError, match="5000 digits"):
-        finished(engine.run(opened, Prompt("3 " + "9" * 5000), 1))
+        finished(engine.run(model_handle, Prompt("3 " + "9" * 5000), 1))
 
 
 def test_a_device_or_a_path_that_is_not_there(tiny: Path) -> None:
@@ -132,7 +132,7 @@ def test_steps_grow_the_run_and_an_earlier_step_branches(handle: RunHandle) -> N
     assert (longer.run.length, longer.run.newest, longer.run.prefill) == (15, 15, 12)
     assert longer.trace.length == 15
     assert handle.trace.length == 12
-    at_thirteen = RunHandle(_with_length(longer, 13).run, longer.opened, longer.trace)
+    at_thirteen = RunHandle(_with_length(longer, 13).run, longer.model_handle, longer.trace)
     branch = finished(engine.step(at_thirteen, 1, Sampling(temperature=50.0, seed=3)))
     assert branch.run.length == 14
     assert [token.id for token in branch.run.tokens[:13]] == [token.id for token in longer.run.tokens[:13]]
@@ -151,19 +151,19 @@ def test_no_step_past_the_last_position(handle: RunHandle) -> None:
         finished(engine.step(handle, 53, Sampling()))
 
 
-def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(opened: ModelHandle) -> None:
-    points = list(engine.run(opened, Prompt("abc"), 1))
+def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(model_handle: ModelHandle) -> None:
+    points = list(engine.run(model_handle, Prompt("abc"), 1))
     assert all(isinstance(point, Progress) for point in points)
     assert len(points) >= 2
-    steps = list(engine.step(finished(engine.run(opened, Prompt("abc"), 1)), 2, Sampling()))
+    steps = list(engine.step(finished(engine.run(model_handle, Prompt("abc"), 1)), 2, Sampling()))
     assert {point.total for point in steps} == {2}
 
 
 def test_a_prompt_in_chunks_gives_the_same_run(
-    opened: ModelHandle, handle: RunHandle, monkeypatch: pytest.MonkeyPatch
+    model_handle: ModelHandle, handle: RunHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens: 5)
-    chunked = finished(engine.run(opened, Prompt("abcdefabcdef"), 7))
+    chunked = finished(engine.run(model_handle, Prompt("abcdefabcdef"), 7))
     for layer, head in ((0, 0), (1, 3)):
         one, other = (ask(run, AskHead(layer, head)).weights.values for run in (handle, chunked))
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -218,8 +218,8 @@ def test_a_broken_cache_is_found_out(handle: RunHandle) -> None:
 
 
 def test_half_precision_runs(tiny: Path) -> None:
-    opened = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
-    handle = finished(engine.step(finished(engine.run(opened, Prompt("abcabc"), 1)), 3, Sampling()))
+    model_handle = finished(engine.open_model(str(tiny), "cpu", "bfloat16"))
+    handle = finished(engine.step(finished(engine.run(model_handle, Prompt("abcabc"), 1)), 3, Sampling()))
     assert ask(handle, AskCachedCheck()).holds
     assert ask(handle, AskPlanes(0, 0, 5, 2)).approximate
     assert ask(handle, AskHead(0, 0)).weights.values.dtype == np.float32
@@ -254,8 +254,8 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
 
 
 def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
-    opened = finished(engine.open_model(None, "cpu", "float32"))
-    handle = finished(engine.run(opened, Prompt(DEFAULT_PROMPT), 1))
+    model_handle = finished(engine.open_model(None, "cpu", "float32"))
+    handle = finished(engine.run(model_handle, Prompt(DEFAULT_PROMPT), 1))
     layer, head, query, key = handle.cell
     scores, _, undefined = engine.scores_of(handle)
     assert "induction" not in undefined
@@ -263,21 +263,21 @@ def test_the_first_thing_anyone_sees_is_an_induction_stripe() -> None:
     assert (query, key) == (handle.run.length - 1, handle.run.length // 2)
 
 
-def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(opened: ModelHandle) -> None:
-    handle = finished(engine.run(opened, Prompt("5, 6 7", as_ids=True), 1))
+def test_ids_are_run_where_they_are_asked_for_and_special_tokens_left_out(model_handle: ModelHandle) -> None:
+    handle = finished(engine.run(model_handle, Prompt("5, 6 7", as_ids=True), 1))
     assert [token.id for token in handle.run.tokens] == [5, 6, 7]
     assert handle.prompt == Prompt("5, 6 7", as_ids=True)
     with pytest.raises(PromptError, match="Ids were asked for"):
-        finished(engine.run(opened, Prompt("hello", as_ids=True), 1))
+        finished(engine.run(model_handle, Prompt("hello", as_ids=True), 1))
     with pytest.raises(PromptError, match="the ids of this model are 0 to"):
-        finished(engine.run(opened, Prompt("5 9999999", as_ids=True), 1))
+        finished(engine.run(model_handle, Prompt("5 9999999", as_ids=True), 1))
 
 
-def test_an_outline_states_costs_without_loading(tiny: Path, opened: ModelHandle) -> None:
+def test_an_outline_states_costs_without_loading(tiny: Path, model_handle: ModelHandle) -> None:
     found = finished(engine.outline(str(tiny), {}))
-    assert found.parameters == opened.card.parameters
-    assert found.bytes_in["float32"] == opened.card.weight_bytes
-    config = opened.card.config
+    assert found.parameters == model_handle.card.parameters
+    assert found.bytes_in["float32"] == model_handle.card.weight_bytes
+    config = model_handle.card.config
     assert found.kv_bytes_in["float32"] == 2 * 1000 * config.layers * config.kv_heads * config.head_width * 4
     assert found.holds_weights
 

@@ -28,7 +28,7 @@ over.set()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Elsewhere the libraries are left to torch's own import")
 def test_other_threads_take_turns_while_the_libraries_of_torch_load() -> None:
-    said = subprocess.run([sys.executable, "-c", COUNTING], check=True, capture_output=True, text=True).stdout
-    turns, imported, loaded = said.split()
+    output = subprocess.run([sys.executable, "-c", COUNTING], check=True, capture_output=True, text=True).stdout
+    turns, imported, loaded = output.split()
     assert int(turns) >= 3
     assert (imported, loaded) == ("False", "True")

@@ -1,4 +1,4 @@
-"""Memory at the engine's door: a run that cannot fit is refused before it begins, with what would fit."""
+"""Memory before a run: one that cannot fit is refused before it begins, with what would fit."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def free_for(size: int) -> object:
 
 
 def test_a_run_that_cannot_fit_is_refused_before_it_begins(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
-    needed = run_budget(opened.card.config, 12, "float32").total
+    model_handle = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    needed = run_budget(model_handle.card.config, 12, "float32").total
     monkeypatch.setattr(engine, "free_bytes", free_for(needed - 1))
     with pytest.raises(MemoryBudgetError, match="shorten it to 11 tokens"):
-        next(engine.run(opened, Prompt("abcdefabcdef"), 1))
+        next(engine.run(model_handle, Prompt("abcdefabcdef"), 1))
 
 
 def test_a_large_run_says_what_it_takes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
-    needed = run_budget(opened.card.config, 12, "float32").total
+    model_handle = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    needed = run_budget(model_handle.card.config, 12, "float32").total
     monkeypatch.setattr(engine, "free_bytes", free_for(3 * needed))
-    assert "of" in next(engine.run(opened, Prompt("abcdefabcdef"), 1)).what
+    assert "of" in next(engine.run(model_handle, Prompt("abcdefabcdef"), 1)).what
     monkeypatch.setattr(engine, "free_bytes", free_for(5 * needed))
-    assert next(engine.run(opened, Prompt("abcdefabcdef"), 1)).what == "Running the prompt"
+    assert next(engine.run(model_handle, Prompt("abcdefabcdef"), 1)).what == "Running the prompt"

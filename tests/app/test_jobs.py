@@ -284,8 +284,8 @@ def test_parts_arrive_before_the_result_and_not_after_a_cancel(qtbot: QtBot, job
 
 def test_work_that_cannot_pause_says_how_far_it_is_and_ends_when_cancelled(qtbot: QtBot, jobs: Jobs) -> None:
     gate, ended = Gate(), threading.Event()
-    told: list[JobProgress | None] = []
-    jobs.progress_changed.connect(told.append)
+    messages: list[JobProgress | None] = []
+    jobs.progress_changed.connect(messages.append)
 
     def work() -> Generator[Progress, None, str]:
         yield Progress(0, 1, "begun")
@@ -299,9 +299,9 @@ def test_work_that_cannot_pause_says_how_far_it_is_and_ends_when_cancelled(qtbot
         return "loaded"
 
     gate.shut()
-    jobs.TELL_EVERY = 0.0
+    jobs.REPORT_EVERY = 0.0
     jobs.submit("open", Urgency.PREFILL, work(), lambda _: None, lambda _: None)
-    qtbot.waitUntil(lambda: any(one is not None and one.done == 3 for one in told))
+    qtbot.waitUntil(lambda: any(one is not None and one.done == 3 for one in messages))
     jobs.cancel("open")
     gate.open.set()
     assert ended.wait(10)
@@ -323,9 +323,9 @@ def test_an_idle_thread_begins_with_the_most_urgent_of_what_is_asked_together(
 
 def test_answers_that_arrive_together_are_heard_in_one_turn_each(qtbot: QtBot, jobs: Jobs) -> None:
     log = Log()
-    told: list[int] = []
+    counts: list[int] = []
     turns = QTimer()
-    turns.timeout.connect(lambda: told.append(len(log.results)))
+    turns.timeout.connect(lambda: counts.append(len(log.results)))
     for slot in ("a", "b", "c"):
         submit(jobs, log, slot, Urgency.COARSE, log.work(slot, 1))
     while len(jobs._arrived) < 3:  # all of them are there before any is heard
@@ -334,4 +334,4 @@ def test_answers_that_arrive_together_are_heard_in_one_turn_each(qtbot: QtBot, j
         turns.start(0)
     turns.stop()
     assert log.results == ["a", "b", "c"]
-    assert {1, 2} <= set(told)  # the window had a turn between one and the next
+    assert {1, 2} <= set(counts)  # the window had a turn between one and the next

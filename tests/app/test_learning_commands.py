@@ -56,11 +56,11 @@ def test_a_right_function_passes_and_is_remembered(capsys: pytest.CaptureFixture
 def test_a_wrong_function_is_explained(graded_here: None, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(TILED, encoding="utf-8")
     assert typed("challenge", "repeat_kv", "mine.py") == 1
-    said = capsys.readouterr()
-    assert said.err.startswith("K and V are tiled")
-    assert said.err.count("\n") == 1
-    assert "first different at" in said.out
-    assert "hello" in said.out
+    captured = capsys.readouterr()
+    assert captured.err.startswith("K and V are tiled")
+    assert captured.err.count("\n") == 1
+    assert "first different at" in captured.out
+    assert "hello" in captured.out
     assert ProgressStore().now.challenges == ()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ropewalk.model.challenges.names import CHALLENGES
+from ropewalk.model.challenges.challenge import CHALLENGES
 
-from tests.app.told_lessons import SHELF
+from tests.app.filled_lessons import SHELF
 
 REACHED: dict[str, tuple[str, ...]] = {
     # one token, three views

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.told_lessons import IDS, everything_said, lesson_of, runs_of
+from tests.app.filled_lessons import IDS, lesson_of, plain_text_of, runs_of
 
 GOLDEN: dict[str, tuple[str, ...]] = {
     "00-ids-to-logits": (r"V \times D = 1{,}024 \times 128", "1×16×1024", "D, D, V", "own object? yes"),
@@ -64,9 +64,9 @@ GOLDEN: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_the_golden_numbers_come_out(lesson_id: str) -> None:
-    told = everything_said(lesson_id)
+    filled = plain_text_of(lesson_id)
     for golden in GOLDEN[lesson_id]:
-        assert golden in told, golden
+        assert golden in filled, golden
 
 
 def measured(lesson_id: str, expression: str) -> Any:

@@ -17,7 +17,7 @@ from ropewalk.model.checkpoints import weights
 from ropewalk.model.progress import Pace, Watch
 from ropewalk.model.tokens.prompt import Prompt
 
-HELD = 30
+PAUSED_AT = 30
 """The piece at which a load is held; the tiny checkpoint has some hundreds of 64 numbers each."""
 
 
@@ -33,7 +33,7 @@ class Loading:
     def check(self, *whatever: Any) -> None:
         """Stands in for the check of a piece."""
         self.pieces += 1
-        if self.pieces == HELD and not self.free.is_set():
+        if self.pieces == PAUSED_AT and not self.free.is_set():
             self.handle.set()
             assert self.free.wait(20)
 
@@ -74,7 +74,7 @@ def test_a_decode_step_waits_for_one_piece_of_a_load_and_no_more(
     loading.free.set()
     qtbot.waitUntil(lambda: "model" in at, timeout=60_000)
     assert at["7 rows"] < at["model"]
-    assert at["model"] > 4 * HELD
+    assert at["model"] > 4 * PAUSED_AT
     assert session.model is not before
 
 
@@ -88,7 +88,7 @@ def test_a_cancel_ends_a_load_and_keeps_what_is_open(
     loading.free.set()
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
         session.timeline.step()
-    assert loading.pieces == HELD
+    assert loading.pieces == PAUSED_AT
     assert session.model is before
     assert session.run is not None
     assert run is not None

@@ -33,12 +33,12 @@ def test_generate_puts_the_prompt_into_the_template(run: Run, chatty: Path) -> N
         "generate", chatty, "--prompt", "hi", "--steps", 2, "--chat", "--system", "be brief", "--json"
     )
     assert (status, err) == (0, "")
-    told = json.loads(out)
-    assert told["rendered"] == "<s><|system|>be brief<|user|>hi<|end|>"
-    assert told["prompt"] == "hi"
-    assert told["prompt_ids"][0] == 0
-    assert told["prompt_ids"].count(0) == 1
-    assert len(told["ids"]) == 2
+    record = json.loads(out)
+    assert record["rendered"] == "<s><|system|>be brief<|user|>hi<|end|>"
+    assert record["prompt"] == "hi"
+    assert record["prompt_ids"][0] == 0
+    assert record["prompt_ids"].count(0) == 1
+    assert len(record["ids"]) == 2
     status, out, _ = run("generate", chatty, "--prompt", "hi", "--steps", 2, "--json")
     assert json.loads(out)["rendered"] == ""
 

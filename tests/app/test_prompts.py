@@ -58,7 +58,7 @@ def chatty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(chatty: Path) -> ModelHandle:
+def model_handle(chatty: Path) -> ModelHandle:
     return finished(engine.open_model(str(chatty), "cpu", "float32"))
 
 
@@ -83,31 +83,31 @@ def tokens_of(run: Run | None) -> list[tuple[str, str]]:
 # Chat -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(opened: ModelHandle) -> None:
-    assert opened.card.chats == ("default",)
-    run = finished(engine.run(opened, CHAT, 1)).run
+def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(model_handle: ModelHandle) -> None:
+    assert model_handle.card.chats == ("default",)
+    run = finished(engine.run(model_handle, CHAT, 1)).run
     assert run.rendered == "<s><|user|>hi<|end|>"
     assert run.prompt == "hi"
     assert tokens_of(run) == [
         ("<s>", "special"), ("<|user|>", "special"), ("h", "text"), ("i", "text"), ("<|end|>", "special"),
     ]  # fmt: skip
-    plain = finished(engine.run(opened, Prompt("hi"), 1)).run
+    plain = finished(engine.run(model_handle, Prompt("hi"), 1)).run
     assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
     bare = finished(engine.run(opened, Prompt("hi", special=False), 1)).run
     assert [text for text, _ in tokens_of(bare)] == ["h", "i"]
 
 
-def test_a_system_line_comes_first(opened: ModelHandle) -> None:
-    run = finished(engine.run(opened, Prompt("hi", chat="default", system="be brief"), 1)).run
+def test_a_system_line_comes_first(model_handle: ModelHandle) -> None:
+    run = finished(engine.run(model_handle, Prompt("hi", chat="default", system="be brief"), 1)).run
     assert run.rendered == "<s><|system|>be brief<|user|>hi<|end|>"
 
 
 def test_a_model_without_a_template_says_so(tiny: Path) -> None:
-    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
-    assert opened.card.chats == ()
+    model_handle = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    assert model_handle.card.chats == ()
     with pytest.raises(ChatError, match="tiny has no chat template"):
-        finished(engine.run(opened, CHAT, 1))
-    assert finished(engine.run(opened, Prompt("7", as_ids=True, chat="default"), 1)).run.rendered == ""
+        finished(engine.run(model_handle, CHAT, 1))
+    assert finished(engine.run(model_handle, Prompt("7", as_ids=True, chat="default"), 1)).run.rendered == ""
 
 
 def test_interventions_run_the_same_text_again(qtbot: QtBot, session: Session) -> None:
@@ -127,12 +127,12 @@ def test_a_template_that_fails_changes_nothing(
     shutil.copytree(chatty, folder)
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     settle(qtbot, session, lambda: session.open(str(folder)))
-    before, said = session.run, []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    before, messages = session.run, []
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     settle(qtbot, session, lambda: session.start(CHAT))
     assert session.run is before
-    assert len(said) == 1
-    assert "chat template" in said[0]
+    assert len(messages) == 1
+    assert "chat template" in messages[0]
     settle(qtbot, session, lambda: session.start(Prompt("hi")))
     assert session.run is not before
 
@@ -152,10 +152,10 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     (folder / "chat_template.jinja").write_text(loop, encoding="utf-8")
     settle(qtbot, session, lambda: session.open(str(folder)))
-    before, told = session.run, []
-    session.progress_changed.connect(lambda progress: told.append(progress.what if progress else ""))
+    before, messages = session.run, []
+    session.progress_changed.connect(lambda progress: messages.append(progress.what if progress else ""))
     session.start(CHAT)
-    qtbot.waitUntil(lambda: "Applying the chat template" in told, timeout=10_000)
+    qtbot.waitUntil(lambda: "Applying the chat template" in messages, timeout=10_000)
     settle(qtbot, session, session.cancel)
     assert session.run is before
 
@@ -163,17 +163,17 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
 # Longer than the model ------------------------------------------------------------------------------------------------
 
 
-def test_a_long_prompt_is_refused_with_what_would_carry_it(opened: ModelHandle) -> None:
+def test_a_long_prompt_is_refused_with_what_would_carry_it(model_handle: ModelHandle) -> None:
     with pytest.raises(TooLongError, match=r"81 tokens.*64; make it 17 shorter, or pick a RoPE scaling") as caught:
-        finished(engine.run(opened, Prompt(LONG), 1))
+        finished(engine.run(model_handle, Prompt(LONG), 1))
     assert caught.value.offers == tuple(RopeScaling(rule, 1.5) for rule in ("linear", "dynamic", "yarn", "llama3"))
 
 
 @pytest.mark.parametrize("rule", ["linear", "dynamic", "yarn", "llama3"])
-def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: ModelHandle, rule: Any) -> None:
+def test_spec_panel_and_ledger_agree_on_a_stretched_run(model_handle: ModelHandle, rule: Any) -> None:
     scaling = RopeScaling(rule, 1.5)
-    handle = finished(engine.run(opened, Prompt(LONG), 1, interventions=[scaling]))
-    assert (handle.run.length, handle.run.limit) == (81, 96)
+    handle = finished(engine.run(model_handle, Prompt(LONG), 1, interventions=[scaling]))
+    assert (handle.run.length, handle.run.context_limit) == (81, 96)
     turned = handle.run.specs[1].segments[0].frequencies
     assert tuple(ask(handle, AskPlanes(1, 0, 80, 3)).query_frequencies) == pytest.approx(turned)
     rules = {one.name: one for one in ask(handle, AskRules(1))}
@@ -202,30 +202,33 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(opened: ModelHandle, rul
     AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
     AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(),
 ], ids=repr)  # fmt: skip
-def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(opened: ModelHandle, question: Question) -> None:
-    handle = finished(engine.run(opened, Prompt(LONG), 1, interventions=[RopeScaling("dynamic", 1.5)]))
+def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(
+    model_handle: ModelHandle, question: Question
+) -> None:
+    handle = finished(engine.run(model_handle, Prompt(LONG), 1, interventions=[RopeScaling("dynamic", 1.5)]))
     handle = replace(
-        handle, baseline=finished(engine.run(opened, Prompt(LONG), 2, interventions=[RopeScaling("linear", 1.5)]))
+        handle, baseline=finished(engine.run(model_handle, Prompt(LONG), 2, interventions=[RopeScaling("linear", 1.5)]))
     )
     found = ask(handle, question)
     assert found is not None or isinstance(question, AskRouting)
 
 
-def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(opened: ModelHandle) -> None:
+def test_a_mean_is_taken_where_the_run_s_positions_are_stretched(model_handle: ModelHandle) -> None:
     scalings = (RopeScaling("linear", 1.5), RopeScaling("linear", 30.0))
     near, far = (
-        ask(finished(engine.run(opened, Prompt(LONG), 1, interventions=[one])), AskMean(1, (2,))) for one in scalings
+        ask(finished(engine.run(model_handle, Prompt(LONG), 1, interventions=[one])), AskMean(1, (2,)))
+        for one in scalings
     )
     assert near.means != far.means
-    short = finished(engine.run(opened, Prompt("abcdef"), 1, interventions=[NoScale()]))
-    plain = finished(engine.run(opened, Prompt("abcdef"), 1))
+    short = finished(engine.run(model_handle, Prompt("abcdef"), 1, interventions=[NoScale()]))
+    plain = finished(engine.run(model_handle, Prompt("abcdef"), 1))
     assert ask(short, AskMean(1, (2,))) == ask(plain, AskMean(1, (2,)))
 
 
 def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session: Session) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     session.interventions.offered.connect(offered.append)
     before = session.run
     settle(qtbot, session, lambda: session.interventions.apply([NoScale()]))
@@ -237,7 +240,7 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     ]  # fmt: skip
     settle(qtbot, session, lambda: session.interventions.accept(offered[0][2]))
     assert session.run is not None
-    assert (session.run.prompt, session.run.prefill, session.run.limit) == (LONG, 81, 96)
+    assert (session.run.prompt, session.run.prefill, session.run.context_limit) == (LONG, 81, 96)
     assert session.interventions.now == (NoScale(), RopeScaling("yarn", 1.5))
     settle(qtbot, session, lambda: session.start(Prompt("short")))
     assert session.interventions.now == (NoScale(), RopeScaling("yarn", 1.5))
@@ -245,20 +248,20 @@ def test_choosing_an_offer_runs_what_was_refused_and_stays(qtbot: QtBot, session
     assert [one.factor for one in offered[1]] == [3.0] * 4
     settle(qtbot, session, lambda: session.interventions.accept(offered[1][0]))
     assert session.interventions.now == (NoScale(), RopeScaling("linear", 3.0))
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def test_taking_the_scaling_out_of_a_long_prompt_goes_back_to_one_that_fits(qtbot: QtBot, session: Session) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     offered: list[tuple[RopeScaling, ...]] = []
-    session.failed.connect(lambda sentence, details: said.append(sentence))
+    session.failed.connect(lambda sentence, details: messages.append(sentence))
     session.interventions.offered.connect(offered.append)
     settle(qtbot, session, lambda: session.start(Prompt(LONG)))
     settle(qtbot, session, lambda: session.interventions.accept(offered[0][0]))
     settle(qtbot, session, lambda: session.interventions.apply(()))
     assert session.run is not None
-    assert (session.run.prompt, session.run.limit, session.interventions.now) == ("abcdef", 64, ())
-    assert said[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
+    assert (session.run.prompt, session.run.context_limit, session.interventions.now) == ("abcdef", 64, ())
+    assert messages[-1].startswith("Without the RoPE scaling the prompt is too long for this model, so the last one")
 
 
 def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot: QtBot, session: Session) -> None:
@@ -271,14 +274,14 @@ def test_stepping_past_the_limit_offers_to_go_on_with_the_tokens_there_are(qtbot
     settle(qtbot, session, lambda: session.interventions.accept(offered[0][1]))
     run = session.run
     assert run is not None
-    assert (run.prefill, run.length, run.limit) == (61, 64, 96)
+    assert (run.prefill, run.length, run.context_limit) == (61, 64, 96)
     settle(qtbot, session, session.timeline.step)
     assert session.run is not None
     assert session.run.length == 65
 
 
-def test_without_rope_the_refusal_says_why(opened: ModelHandle) -> None:
-    config = opened.card.config.changed(position="learned", rope=None)
+def test_without_rope_the_refusal_says_why(model_handle: ModelHandle) -> None:
+    config = model_handle.card.config.changed(position="learned", rope=None)
     with pytest.raises(TooLongError, match="2 shorter: its positions are learned one by one") as caught:
         check_length(config, 66)
     assert caught.value.offers == ()
@@ -299,7 +302,7 @@ def test_a_saved_session_brings_template_and_scaling_back(qtbot: QtBot, session:
     qtbot.waitUntil(lambda: session.run is not None and session.run.prompt == LONG)
     after = session.run
     assert after is not None
-    assert (after.rendered, after.tokens, after.limit) == (before.rendered, before.tokens, 128)
+    assert (after.rendered, after.tokens, after.context_limit) == (before.rendered, before.tokens, 128)
     assert session.interventions.now == (RopeScaling("yarn", 2.0),)
     assert session.prompt == asked
     assert failures == []

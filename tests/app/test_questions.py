@@ -41,8 +41,8 @@ ASKED = [one for one in ALL if one is not Question]
 @pytest.fixture(scope="module")
 def handle(tiny: Path) -> RunHandle:
     """A run of six tokens."""
-    opened = finished(engine.open_model(str(tiny), "cpu", "float32"))
-    return finished(engine.run(opened, Prompt("abcabc"), 1))
+    model_handle = finished(engine.open_model(str(tiny), "cpu", "float32"))
+    return finished(engine.run(model_handle, Prompt("abcabc"), 1))
 
 
 def test_every_question_has_one_answer_and_every_answer_one_question() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.interface import Outlined
+from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.tokens.prompt import Prompt
 
 from tests.fake_engine import FakeEngine
 
 
 def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, session: Session) -> None:
-    told: list[Outlined] = []
+    outlines: list[CheckpointOutline] = []
     refused: list[str] = []
     with qtbot.waitSignal(session.settled):
-        session.checkpoints.outline("some", told.append, refused.append)
+        session.checkpoints.outline("some", outlines.append, refused.append)
     with qtbot.waitSignal(session.settled):
-        session.checkpoints.outline("broken", told.append, refused.append)
-    assert [one.name for one in told] == ["some"]
+        session.checkpoints.outline("broken", outlines.append, refused.append)
+    assert [one.name for one in outlines] == ["some"]
     assert refused == ["broken is not a checkpoint."]
 
 

@@ -145,7 +145,7 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert "could not be" in store.notice
 
 
-def test_what_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     store = SettingsStore(tmp_path / "settings.json")
     (tmp_path / "settings.json").mkdir()
     (tmp_path / "settings.json" / "in the way").touch()

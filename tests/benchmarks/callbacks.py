@@ -73,25 +73,25 @@ class TimedApplication(QApplication):
         self._inside = False
         self._thread = threading.get_native_id()
         self._last = 0.0
-        self._probe = QTimer(self)
-        self._probe.timeout.connect(self._on_probe)
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self._on_timeout)
 
     def measured(self, action: Callable[[], object]) -> Record:
         """Do something that runs the event loop, and return what happened meanwhile."""
         record = self.record = Record()
         self._last = time.perf_counter()
-        self._probe.start(0)
+        self._timer.start(0)
         try:
             action()
         finally:
-            self._probe.stop()
+            self._timer.stop()
             self.record = None
         return record
 
     def notify(self, receiver: QObject, event: QEvent) -> bool:
         """Hand an event out, and time the outermost one."""
         record = self.record
-        if record is None or self._inside or threading.get_native_id() != self._thread or receiver is self._probe:
+        if record is None or self._inside or threading.get_native_id() != self._thread or receiver is self._timer:
             return super().notify(receiver, event)
         kind, self._inside = event.type(), True
         queued, work, wall = self._queued(), time.thread_time(), time.perf_counter()
@@ -104,7 +104,7 @@ class TimedApplication(QApplication):
                 name = f"{type(receiver).__name__} {kind.name}"
                 record.callbacks.append(Callback(wall, work, self._queued() - queued, name))
 
-    def _on_probe(self) -> None:
+    def _on_timeout(self) -> None:
         now = time.perf_counter()
         if self.record is not None:
             self.record.gaps.append(1e3 * (now - self._last))

@@ -68,10 +68,10 @@ class Remembering:
     def __getattr__(self, name: str) -> Any:
         return getattr(load_engine(), name)
 
-    def run(self, opened: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[RunHandle]:
+    def run(self, model_handle: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[RunHandle]:
         """Prefill, or bring back the run of the same prompt."""
         handle: RunHandle = yield from self._recalled(
-            ("run", prompt), lambda: load_engine().run(opened, prompt, run_id, *rest, **more)
+            ("run", prompt), lambda: load_engine().run(model_handle, prompt, run_id, *rest, **more)
         )
         return replace(handle, run=replace(handle.run, run_id=run_id))
 
@@ -134,7 +134,7 @@ def main() -> int:
         window.resize(1920, 1080)
         window.show()
         try:
-            report_once("start and torch", qt.measured(partial(opened, session, window, path)))
+            report_once("start and torch", qt.measured(partial(model_handle, session, window, path)))
             report_once("idle", qt.measured(partial(idle, 1000)))
             for tokens in parsed.tokens:
                 measure(qt, session, window, engine, tokens, parsed.repeats, detail=parsed.detail)
@@ -283,7 +283,7 @@ def tiles_meanwhile(session: Session, act: Callable[[], object], over: Callable[
             loop.quit()
         elif not asked:
             asked.append(time.perf_counter())
-            session.ask("probe", AskHead(0, 0, (0, 16), (0, 16), 96), answered)
+            session.ask("measured", AskHead(0, 0, (0, 16), (0, 16), 96), answered)
 
     timer.timeout.connect(look)
     act()
@@ -293,7 +293,7 @@ def tiles_meanwhile(session: Session, act: Callable[[], object], over: Callable[
     return waits
 
 
-def opened(session: Session, window: MainWindow, path: str) -> None:
+def model_handle(session: Session, window: MainWindow, path: str) -> None:
     """Open the model, importing torch."""
     session.begin(path)
     wait_until_drawn(window)

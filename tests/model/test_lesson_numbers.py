@@ -22,7 +22,7 @@ from ropewalk.model.lessons.measured import attention, layers
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.table import TABLE
-from ropewalk.model.lessons.text import holes, read_line, read_text, said, tell, tell_line
+from ropewalk.model.lessons.text import fill, fill_line, holes, plain_text, read_line, read_text
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.values import (
     Cell,
@@ -96,7 +96,7 @@ def test_expressions_are_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said_why"),
+    ("source", "reasons"),
     [
         ("", "is empty"),
         ("1 + 2", "BinOp"),
@@ -110,8 +110,8 @@ def test_expressions_are_data() -> None:
         ("b'x'", "Constant"),
     ],
 )
-def test_nothing_else_is_an_expression(source: str, said_why: str) -> None:
-    with pytest.raises(LessonError, match=said_why):
+def test_nothing_else_is_an_expression(source: str, reasons: str) -> None:
+    with pytest.raises(LessonError, match=reasons):
         read_expression(source)
 
 
@@ -211,11 +211,11 @@ def test_a_text_is_blocks_of_parts(scope: Scope) -> None:
         """
     )
     assert [block.kind for block in text] == ["paragraph", "point", "point", "formula", "row", "row", "paragraph"]
-    told = tell(text, lambda expression: evaluate(expression, scope))
-    assert [span.kind for span in told[0].spans] == [
+    filled = fill(text, lambda expression: evaluate(expression, scope))
+    assert [span.kind for span in filled[0].spans] == [
         "words", "strong", "words", "emphasis", "words", "code", "words", "formula", "words", "value", "words",
     ]  # fmt: skip
-    assert said(told).split("\n") == [
+    assert plain_text(filled).split("\n") == [
         "A strong and an emphatic word, code, x^{2} and 4,096.",
         "- one point",
         "- another, 4.0",
@@ -224,14 +224,14 @@ def test_a_text_is_blocks_of_parts(scope: Scope) -> None:
         "b | |",
         "after the table: {, $, *",
     ]
-    assert told[0].spans[-2].source == "T"
+    assert filled[0].spans[-2].source == "T"
     assert [hole.source for hole in holes(text)] == ["T", "item(v, 1)", "item(v, 0)", "item(v, 0)"]
 
 
 def test_a_number_that_cannot_be_had_leaves_a_gap_that_says_why(scope: Scope) -> None:
-    told = tell_line(read_line("x {kv_bytes(open)} y"), lambda expression: evaluate(expression, scope))
-    assert [(span.kind, span.text) for span in told] == [("words", "x "), ("missing", "…"), ("words", " y")]
-    assert "No model is open" in told[1].source
+    filled = fill_line(read_line("x {kv_bytes(open)} y"), lambda expression: evaluate(expression, scope))
+    assert [(span.kind, span.text) for span in filled] == [("words", "x "), ("missing", "…"), ("words", " y")]
+    assert "No model is open" in filled[1].source
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
-from ropewalk.model.engine.interface import Outlined, RunHandle
+from ropewalk.model.engine.interface import CheckpointOutline, RunHandle
 from ropewalk.model.engine.questions import (
     AskAtlas,
     AskAttribution,
@@ -381,7 +381,7 @@ class CannedEngine(FakeEngine):
     prefill: int = 12
     known: dict[str, Any] = field(default_factory=dict)
     rendered: str = ""
-    outlines: dict[str | None, Outlined] = field(default_factory=dict)
+    outlines: dict[str | None, CheckpointOutline] = field(default_factory=dict)
     text: Callable[[int], TokenText] = token_at
     answers: dict[type[Any], Callable[[Run, Any], Any]] = field(default_factory=dict)
     ready: dict[type[Any], Sequence[Any]] = field(default_factory=dict)
@@ -411,7 +411,7 @@ class CannedEngine(FakeEngine):
         layer, at = head or (1, 4)
         return layer, at, run.length - 2, max(run.length - 8, 0)
 
-    def outlined(self, path: str | None) -> Outlined:
+    def outline_of(self, path: str | None) -> CheckpointOutline:
         if path not in self.outlines:
             raise CheckpointError(f"There is nothing at {path}; check the path.")
         return self.outlines[path]

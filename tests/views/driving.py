@@ -24,7 +24,7 @@ ROOMY = QSize(1600, 1000)
 
 
 @contextmanager
-def opened(
+def opened_window(
     folder: Path, path: str | None, prompt: str, size: QSize = ROOMY, layers: int | None = None
 ) -> Iterator[MainWindow]:
     """A real window over a real session that has run a prompt on a model or its first layers; closed afterwards."""

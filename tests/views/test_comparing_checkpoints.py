@@ -14,8 +14,8 @@ from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.pictures import snapshot
 
 from tests.model.checkpoints import reference
-from tests.views.driving import click, front, opened, run_of
-from tests.views.told import assert_told
+from tests.views.driving import click, front, opened_window, run_of
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 IDS = "5 17 3 42 61 90 8 2"
@@ -33,11 +33,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
-    with opened(folder, str(checkpoint(folder / "dense", "qwen3", "plain")), IDS) as window:
+    with opened_window(folder, str(checkpoint(folder / "dense", "qwen3", "plain")), IDS) as window:
         yield window
 
 
-def test_a_pinned_run_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
+def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
     panel: ComparePanel = front(window, "compare")
     click(window, panel.pin_button)
     a = Twin(window.session)
@@ -63,7 +63,7 @@ def test_a_pinned_run_of_another_checkpoint_is_compared_row_by_row(window: MainW
         assert np.allclose(difference.weights[seen], expected[1][seen], atol=1e-5)
         assert panel.scores.value(7, 3) == pytest.approx(difference.scores[7, 3], abs=1e-6)
     p, q = a.probabilities(7), b.probabilities(7)
-    assert_told(panel.sentence.text(), "KL(A‖B) {}", float((p * np.log(p / q)).sum()))
+    assert_shown(panel.sentence.text(), "KL(A‖B) {}", float((p * np.log(p / q)).sum()))
     assert f"{int(p.argmax())}" in panel.sentence.text()
     assert f"{int(q.argmax())}" in panel.sentence.text()
 

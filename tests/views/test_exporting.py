@@ -1,4 +1,4 @@
-"""What is taken home through the window, by keys and clicks, is what was on screen; a failure is said and harmless."""
+"""What is exported through the window, by keys and clicks, is what was on screen; a failure is said and harmless."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from ropewalk.app.lessons.shelf import load_shelf
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
@@ -390,7 +390,7 @@ def lesson(qtbot: QtBot, window: MainWindow) -> MainWindow:
     window.resize(QSize(1600, 960))
     window.reveal("lesson")
     window.lesson.open(load_shelf().lesson("1"), 1)
-    qtbot.waitUntil(lambda: window.stage.scene is not None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     return window
 
 
@@ -409,13 +409,13 @@ def test_a_lesson_becomes_a_handout(qtbot: QtBot, lesson: MainWindow, take: Take
     assert theme.current().name == "dark"
     number = 0
     for place in range(len(opened.steps)):
-        told = player._told[place]
-        assert plain(said(told.title)) in whole
-        for paragraph in told.text:
+        filled = player._filled[place]
+        assert plain(plain_text(filled.title)) in whole
+        for paragraph in filled.text:
             for span in paragraph.spans:
                 if span.kind == "value":
                     assert plain(span.text) in whole, span
-        for asked in told.checks:
+        for asked in filled.checks:
             number += 1
             assert f"Question{number}" in whole
             answer = "".join(plain(span.text) for span in answer_spans(asked) if span.kind != "formula")
@@ -447,7 +447,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("kind", pictures.FORMATS, ids=lambda kind: kind.name)
-def test_a_full_disk_leaves_the_old_picture_and_is_said(
+def test_a_full_disk_leaves_the_old_picture_and_is_reported(
     window: MainWindow, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pictures.PictureFormat
 ) -> None:
     folder = tmp_path / "out"
@@ -459,10 +459,10 @@ def test_a_full_disk_leaves_the_old_picture_and_is_said(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    said_against = take(lambda: window.files.exporter.picture("scores", kind, path))
+    messages = take(lambda: window.files.exporter.picture("scores", kind, path))
     monkeypatch.undo()
-    assert said_against == f"picture.{kind.name} could not be written to {folder}: No space left on device."
-    assert window.failure.sentence.text() == said_against
+    assert messages == f"picture.{kind.name} could not be written to {folder}: No space left on device."
+    assert window.failure.sentence.text() == messages
     assert path.read_bytes() == b"old"
     assert list(folder.iterdir()) == [path]
 
@@ -475,7 +475,7 @@ def test_pictures_carry_the_prompt_of_the_window(window: MainWindow, take: Take,
         assert image.size == (window.width(), window.height())
         shown = np.asarray(image.convert("RGB"))
     status = window.status
-    status.tell("idle")
+    status.show_message("idle")
     QApplication.processEvents()
     idle = as_array(pictures.to_image(status))
     at = status.mapTo(window, QPoint(0, 0))

@@ -26,8 +26,8 @@ from ropewalk.views.panels.why import WhyPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.turning import scores_by_distance
 
-from tests.views.driving import answer, click, front, opened, run_of
-from tests.views.told import assert_told
+from tests.views.driving import answer, click, front, opened_window, run_of
+from tests.views.shown_numbers import assert_shown
 
 PROMPT = " hark, who goes there? hark, who goes there?"
 
@@ -35,7 +35,7 @@ PROMPT = " hark, who goes there? hark, who goes there?"
 @pytest.fixture(scope="module")
 def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     """One window for every test here: opening the model takes longer than they do."""
-    with opened(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
+    with opened_window(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
         for dock in window.docks.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window
@@ -74,9 +74,9 @@ def planes_of(window: MainWindow) -> PlaneReading:
 def test_every_step_unfolds_down_to_the_planes_and_copies(window: MainWindow) -> None:
     panel: WhyPanel = front(window, "why")
     click(window, panel.fold_levels)
-    levels = panel.levels
-    assert levels.isVisible()
-    assert levels.topLevelItemCount() == 9
+    tree = panel.tree
+    assert tree.isVisible()
+    assert tree.topLevelItemCount() == 9
     cell = cell_of(window)
     assert panel.arithmetic is not None
     line = panel.arithmetic.line
@@ -85,53 +85,53 @@ def test_every_step_unfolds_down_to_the_planes_and_copies(window: MainWindow) ->
     assert line("softmax.weight").value == pytest.approx(cell.weight, abs=1e-6)
     assert line("logit.0").symbol.split()[-1] != line("logit.0").symbol.split()[1], "a token is named"
 
-    score = levels.topLevelItem(3)
+    score = tree.topLevelItem(3)
     assert score is not None
-    levels.scrollToItem(score)
-    click(window, levels.viewport(), levels.visualItemRect(score).center())
+    tree.scrollToItem(score)
+    click(window, tree.viewport(), tree.visualItemRect(score).center())
     assert score.isExpanded()
-    weight = levels.item_of("score.scaled")
+    weight = tree.item_of("score.scaled")
     assert weight is not None
     assert float(weight.text(2).replace("−", "-")) == pytest.approx(cell.scaled, abs=1e-3)
-    levels.setCurrentItem(weight)
-    QTest.keyClick(levels, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    tree.setCurrentItem(weight)
+    QTest.keyClick(tree, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert float(QApplication.clipboard().text().split(" = ")[1]) == cell.scaled
     click(window, panel.fold_levels)
-    assert not levels.isVisible()
+    assert not tree.isVisible()
     assert "weight = exp(" in panel.text.toPlainText()
 
 
 def test_a_line_lights_where_its_number_lives(window: MainWindow) -> None:
     panel: WhyPanel = front(window, "why")
     click(window, panel.fold_levels)
-    levels, selection = panel.levels, window.session.selection
-    plane = levels.item_of("score.plane.3")
+    tree, selection = panel.tree, window.session.selection
+    plane = tree.item_of("score.plane.3")
     assert plane is not None
-    levels.setCurrentItem(plane)
+    tree.setCurrentItem(plane)
     assert selection.hover.plane == 3
-    levels.setCurrentItem(cast("Any", levels.item_of("rotate.k")))
+    tree.setCurrentItem(cast("Any", tree.item_of("rotate.k")))
     assert selection.hover.key == selection.now.key
-    levels.setCurrentItem(cast("Any", levels.item_of("score.dot")))
+    tree.setCurrentItem(cast("Any", tree.item_of("score.dot")))
     assert (selection.hover.query, selection.hover.key) == (15, 8)
-    levels.setCurrentItem(plane)
-    levels.setFocus()
-    QTest.keyClick(levels, Qt.Key.Key_Return)
+    tree.setCurrentItem(plane)
+    tree.setFocus()
+    QTest.keyClick(tree, Qt.Key.Key_Return)
     assert selection.now.plane == 3
     assert window.panels["rope"].on_screen
-    vector = levels.item_of("norm.query.stream")
+    vector = tree.item_of("norm.query.stream")
     assert vector is not None
     assert vector.childCount() == 16
     chunk = vector.child(0)
     assert chunk is not None
     first = [float(text) for text in chunk.text(1).replace("−", "-").split()]
-    line = levels.line_of(vector)
+    line = tree.line_of(vector)
     assert line is not None
     assert line.vector is not None
     assert np.allclose(first, line.vector[:8], atol=5e-3)
     click(window, panel.fold_levels)
 
 
-# Experiments ------------------------------------------------------------------------------------------------------
+# Interventions ------------------------------------------------------------------------------------------------------
 
 
 def row_of(window: MainWindow) -> RowReading:
@@ -148,7 +148,7 @@ def test_leaving_the_scale_out_multiplies_the_score_and_sharpens_the_row(window:
         assert window.session.interventions.now == (NoScale(),)
     assert after.scale == 1.0
     assert row_of(window).entropy < entropy
-    assert_told(panel.effect.text(), "(unchanged model {})", entropy)
+    assert_shown(panel.effect.text(), "(unchanged model {})", entropy)
     assert [chip.text() for chip in panel.active_chips] == ["no 1/√Dh  ×"]
     click(window, panel.active_chips[0])
     assert not window.session.interventions.now
@@ -231,7 +231,7 @@ def test_tokens_change_places_and_what_is_refused_is_a_sentence(window: MainWind
 # Compare ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_pinned_run_is_compared_cell_by_cell_and_in_its_next_token(window: MainWindow) -> None:
+def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainWindow) -> None:
     panel: ComparePanel = front(window, "compare")
     assert "Nothing is pinned" in panel.notice.text()
     before = cell_of(window)
@@ -378,8 +378,8 @@ def test_reading_the_other_pairing_breaks_the_score(window: MainWindow) -> None:
     turned = [(v[0::2] + 1j * v[1::2]) * np.exp(1j * a) for v, a in ((q, angle[0]), (k, angle[1]))]
     wrong = r.scale * float((turned[0] * turned[1].conj()).real.sum())
     text = panel.sum_label.text()
-    assert_told(text, "Read as adjacent: {}", wrong)
-    assert_told(text, "reordered for adjacent: {}, the same", r.scaled)
+    assert_shown(text, "Read as adjacent: {}", wrong)
+    assert_shown(text, "reordered for adjacent: {}, the same", r.scaled)
     panel.page_box.setCurrentText("planes")
 
 

@@ -114,9 +114,9 @@ def test_text_that_can_only_be_read_takes_no_key(qtbot: QtBot, window: tuple[QWi
 def test_the_sheet_lists_every_action(qtbot: QtBot) -> None:
     sheet = KeySheet()
     qtbot.addWidget(sheet)
-    said = {label.text() for label in sheet.findChildren(QLabel)}
+    texts = {label.text() for label in sheet.findChildren(QLabel)}
     for entry in keys.ACTIONS:
-        assert {entry.text, keys.written(entry.keys)} <= said
+        assert {entry.text, keys.written(entry.keys)} <= texts
 
 
 @pytest.mark.parametrize("projector", [False, True])

@@ -25,7 +25,7 @@ IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
 """What a window of 1280 × 800 shows at first."""
 
 
-def opened(session: Session, *, restore: bool = False) -> MainWindow:
+def opened_window(session: Session, *, restore: bool = False) -> MainWindow:
     """A window that has drawn what is in sight."""
     window = MainWindow(session, restore=restore)
     if not restore:
@@ -39,7 +39,7 @@ def opened(session: Session, *, restore: bool = False) -> MainWindow:
 
 @pytest.fixture
 def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
-    window = opened(running)
+    window = opened_window(running)
     yield window
     window.close()
     window.deleteLater()
@@ -161,7 +161,7 @@ def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
 
 
 def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Session) -> None:
-    first = opened(running)
+    first = opened_window(running)
     click_tab(first, "Needed heads")
     qtbot.waitUntil(lambda: "needs" in first.panels)
     first.docks["timeline"].close()
@@ -169,7 +169,7 @@ def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Ses
     first.deleteLater()
 
     with canned_session(running.settings.path) as fresh:
-        second = opened(fresh, restore=True)
+        second = opened_window(fresh, restore=True)
         assert set(second.panels) >= {"tokens", "needs"}
         assert not {"scores", "compare", "lesson", "experiments"} & set(second.panels)
         assert second.docks["needs"].on_screen
@@ -180,11 +180,11 @@ def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Ses
 def test_a_lesson_makes_the_panels_of_its_step_and_no_others(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
-    window.stage.show(Scene("bundled", "", ("cache", "tokens")))
+    window.lesson_scenes.show(Scene("bundled", "", ("cache", "tokens")))
     assert window.docks["cache"].is_made
     assert window.docks["lesson"].is_made
     assert not {"compare", "needs", "routing", "next_token"} & set(window.panels)
-    window.stage.leave()
+    window.lesson_scenes.leave()
 
 
 def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindow) -> None:

@@ -17,7 +17,7 @@ from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.ledger.ledger import build_ledger
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
@@ -36,7 +36,7 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    with driving.opened(tmp_path, None, "hark, who goes there?") as window:
+    with driving.opened_window(tmp_path, None, "hark, who goes there?") as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window
@@ -52,7 +52,7 @@ def enter(qtbot: QtBot, window: MainWindow, number: int, step: int) -> Lesson:
     lesson = SHELF.lesson(str(number))
     window.lesson.open(lesson, step)
     player = window.lesson.player
-    qtbot.waitUntil(lambda: player.told is not None and not window.session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: player.filled is not None and not window.session.busy, timeout=60_000)
     settle(window)
     return lesson
 
@@ -66,11 +66,11 @@ def everything(window: MainWindow) -> dict[str, Any]:
     session = window.session
     return {
         "run": session.run,
-        "model": session.opened,
+        "model": session.model_handle,
         "prompt": (session.prompt, window.bar.prompt.text()),
         "experiments": session.interventions.now,
         "selection": session.selection.now,
-        "switches": {name: window.stage.switch(name).isChecked() for name in SWITCHES},
+        "switches": {name: window.lesson_scenes.switch(name).isChecked() for name in SWITCHES},
         "places": places(window),
         "bars": (window.bar.isVisible(), window.statusBar().isVisible(), window.classroom.line.isVisible()),
         "remembered": (session.settings.now.prompt, session.settings.now.recent),
@@ -78,14 +78,14 @@ def everything(window: MainWindow) -> dict[str, Any]:
 
 
 def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
-    """A run with decoded tokens under an experiment, a cell, a switch, a closed and a floating panel."""
+    """A run with decoded tokens under an intervention, a cell, a switch, a closed and a floating panel."""
     session = window.session
     session.timeline.run_to(9)
     settle(window)
     session.interventions.apply([NoScale()])
     qtbot.waitUntil(lambda: session.interventions.now == (NoScale(),) and not session.busy, timeout=60_000)
     session.selection.update(layer=2, head=3, query=6, key=4, plane=2)
-    window.stage.switch("scores.log").setChecked(True)
+    window.lesson_scenes.switch("scores.log").setChecked(True)
     window.docks["heads"].close()
     window.docks["cache"].setFloating(True)
     window.docks["cache"].move(200, 200)
@@ -103,7 +103,7 @@ def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow
     lesson = enter(qtbot, window, number, 0)
     for _ in lesson.steps:
         QTest.keyClick(window, Qt.Key.Key_PageDown)
-        qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy, timeout=60_000)
+        qtbot.waitUntil(lambda: window.lesson.filled is not None and not window.session.busy, timeout=60_000)
     assert window.lesson.player.step == len(lesson.steps) - 1
     window.session.timeline.step()
     settle(window)
@@ -113,7 +113,7 @@ def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow
     after = everything(window)
     assert after.pop("places") == before.pop("places")
     assert after == before
-    assert not any(panel.lit for panel in window.panels.values())
+    assert not any(panel.highlighted for panel in window.panels.values())
     assert cast("LedgerPanel", window.panels["ledger"]).outline is None
 
 
@@ -162,21 +162,21 @@ def colour_at(view: Any, point: QPoint) -> QColor:
 def test_every_head_that_is_named_has_its_ring(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 2, 3)
     heads = cast("HeadsPanel", window.panels["heads"])
-    assert heads.view.lit == {(1, 4), (1, 5), (1, 6), (1, 7)}
-    for layer, head in heads.view.lit:
+    assert heads.view.highlighted == {(1, 4), (1, 5), (1, 6), (1, 7)}
+    for layer, head in heads.view.highlighted:
         place = heads.view.plan.of(layer, head)
         assert place is not None
         edge = QPoint(place.square.center().x(), place.square.top() - round(theme.current().grid(0.25)))
         assert theme.contrast(colour_at(heads.view, edge), theme.current().panel) > 4.5
     QApplication.sendPostedEvents()
     window.session.selection.update(layer=0, head=0)
-    assert len(heads.view.lit) == 4  # they stay, whatever is selected or pointed at
+    assert len(heads.view.highlighted) == 4  # they stay, whatever is selected or pointed at
 
 
 def test_named_rows_of_the_ledger_are_banded_and_in_sight(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 3, 1)
     ledger = cast("LedgerPanel", window.panels["ledger"])
-    assert ledger.model.lit == {"q", "k", "v", "o"}
+    assert ledger.model.highlighted == {"q", "k", "v", "o"}
     first = next(place for place, row in enumerate(ledger.model.rows) if row.entry.key == "q")
     box = ledger.table.visualRect(ledger.model.index(first, 1))
     assert ledger.table.viewport().rect().contains(box)
@@ -187,9 +187,9 @@ def test_named_rows_of_the_ledger_are_banded_and_in_sight(qtbot: QtBot, window: 
 def test_a_rank_is_ringed(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 11, 3)
     view = cast("NextTokenPanel", window.panels["next_token"]).candidates
-    assert view.lit == {0}
+    assert view.highlighted == {0}
     before = view.grab().toImage()
-    view.light(frozenset())
+    view.highlight(frozenset())
     assert view.grab().toImage() != before
 
 
@@ -224,12 +224,12 @@ def test_the_notes_follow_the_lesson(qtbot: QtBot, window: MainWindow) -> None:
     assert notes is not None
     lesson = enter(qtbot, window, 1, 0)
     assert notes.place.text() == f"1  {lesson.title} · step 1 of {len(lesson.steps)}"
-    told = window.lesson.told
-    assert told is not None
-    assert notes.notes.toPlainText() == said(told.notes)
-    assert notes.after.toPlainText() == said(window.lesson.player.title_of(1))
+    filled = window.lesson.filled
+    assert filled is not None
+    assert notes.notes.toPlainText() == plain_text(filled.notes)
+    assert notes.after.toPlainText() == plain_text(window.lesson.player.title_of(1))
     QTest.keyClick(notes, Qt.Key.Key_PageDown)
-    qtbot.waitUntil(lambda: window.lesson.told is not None and not window.session.busy)
+    qtbot.waitUntil(lambda: window.lesson.filled is not None and not window.session.busy)
     assert notes.place.text().endswith(f"step 2 of {len(lesson.steps)}")
     assert not notes.isHidden()
 
@@ -251,7 +251,7 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     window.set_look(projector=projector)
     settle(window)
     lesson, session = window.lesson, window.session
-    mine = (session.opened, run_of(session), session.selection.now)
+    mine = (session.model_handle, run_of(session), session.selection.now)
     assert not lesson.waiting.isVisible()
     session.open(None, dtype="bfloat16")
     qtbot.waitUntil(lambda: not session.busy and session.model is not None and session.model.dtype == "bfloat16")
@@ -261,7 +261,7 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     assert lesson.lesson is not None
     assert window.rect().contains(QRect(lesson.resume_button.mapTo(window, QPoint()), lesson.resume_button.size()))
     QTest.mouseClick(lesson.resume_button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: session.opened is mine[0] and not session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: session.model_handle is mine[0] and not session.busy, timeout=60_000)
     settle(window)
     assert not lesson.waiting.isVisible()
     assert run_of(session) == mine[1]
@@ -270,12 +270,12 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     session.open(None, dtype="float16")
     qtbot.waitUntil(lambda: lesson.waiting.isVisible() and not session.busy, timeout=60_000)
     QTest.keyClick(window, Qt.Key.Key_PageDown)
-    qtbot.waitUntil(lambda: lesson.told is not None and not session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: lesson.filled is not None and not session.busy, timeout=60_000)
     assert not lesson.waiting.isVisible(), "going on is coming back"
     theirs = lesson.player._yours
     window.lesson.leave()
     settle(window)
-    assert session.opened is theirs, "what was opened meanwhile is what is left with"
+    assert session.model_handle is theirs, "what was opened meanwhile is what is left with"
 
 
 def run_of(session: Session) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, example_reply
 from ropewalk.app.lessons.plan import Asked, Lesson
 from ropewalk.app.lessons.shelf import load_shelf
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.views.lesson.check import CheckCard
 from ropewalk.views.lesson.scene import NEED_NO_RUN
 from ropewalk.views.lesson.text import LessonText
@@ -44,7 +44,7 @@ SHELF = load_shelf()
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window of a projector over a real session, with the bundled model and a run."""
-    with driving.opened(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
+    with driving.opened_window(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
         window.set_look(projector=True)
         yield window
 
@@ -52,7 +52,7 @@ def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
 def ready(qtbot: QtBot, window: MainWindow, step: int) -> None:
     """Wait until a step is on screen as it should be."""
     player, session = window.lesson.player, window.session
-    qtbot.waitUntil(lambda: player.step == step and player.told is not None and not session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: player.step == step and player.filled is not None and not session.busy, timeout=60_000)
     snapshot.wait_until_drawn(window)
     snapshot.settle(window)
 
@@ -122,27 +122,27 @@ def marked(window: MainWindow) -> dict[str, frozenset[Any]]:
     panels = window.panels
     ledger = cast("LedgerPanel", panels["ledger"])
     return {
-        "rows": frozenset(row.entry.key for row in ledger.model.rows) & ledger.model.lit,
-        "heads": cast("HeadsPanel", panels["heads"]).view.lit,
-        "cells": cast("ScoresPanel", panels["scores"]).weights.lit,
-        "tokens": cast("TokensPanel", panels["tokens"]).strip.lit,
-        "planes": cast("RopePanel", panels["rope"]).view.lit,
-        "layers": cast("CachePanel", panels["cache"]).slabs.lit,
-        "ranks": cast("NextTokenPanel", panels["next_token"]).candidates.lit,
+        "rows": frozenset(row.entry.key for row in ledger.model.rows) & ledger.model.highlighted,
+        "heads": cast("HeadsPanel", panels["heads"]).view.highlighted,
+        "cells": cast("ScoresPanel", panels["scores"]).weights.highlighted,
+        "tokens": cast("TokensPanel", panels["tokens"]).strip.highlighted,
+        "planes": cast("RopePanel", panels["rope"]).view.highlighted,
+        "layers": cast("CachePanel", panels["cache"]).slabs.highlighted,
+        "ranks": cast("NextTokenPanel", panels["next_token"]).candidates.highlighted,
     }
 
 
 def check_scene(window: MainWindow, lesson: Lesson) -> None:
     """The panels that the step names, its marks, its line; for a config alone its ledger."""
-    told = window.lesson.told
-    assert told is not None
-    scene, shapes = told.scene, window.lesson.player.ledger
+    filled = window.lesson.filled
+    assert filled is not None
+    scene, shapes = filled.scene, window.lesson.player.ledger
     wanted = set(scene.panels) if shapes is None else set(scene.panels) & NEED_NO_RUN
     assert {name for name, dock in window.docks.items() if dock.isVisible()} == wanted | {"lesson"}
     line = window.classroom.line
     assert line.isVisible()
     assert line.place.text() == f"{window.lesson.player.step + 1} / {len(lesson.steps)}"
-    assert line.says.toPlainText().strip() or told.look_at
+    assert line.line.toPlainText().strip() or filled.look_at
     assert not window.bar.isVisible()
     seen = marked(window)
     for one in scene.highlights:
@@ -236,8 +236,8 @@ def check_answers(qtbot: QtBot, window: MainWindow) -> int:
             if asked.kind in ("number", "shape") or (asked.kind == "click" and not right):
                 assert asked.written in verdict.text(), asked.id
             if asked.kind == "choose":
-                assert said(card.because.told), asked.id
-            assert said(card.because.told) or not (asked.why or asked.kind == "choose")
+                assert plain_text(card.because.content), asked.id
+            assert plain_text(card.because.content) or not (asked.why or asked.kind == "choose")
         record = window.lesson.records().lesson(window.lesson.player.lesson.id).checks[asked.id]  # type: ignore[union-attr]
         assert (record.tries, record.right) == (2, 1)
     return len(window.lesson.cards)
@@ -248,7 +248,7 @@ ORDINARY = (0, 1, 4, 6, 10, 11)
 
 
 def kinds_of(lesson: Lesson) -> set[tuple[object, ...]]:
-    """What a window may do wrong in a lesson: its models, panels, marks, switches, experiments and questions."""
+    """What a window may do wrong in a lesson: its models, panels, marks, switches, interventions and questions."""
     kinds: set[tuple[object, ...]] = {("model", model.kind) for model in lesson.models.values()}
     for step in lesson.steps:
         scene = step.scene

@@ -150,8 +150,8 @@ def test_a_template_that_fails_says_so_and_changes_nothing(qtbot: QtBot, opened:
     run(qtbot, window, "hi")
     assert window.session.run is before
     assert window.failure.isVisible()
-    said = window.failure.sentence.text()
-    assert said.startswith("The chat template refuses this prompt: Only tools;")
+    message = window.failure.sentence.text()
+    assert message.startswith("The chat template refuses this prompt: Only tools;")
     assert window.failure.offered == ()
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     asked = Prompt("hi", special=False, chat="default", system="be brief")
     session.start(asked)
     qtbot.waitUntil(lambda: tokens(window)[-1] == "<|end|>")
-    assert bar.typed() == asked
+    assert bar.written_prompt() == asked
     press(bar.ids)
     session.interventions.apply([RopeScaling("linear", 2.0)])
     qtbot.waitUntil(window.status.stretch.isVisible)
@@ -251,9 +251,9 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     assert not status.stretch.isVisible()
     run(qtbot, window, LONG)
     assert tokens(window) == ["<s>", "a", "b", "c"]
-    said = window.failure.sentence.text()
-    assert "81 tokens" in said
-    assert "pick a RoPE scaling" in said
+    message = window.failure.sentence.text()
+    assert "81 tokens" in message
+    assert "pick a RoPE scaling" in message
     assert [button.text() for button in window.failure.offered] == [
         "RoPE linear × 1.5", "RoPE NTK × 1.5", "RoPE YaRN × 1.5", "RoPE llama3 × 1.5",
     ]  # fmt: skip
@@ -344,14 +344,14 @@ def test_a_model_without_a_tokenizer_works_with_ids(qtbot: QtBot, opened: Open, 
     assert tokens(window) == ["#7", "#9", "#11"]
 
 
-def test_a_tokenizer_that_cannot_be_read_is_told_when_its_model_opens(
+def test_a_tokenizer_that_cannot_be_read_is_reported_when_its_model_opens(
     qtbot: QtBot, opened: Open, tmp_path: Path
 ) -> None:
     folder = write_checkpoint(tmp_path / "small")
     (folder / "tokenizer.json").write_bytes(b"")
     window = opened(folder, "abc")
-    told = "tokenizer.json is empty; download it again. Until then, type token ids instead of text."
-    assert window.failure.sentence.text() == told
+    message = "tokenizer.json is empty; download it again. Until then, type token ids instead of text."
+    assert window.failure.sentence.text() == message
     assert window.failure.isVisible()
     assert tokens(window)[:2] == ["#1", "#2"]
     run(qtbot, window, "words")

@@ -54,11 +54,11 @@ def drop(window: MainWindow, path: Path) -> OpenDialog:
 def test_a_dropped_file_shows_every_head_after_a_first_try_was_cancelled(qtbot: QtBot, window: MainWindow) -> None:
     session = window.session
     before = session.model
-    told: list[JobProgress] = []
-    session.progress_changed.connect(lambda progress: told.append(progress) if progress else None)
+    messages: list[JobProgress] = []
+    session.progress_changed.connect(lambda progress: messages.append(progress) if progress else None)
 
     dialog = drop(window, FILE)
-    qtbot.waitUntil(lambda: dialog.opening and any(one.total > 1 for one in told), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dialog.opening and any(one.total > 1 for one in messages), timeout=PATIENCE)
     QTest.mouseClick(dialog.cancel, Qt.MouseButton.LeftButton)
     assert "stays open" in dialog.notice.text()
     assert session.model is before

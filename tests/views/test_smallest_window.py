@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.style import theme
-from ropewalk.views.window.least_height import LeastHeight
+from ropewalk.views.window.heights import LeastHeight
 
 from tests.views import driving
 from tests.views.canned import CannedEngine

@@ -23,7 +23,7 @@ class Twin:
         assert run is not None
         self.run, self.specs = run, run.specs
         self.trace: Any = handle.trace.at(run.length)
-        self.model: Any = handle.opened.checkpoint.model
+        self.model: Any = handle.model_handle.checkpoint.model
 
     def _of(self, rows: Any, head: int) -> Array:
         """One head [S, Dh] of the rows that the trace keeps."""

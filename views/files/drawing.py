@@ -1,8 +1,7 @@
 """A widget as an SVG drawing: shapes and text as Qt writes them, put right where Qt's file says it wrongly.
 
 Qt's generator knows no clip but a painter's own, and writes that in the coordinates of the widget that was painted. So
-each widget is painted by itself, after a mark, and gets the part of it that can be seen as a clip. This file owns that.
-It must not know formats beside its own.
+each widget is painted by itself, after a mark, and gets the part of it that can be seen as a clip.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The Export dialog: what to take home, in which format, and the choices that belong to it.
-
-It owns the pages, one for each kind of thing that can be taken home. It must not know how a file is made: the exporter
-does that, when a place for the file has been chosen.
-"""
+"""The Export dialog: what to export, in which format, and the choices that belong to it."""
 
 from __future__ import annotations
 
@@ -48,7 +44,7 @@ class Kind(Protocol):
 
 
 class Page(QWidget):
-    """One kind of thing to take home, with its choices; the kinds are listed in ``PAGES``."""
+    """One kind of thing to export, with its choices; the kinds are listed in ``PAGES``."""
 
     title: ClassVar[str] = ""
     can_copy: ClassVar[bool] = False
@@ -64,7 +60,7 @@ class Page(QWidget):
         """What it can be saved as."""
 
     def absent(self) -> str:
-        """Why it cannot be taken home now, a sentence; empty where it can."""
+        """Why it cannot be exported now, a sentence; empty where it can."""
         return ""
 
     @abstractmethod

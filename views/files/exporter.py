@@ -1,6 +1,6 @@
-"""What a person takes home from the window: pictures now, numbers and runs beside the computing.
+"""What is exported from the window: pictures now, numbers and runs beside the computing.
 
-It owns bringing a panel into sight, its colours, and where the bytes go. The formats are tables elsewhere.
+The formats are tables elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from PySide6.QtCore import QMimeData, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 from ropewalk.app.files.animation import AnimationFormat, Recording, encoded_steps
-from ropewalk.app.files.exporting import take_bytes, take_numbers, take_trace
+from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.model.progress import Progress
@@ -132,12 +132,12 @@ class Exporter(QObject):
         widget = self.widget(name)
         try:
             with theme.worn_by(widget, "light"):
-                self._told(name)
+                self._dress(name)
                 yield
         finally:
-            self._told(name)
+            self._dress(name)
 
-    def _told(self, name: str) -> None:
+    def _dress(self, name: str) -> None:
         """Let what paints itself take the theme in use."""
         window = self.window
         if name == WINDOW:
@@ -148,7 +148,7 @@ class Exporter(QObject):
     # Films --------------------------------------------------------------------------------------------------------
 
     def animation(self, turns: Turns, kind: AnimationFormat, path: Path, target: str) -> None:
-        """Take a film, then encode it beside everything else; ``turns`` returns its reel."""
+        """Take a film, then encode it beside everything else; ``turns`` returns its recording."""
         why = kind.absent()
         if why:
             self.failed.emit(why)
@@ -168,15 +168,15 @@ class Exporter(QObject):
         about = self.about("scores").with_lines(
             {"Queries": f"{queries[0]} to {queries[1] - 1}", "Keys": f"{keys[0]} to {keys[1] - 1}"}
         )
-        take_numbers(self.window.session, path, kind, queries, keys, about, self.saved.emit, self.failed.emit)
+        export_numbers(self.window.session, path, kind, queries, keys, about, self.saved.emit, self.failed.emit)
 
     def trace(self, path: Path) -> None:
         """Save the run in view as a trace file."""
-        take_trace(self.window.session, path, self.saved.emit, self.failed.emit)
+        export_trace(self.window.session, path, self.saved.emit, self.failed.emit)
 
     def write(self, path: Path, make: Callable[[], bytes]) -> None:
         """Make a file's bytes and write them, beside the computing."""
-        take_bytes(self.window.session, path, make, self.saved.emit, self.failed.emit)
+        export_bytes(self.window.session, path, make, self.saved.emit, self.failed.emit)
 
     def close_down(self) -> None:
         """End what is going on."""

@@ -1,6 +1,6 @@
 """The File menu, and the menu of a panel's heading: what they offer, and what becomes of it.
 
-It owns these menus and the words when a file is done. What is exported and how sessions are kept is for others.
+What is exported and how sessions are kept is for others.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class FileMenu(QObject):
         super().__init__(window)
         self.window, self.menu = window, menu
         self.sessions = SessionFiles(window)
-        self.sessions.failed.connect(self._tell_failure)
-        self.sessions.told.connect(window.status.tell)
+        self.sessions.failed.connect(self._show_failure)
+        self.sessions.finished.connect(window.status.show_message)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, dock in window.docks.items():
             bar = dock.titleBarWidget()
@@ -51,8 +51,8 @@ class FileMenu(QObject):
         from ropewalk.views.files.exporter import Exporter
 
         made = Exporter(self.window)
-        made.failed.connect(self._tell_failure)
-        made.saved.connect(lambda path: self.window.status.tell(f"Saved {Path(path).name}"))
+        made.failed.connect(self._show_failure)
+        made.saved.connect(lambda path: self.window.status.show_message(f"Saved {Path(path).name}"))
         return made
 
     def verbs(self) -> dict[str, Callable[[], object]]:
@@ -88,8 +88,8 @@ class FileMenu(QObject):
             self.exporter.close_down()
         self.sessions.keep()
 
-    def _tell_failure(self, sentence: str) -> None:
-        self.window.failure.tell(sentence, "")
+    def _show_failure(self, sentence: str) -> None:
+        self.window.failure.show_message(sentence, "")
 
     def _fill(self) -> None:
         menu, verbs = self.menu, self.verbs()

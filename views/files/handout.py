@@ -1,8 +1,4 @@
-"""A lesson on paper: its steps with formulas and the panels they speak of, its questions with room, answers at the end.
-
-It owns what stands on the pages and in which order; every number is the one that the step tells. It must not know how
-a page is laid out.
-"""
+"""A lesson on paper: its steps with formulas and the panels they speak of, its questions, answers at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QSizeF
 from PySide6.QtGui import QPageLayout, QPageSize, QPainter, QPdfWriter, QPicture
 from ropewalk.app.files.provenance import Provenance
-from ropewalk.app.lessons.plan import Asked, Lesson, ToldStep
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson
 from ropewalk.model.lessons.text import Span
 from ropewalk.model.progress import Progress
 from ropewalk.views.files.exporter import Exporter
@@ -47,20 +43,20 @@ def handout_turns(exporter: Exporter) -> Turns:
     lesson, player = window.lesson.lesson, window.lesson.player
     assert lesson is not None
     before, look = player.step, theme.current().name
-    steps: list[tuple[ToldStep, list[Figure]]] = []
+    steps: list[tuple[FilledStep, list[Figure]]] = []
     try:
         window.set_look("light")  # what is printed is dark on white
         for place in range(len(lesson.steps)):
             yield from walk_turns(window, exporter, place)
             yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
-            told = player.told
-            assert told is not None
+            filled = player.filled
+            assert filled is not None
             figures = []
-            for name in told.scene.panels:
-                if name not in NO_FIGURE or len(told.scene.panels) == 1:
+            for name in filled.scene.panels:
+                if name not in NO_FIGURE or len(filled.scene.panels) == 1:
                     figures.append(_figure(exporter, name))
                     yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
-            steps.append((told, figures))
+            steps.append((filled, figures))
     finally:
         if look != theme.current().name:
             window.set_look(look)
@@ -81,7 +77,7 @@ def _figure(exporter: Exporter, name: str) -> Figure:
     return picture, QSizeF(widget.size()), caption
 
 
-def _document(lesson: Lesson, steps: list[tuple[ToldStep, list[Figure]]], about: Provenance) -> Turns:
+def _document(lesson: Lesson, steps: list[tuple[FilledStep, list[Figure]]], about: Provenance) -> Turns:
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     writer = QPdfWriter(buffer)
@@ -96,10 +92,10 @@ def _document(lesson: Lesson, steps: list[tuple[ToldStep, list[Figure]]], about:
     sheet = Sheet(writer.width(), writer.height())
     _title(sheet, lesson)
     number = 0
-    for place, (told, figures) in enumerate(steps):
-        number = _step(sheet, place, told, figures, number)
+    for place, (filled, figures) in enumerate(steps):
+        number = _step(sheet, place, filled, figures, number)
         yield Progress(len(steps) + place, 2 * len(steps), "Writing the handout")
-    _answers(sheet, [asked for told, _ in steps for asked in told.checks])
+    _answers(sheet, [asked for filled, _ in steps for asked in filled.checks])
     painter = QPainter(writer)
     try:
         for page in sheet.printed(writer, painter, f"{lesson.number}  {lesson.title} · Ropewalk"):
@@ -116,15 +112,15 @@ def _title(sheet: Sheet, lesson: Lesson) -> None:
     sheet.rules(1)
 
 
-def _step(sheet: Sheet, place: int, told: ToldStep, figures: list[Figure], number: int) -> int:
+def _step(sheet: Sheet, place: int, filled: FilledStep, figures: list[Figure], number: int) -> int:
     """One step; returns the number of the last question so far."""
-    sheet.heading((Span("words", f"{place + 1}  "), *told.title), BODY + 4)
-    sheet.text(told.text)
-    if told.look_at:
-        sheet.line(told.look_at, mark="Look:")
+    sheet.heading((Span("words", f"{place + 1}  "), *filled.title), BODY + 4)
+    sheet.text(filled.text)
+    if filled.look_at:
+        sheet.line(filled.look_at, mark="Look:")
     for figure in figures:
         sheet.figure(*figure)
-    for asked in told.checks:
+    for asked in filled.checks:
         number += 1
         _question(sheet, asked, number)
     return number

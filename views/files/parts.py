@@ -1,7 +1,4 @@
-"""A widget and all in it one after another, each with what of it can be seen: for devices without a widget's clip.
-
-It owns that order and that clip. It must not know files.
-"""
+"""A widget and all in it one after another, each with what of it can be seen: for devices without a widget's clip."""
 
 from __future__ import annotations
 

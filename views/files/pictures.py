@@ -1,8 +1,4 @@
-"""A panel or the window as a picture file: PNG in as many pixels as asked for, SVG and PDF with text that is text.
-
-It owns the formats, one entry each, and how a widget is painted into them. It must not know sessions, nor where a
-file goes: drawing gives a function that makes the bytes, which may be called on another thread.
-"""
+"""A panel or the window as a picture file: PNG in as many pixels as asked for, SVG and PDF with text that is text."""
 
 from __future__ import annotations
 

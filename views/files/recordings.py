@@ -1,7 +1,4 @@
-"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own.
-
-It owns what moves between two frames and how long each stays. It must not know file formats.
-"""
+"""What can be filmed: the rotation, the decode, a lesson; each frame grabbed in a turn of the event loop of its own."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ class Film:
     absent
         Why it cannot be filmed now, a sentence; empty where it can.
     turns
-        Takes the frames into a reel.
+        Takes the frames into a recording.
     """
 
     name: str
@@ -75,7 +72,7 @@ TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
 
 
 def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns:
-    """Take a film; returns its reel. Whatever moved is put back, also when it is ended early."""
+    """Take a film; returns its recording. Whatever moved is put back, also when it is ended early."""
     why = film.absent(exporter.window)
     if why:
         raise RopewalkError(why)
@@ -194,8 +191,8 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     def is_there() -> bool:
         if window.lesson.lesson is not lesson or player.step != step:
             raise RopewalkError("The lesson was walked or left meanwhile, so its own walk was ended.")
-        told = player.told
-        on = told is not None and window.stage.scene is told.scene
+        filled = player.filled
+        on = filled is not None and window.lesson_scenes.scene is filled.scene
         return on and exporter.drawn(WINDOW)
 
     yield is_there

@@ -1,7 +1,6 @@
 """Sessions as files from the window: saving, opening, what was opened lately, and keeping what nobody saved.
 
-It owns the questions to the person and the window's side of a session: layout, theme, title. How a session is kept and
-brought back is for ``app.session_keeping``.
+How a session is kept and brought back is for ``app.files.session_keeping``.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class SessionFiles(QObject):
 
     Signals
     -------
-    told(sentence)
+    finished(sentence)
         A file was saved or opened.
     failed(sentence)
         It could not be; what was open is still open.
     """
 
-    told = Signal(str)
+    finished = Signal(str)
     failed = Signal(str)
 
     def __init__(self, window: PanelWindow) -> None:
@@ -90,7 +89,7 @@ class SessionFiles(QObject):
         def done(saved: SavedSession) -> None:
             self._is_open(Path(path), saved)
             lost = baseline is not None and saved.baseline is None
-            self.told.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
+            self.finished.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
 
         save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
 
@@ -110,7 +109,7 @@ class SessionFiles(QObject):
         def done(saved: SavedSession) -> None:
             self._is_open(None if chosen == self.last else chosen, saved)
             self._dress(saved.view)
-            self.told.emit(f"Opened {chosen.name}")
+            self.finished.emit(f"Opened {chosen.name}")
 
         def failed(sentence: str) -> None:
             self.failed.emit(sentence)
@@ -144,7 +143,7 @@ class SessionFiles(QObject):
 
     def _keeping(self) -> Steps[None]:
         session = self.window.session
-        state = session.stage.keep()
+        state = session.scenes.keep()
         if state is None or not self._made_something():
             return
         baseline, sampling, view, known = session.baseline.kept, session.timeline.sampling, self._view(), self._saved
@@ -158,8 +157,8 @@ class SessionFiles(QObject):
     def _made_something(self) -> bool:
         """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
         session = self.window.session
-        state = session.stage.keep()
-        if state is None or not state.opened.card.path:
+        state = session.scenes.keep()
+        if state is None or not state.model_handle.card.path:
             return False
         run = state.handle.run
         return run.newest > run.prefill or bool(state.interventions) or session.baseline.kept is not None

@@ -1,7 +1,4 @@
-"""Text for paper: paragraphs of spans, tables, lines to write on, formulas and figures drawn as shapes, page by page.
-
-It owns how a printed text looks. It must not know lessons, panels or files.
-"""
+"""Text for paper: paragraphs of spans, tables, lines to write on, formulas and figures as shapes, page by page."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 from PySide6.QtSvg import QSvgRenderer
-from ropewalk.model.lessons.text import Paragraph, Span, Told
+from ropewalk.model.lessons.text import FilledText, Paragraph, Span
 from ropewalk.views.style import theme
 from ropewalk.views.style.formulas import formula_svg
 
@@ -103,9 +100,9 @@ class Sheet:
         self.line((), mark=name)
         self._keep_with_next()
 
-    def text(self, told: Told, size: int = BODY, *, indent: float = 0) -> None:
+    def text(self, filled: FilledText, size: int = BODY, *, indent: float = 0) -> None:
         """Write paragraphs, points, formulas and tables."""
-        for is_table, group in groupby(told, key=lambda paragraph: paragraph.kind == "row"):
+        for is_table, group in groupby(filled, key=lambda paragraph: paragraph.kind == "row"):
             if is_table:
                 self._table(tuple(group), size)
                 continue

@@ -1,7 +1,7 @@
 """Something that takes many turns of the event loop on the GUI thread: shown with its progress, ended by Cancel.
 
-An errand is a generator. It yields a :class:`Progress` to let the window live on for a turn, or a function to wait
-until that says yes, which may raise where it never will. It must not know what is done in the turns.
+A task is a generator. It yields a :class:`Progress` to let the window live on for a turn, or a function to wait
+until that says yes, which may raise where it never will.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Turns: TypeAlias = Generator[Turn, None, Any]
 
 
 class Task(QObject):
-    """One at a time: a newer errand ends the one before.
+    """One at a time: a newer task ends the one before.
 
     Parameters
     ----------
@@ -95,12 +95,12 @@ class Task(QObject):
         self._session.progress_changed.emit(JobProgress(p.what, p.done, p.total, cancellable=True))
         self._timer.start(0)
 
-    def _end(self, tell: Callable[[Any], None], what: Any) -> None:
+    def _end(self, answer: Callable[[Any], None], what: Any) -> None:
         if self._turns is not None:
             self._turns.close()  # where it was the waiting that failed
         self._turns = self._waiting = None
         self._session.progress_changed.emit(None)
-        tell(what)
+        answer(what)
 
     def _on_trouble(self, sentence: str, details: str) -> None:
         """What was waited for will not come."""

@@ -1,6 +1,6 @@
 """One question of a lesson as a card: what is asked, a way to reply, and at once what came of it and why.
 
-It owns the wording around a question. It sends the reply through a function that it is given, and judges nothing.
+It sends the reply through a function that it is given, and judges nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ropewalk.app.lessons.plan import Asked
 from ropewalk.app.lessons.progress import CheckRecord
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import Paragraph, Told, said
+from ropewalk.model.lessons.text import FilledText, Paragraph, plain_text
 from ropewalk.views.lesson.text import LessonText
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -24,7 +24,7 @@ Answer = Callable[[Reply], Verdict]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 TRIES = 2
-"""Wrong choices after which the right one is told."""
+"""Wrong choices after which the right one is shown."""
 
 
 def button_text(text: str) -> str:
@@ -90,7 +90,7 @@ class CheckCard(QFrame):
         self.title = plain_label(f"Question {number}{before}", "label")
         self._rows.addWidget(self.title)
         self.ask = self._text(f"Question {number}")
-        self.ask.say(asked.ask)
+        self.ask.show_text(asked.ask)
         if asked.missing:
             self.ask.hide()
             missing = plain_label(asked.missing, "notice")
@@ -99,7 +99,7 @@ class CheckCard(QFrame):
         else:
             self._add_reply()
         self.hint = self._text("Hint")
-        self.hint.say(asked.hint)
+        self.hint.show_text(asked.hint)
         self.hint.hide()
         self.verdict = plain_label("", "body")
         self.verdict.setWordWrap(True)
@@ -138,9 +138,11 @@ class CheckCard(QFrame):
         for place, option in enumerate(self.asked.options):
             row = QHBoxLayout()
             letter = LETTERS[place % len(LETTERS)]
-            self.replies.append(self._button(letter, f"{letter}: {said(option.text)}", self._choosing(place), row))
+            self.replies.append(
+                self._button(letter, f"{letter}: {plain_text(option.text)}", self._choosing(place), row)
+            )
             text = LessonText(f"Answer {letter}")
-            text.say(option.text)
+            text.show_text(option.text)
             self.texts.append(text)
             row.addWidget(text, 1)
             self._rows.addLayout(row)
@@ -193,10 +195,10 @@ class CheckCard(QFrame):
         row.addStretch(1)
         self._rows.addLayout(row)
         self.model_answer = self._text("A model answer")
-        self.model_answer.say(self.asked.reveal)
+        self.model_answer.show_text(self.asked.reveal)
         self.model_answer.hide()
         for point in self.asked.points:
-            box = QCheckBox(button_text(said(point)))
+            box = QCheckBox(button_text(plain_text(point)))
             box.hide()
             self.points.append(box)
             self._rows.addWidget(box)
@@ -251,7 +253,7 @@ class CheckCard(QFrame):
             return
         self._misses += not verdict.right
         self._say(f"{verdict.sentence}{self._way_out(verdict)}", "good" if verdict.right else "bad")
-        self.because.say(_reasons(verdict))
+        self.because.show_text(_reasons(verdict))
         self.because.setVisible(bool(verdict.because or verdict.why))
         self.answered.emit()
 
@@ -283,7 +285,7 @@ class CheckCard(QFrame):
         return self.field or (self.replies[0] if self.replies else self.ask)
 
 
-def _reasons(verdict: Verdict) -> Told:
+def _reasons(verdict: Verdict) -> FilledText:
     """What is said to just this reply, then the reason for anyone."""
     own = (Paragraph("paragraph", (verdict.because,)),) if verdict.because else ()
     return (*own, *verdict.why)

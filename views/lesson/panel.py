@@ -1,7 +1,6 @@
 """The lesson: chosen here, walked step by step beside the panels that it speaks of, with its questions.
 
-It owns the choice, the text of the step and its questions. What is on screen for a step it asks of the player and,
-by a signal, of the window; it touches no other panel.
+What is on screen for a step it asks of the player and, by a signal, of the window; it touches no other panel.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from PySide6.QtWidgets import (
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import Paragraph, Span, Told, said
+from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.text import LessonText, ReadingArea
 from ropewalk.views.panels.panel import Panel, plain_label
@@ -33,7 +32,7 @@ from ropewalk.views.style import theme
 if TYPE_CHECKING:
     # reading, playing and judging lessons is loaded when a lesson is first looked at: no start needs it
     from ropewalk.app.lessons.checks import Reply, Verdict
-    from ropewalk.app.lessons.plan import Asked, Lesson, Scene, ToldStep
+    from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
     from ropewalk.app.lessons.player import LessonPlayer
     from ropewalk.app.lessons.progress import ProgressStore
     from ropewalk.app.lessons.shelf import Shelf
@@ -214,11 +213,11 @@ class LessonPanel(Panel):
             player = LessonPlayer(self.session, self.records(), parent=self)
             player.lesson_changed.connect(self._on_lesson)
             player.step_changed.connect(self._on_step)
-            player.step_told.connect(self._on_told)
+            player.step_filled.connect(self._on_filled)
             player.scene_changed.connect(self._on_scene)
             player.check_changed.connect(self._on_check)
             player.away_changed.connect(self._on_away)
-            player.failed.connect(self._tell_trouble)
+            player.failed.connect(self._show_failure)
             self._player = player
         return self._player
 
@@ -236,9 +235,9 @@ class LessonPanel(Panel):
         return None if self._player is None else self._player.lesson
 
     @property
-    def told(self) -> ToldStep | None:
+    def filled(self) -> FilledStep | None:
         """The step that is on with its numbers; None while no lesson is open or they are on their way."""
-        return None if self._player is None or self._player.lesson is None else self._player.told
+        return None if self._player is None or self._player.lesson is None else self._player.filled
 
     def take_shelf(self, shelf: Shelf) -> None:
         """Offer the lessons of a shelf."""
@@ -286,7 +285,7 @@ class LessonPanel(Panel):
         try:
             lesson = load_lesson(Path(path))
         except LessonError as error:
-            self._tell_trouble(error.sentence)
+            self._show_failure(error.sentence)
             return
         self._own = [*(own for own in self._own if own.path != lesson.path), lesson]
         self._fill_chooser()
@@ -314,11 +313,11 @@ class LessonPanel(Panel):
         self._clear_cards()
         self._show_walk(False)
         self.describe("")
-        self.step_title.say((Span("words", "Choose a lesson"),))
-        told = [self._about(lesson) for lesson in self.lessons()]
+        self.step_title.show_text((Span("words", "Choose a lesson"),))
+        filled = [self._about(lesson) for lesson in self.lessons()]
         if self.shelf is not None:
-            told += [Paragraph("point", ((Span("missing", bad.sentence),),)) for bad in self.shelf.problems]
-        self.text.say(tuple(told))
+            filled += [Paragraph("point", ((Span("missing", bad.sentence),),)) for bad in self.shelf.problems]
+        self.text.show_text(tuple(filled))
         self.reset_button.setEnabled(self.shelf is not None and bool(self.records().now.lessons))
 
     def _about(self, lesson: Lesson) -> Paragraph:
@@ -344,7 +343,7 @@ class LessonPanel(Panel):
             part.setVisible(walking and not alone)
         self.chooser.setVisible(not alone)
         self.file_button.setVisible(not alone)
-        self.look_at.setVisible(walking and not alone and bool(self.look_at.told))
+        self.look_at.setVisible(walking and not alone and bool(self.look_at.content))
         self.notes.setVisible(walking and not alone and self.notes_button.isChecked())
 
     # Walking ------------------------------------------------------------------------------------------------------
@@ -376,38 +375,38 @@ class LessonPanel(Panel):
         self.place.setText(f"step {place + 1} of {count}")
         self.back_button.setEnabled(place > 0)
         self.next_button.setEnabled(place < count - 1)
-        told = self.player.told
-        if told is None:
+        filled = self.player.filled
+        if filled is None:
             self._clear_cards()
-            self.step_title.say((Span("words", "Reading the numbers of this step…"),))
+            self.step_title.show_text((Span("words", "Reading the numbers of this step…"),))
             for text in (self.text, self.look_at, self.notes):
-                text.say(())
+                text.show_text(())
         else:
-            self._show_told(told)
+            self._show_step(filled)
         self.step_shown.emit()
 
-    def _on_told(self, place: int, told: ToldStep) -> None:
+    def _on_filled(self, place: int, filled: FilledStep) -> None:
         if place == self.player.step:
-            self._show_told(told)
+            self._show_step(filled)
         if place in (self.player.step, self.player.step + 1):
             self.step_shown.emit()
 
-    def _show_told(self, told: ToldStep) -> None:
-        self.step_title.say(told.title)
-        self.text.say((*told.text, *_challenge(told.challenge)))
-        self.notes.say(told.notes)
-        self.notes_button.setEnabled(bool(told.notes))
-        self.look_at.say(told.look_at)
+    def _show_step(self, filled: FilledStep) -> None:
+        self.step_title.show_text(filled.title)
+        self.text.show_text((*filled.text, *_challenge(filled.challenge)))
+        self.notes.show_text(filled.notes)
+        self.notes_button.setEnabled(bool(filled.notes))
+        self.look_at.show_text(filled.look_at)
         self._make_room(True)
         self.reading.verticalScrollBar().setValue(0)
         self._clear_cards()
-        for place, asked in enumerate(told.checks):
+        for place, asked in enumerate(filled.checks):
             self._questions.addWidget(self._card(place, asked))
 
     def _on_scene(self, scene: Scene) -> None:
         self.scene_wanted.emit(scene, self.player.ledger)
 
-    def _tell_trouble(self, sentence: str) -> None:
+    def _show_failure(self, sentence: str) -> None:
         self.trouble.setText(sentence)
         self.trouble.show()
 
@@ -466,10 +465,10 @@ class LessonPanel(Panel):
     @property
     def spoken(self) -> str:
         """The step as plain characters."""
-        return said(self.text.told)
+        return plain_text(self.text.content)
 
 
-def _challenge(name: str) -> Told:
+def _challenge(name: str) -> FilledText:
     """How to begin the build challenge of a step."""
     if not name:
         return ()

@@ -1,8 +1,4 @@
-"""Brings on screen what the window owns of a lesson's scene: its panels, switches, marks, and what is set going.
-
-It owns the arrangement during a lesson: the lesson on the left, the panels of the step beside it, nothing else; on a
-projector one large line of the step in place of the bars. It must not know what a step says or asks.
-"""
+"""Brings on screen what the window owns of a lesson's scene: its panels, switches, marks, and what is set going."""
 
 from __future__ import annotations
 
@@ -48,7 +44,7 @@ SWITCHES: Final[Mapping[str, tuple[str, str]]] = {
 """The switches that a step may turn on: each one's panel, and what that calls it."""
 
 
-class LessonStage(QObject):
+class LessonScenes(QObject):
     """The window during a lesson.
 
     Parameters
@@ -108,7 +104,7 @@ class LessonStage(QObject):
         for name in SWITCHES:
             self.switch(name).setChecked(name in scene.toggles)
         self._session.selection.point_at(Hover())
-        self._light(scene)
+        self._highlight(scene)
         self._set_going(scene)
 
     def leave(self) -> None:
@@ -121,7 +117,7 @@ class LessonStage(QObject):
             self.switch(name).setChecked(was_on)
         for dock in self._docks.values():
             if dock.is_made:
-                dock.panel.light({})
+                dock.panel.highlight({})
         self.scene, self._shown, self._before = None, (), {}
         self._show_bars(False)
 
@@ -188,12 +184,12 @@ class LessonStage(QObject):
         for bar in self._bars:
             bar.setVisible(not on_projector)
 
-    def _light(self, scene: Scene) -> None:
+    def _highlight(self, scene: Scene) -> None:
         """Mark every place that the step names, in its panel."""
         for name, dock in self._docks.items():
             named = [highlight for highlight in scene.highlights if highlight.panel == name]
             if named or dock.is_made:
-                dock.panel.light({highlight.what: frozenset(highlight.places) for highlight in named})
+                dock.panel.highlight({highlight.what: frozenset(highlight.places) for highlight in named})
 
     def _set_going(self, scene: Scene) -> None:
         self._rope.pause()

@@ -1,6 +1,6 @@
 """The finished text of a lesson on screen: paragraphs, points, tables, drawn formulas, and numbers with their source.
 
-It owns how a span looks. It takes nothing for markup, and must not know lessons, players or sessions.
+It takes nothing for markup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextEdit, QWidget
-from ropewalk.model.lessons.text import Paragraph, Span, Told, said
+from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.formulas import FINE, formula_picture
@@ -44,7 +44,7 @@ class LessonText(QTextEdit):
 
     def __init__(self, name: str, role: Role = "heading", strong: bool = False, scale: float = 1.0) -> None:
         super().__init__()
-        self.told: Told = ()
+        self.content: FilledText = ()
         self._scale = scale
         self.is_squeezed = False
         """Whether a formula had to be drawn smaller than the text."""
@@ -65,12 +65,12 @@ class LessonText(QTextEdit):
         self.viewport().setAutoFillBackground(False)
         self.document().setDocumentMargin(0)
 
-    def say(self, told: Told | tuple[Span, ...]) -> None:
+    def show_text(self, content: FilledText | tuple[Span, ...]) -> None:
         """Show a text, or a single line of spans."""
-        spans = tuple(item for item in told if isinstance(item, Span))
-        whole = tuple(item for item in told if isinstance(item, Paragraph))
-        self.told = (Paragraph("paragraph", (spans,)),) if spans else whole
-        self.setAccessibleDescription(said(self.told))
+        spans = tuple(item for item in content if isinstance(item, Span))
+        whole = tuple(item for item in content if isinstance(item, Paragraph))
+        self.content = (Paragraph("paragraph", (spans,)),) if spans else whole
+        self.setAccessibleDescription(plain_text(self.content))
         self._write()
 
     def theme_changed(self) -> None:
@@ -120,7 +120,7 @@ class LessonText(QTextEdit):
         self.clear()
         cursor = QTextCursor(self.document())
         first = True
-        for is_table, group in groupby(self.told, key=lambda paragraph: paragraph.kind == "row"):
+        for is_table, group in groupby(self.content, key=lambda paragraph: paragraph.kind == "row"):
             paragraphs = tuple(group)
             if is_table:
                 self._table(cursor, paragraphs)

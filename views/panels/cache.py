@@ -1,6 +1,6 @@
-"""The KV cache: what it holds, its bytes at every step, a planner for other lengths, and the proofs.
+"""The KV cache: what it holds, its bytes at every step, a planner for other lengths, and the consistency checks.
 
-It owns the pages and what is said about bytes. It reads the cache's contents; it must not know where they are kept.
+It reads the cache's contents.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class CachePanel(Panel):
             return None
         return hover.slot, hover.layer, run.specs[hover.layer].kv_head_of(hover.head)
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the layers that are named."""
-        self.slabs.light(highlight.numbers(self.lit, "layers"))
+        self.slabs.highlight(highlight.numbers(self.highlighted, "layers"))
 
     def theme_changed(self) -> None:
         """Colour anew."""

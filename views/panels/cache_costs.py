@@ -1,6 +1,6 @@
 """What a KV cache costs: bars for other head counts and widths, bytes at every step, and a planner.
 
-It owns the byte pictures. The formulas are ``model.costs``'; it must not know sessions.
+The formulas are ``model.decoder.costs``'.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compared with A: the selected head's scores and weights, and the next token, less those of a pinned run.
 
-It owns the maps of differences and what is said about them. The differences come from the model; positive is more in
-the run on screen (B) than in the pinned one (A).
+The differences come from the model; positive is more in the run on screen (B) than in the pinned one (A).
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
-"""Rows that can be compared at once, as in ``model.comparison``."""
+"""Rows that can be compared at once, as in ``model.readings.comparison``."""
 
 
-def reach(values: Floats) -> float:
+def largest_magnitude(values: Floats) -> float:
     """The largest finite size, 1 where everything is zero: the end of a diverging scale."""
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max(initial=0.0)) or 1.0
@@ -166,8 +165,8 @@ class ComparePanel(Panel):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.addLayout(pair, 2)
         self._layout.addLayout(words, 1)
-        session.baseline.changed.connect(self._on_pinned)
-        self._on_pinned(session.baseline.run)
+        session.baseline.changed.connect(self._on_baseline)
+        self._on_baseline(session.baseline.run)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the difference, where there is one to have."""
@@ -187,14 +186,14 @@ class ComparePanel(Panel):
         difference: HeadDifference = answer
         gaps = sum(1 for a, b in difference.rows if a is None or b is None)
         name = wording.head_name(difference.layer, difference.head)
-        self.describe(f"{name} · {_told(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
+        self.describe(f"{name} · {_sentence(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
         labels = row_labels(difference.rows, baseline, run)
         count = len(difference.rows)
         for heatmap, values in ((self.scores, difference.scores), (self.weights, difference.weights)):
             heatmap.set_labels(labels)
             shown = np.isfinite(values)
             heatmap.set_data(np.where(shown, values, 0).astype(np.float32), shown, (0, count), (0, count))
-            heatmap.set_levels(Levels(-reach(values), reach(values), "diverging"))
+            heatmap.set_levels(Levels(-largest_magnitude(values), largest_magnitude(values), "diverging"))
         if baseline.config.vocabulary == run.config.vocabulary:
             self.ask(AskNextTokenDifference(), self._show_next, "next")
         else:
@@ -237,7 +236,7 @@ class ComparePanel(Panel):
             self.sentence.setText(next_text(difference))
             self.changes.show_changes(difference.changes)
 
-    def _on_pinned(self, baseline: Run | None) -> None:
+    def _on_baseline(self, baseline: Run | None) -> None:
         self.unpin_button.setEnabled(baseline is not None)
         self.refresh()
 
@@ -251,14 +250,14 @@ class ComparePanel(Panel):
         self.session.selection.point_at(Hover(query=self._rows[query][1], key=self._rows[key][1]) if known else Hover())
 
 
-def _told(a: Run, b: Run) -> str:
+def _sentence(a: Run, b: Run) -> str:
     """Say which two runs these are, by what differs."""
     if a is b or a.run_id == b.run_id:
         return "A is this run: change something"
     if a.model.name != b.model.name:
         return f"A: {a.model.name}, B: {b.model.name}"
     changed = [sorted({label for spec in run.specs for label in spec.interventions}) for run in (a, b)]
-    said = [", ".join(labels) or "unchanged" for labels in changed]
+    changes = [", ".join(labels) or "unchanged" for labels in changed]
     if a.prompt != b.prompt:
-        return f"A: {a.prompt.strip()[:24]}… ({said[0]}), B: this prompt ({said[1]})"
-    return f"A: {said[0]}, B: {said[1]}"
+        return f"A: {a.prompt.strip()[:24]}… ({changes[0]}), B: this prompt ({changes[1]})"
+    return f"A: {changes[0]}, B: {changes[1]}"

@@ -1,6 +1,6 @@
-"""The proofs of a run: cached against full logits, and both branches of attention; what they found, layer by layer.
+"""Consistency checks of a run, layer by layer: cached against full logits, and both branches of attention.
 
-It owns how a proof is told and drawn, and the alarm when one breaks. The session proves; nothing is computed here.
+An alarm is raised when one fails. The session checks; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from ropewalk.model.readings.records import ConsistencyCheck, LayerGap
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import ink, theme, wording
-from ropewalk.views.style.flow import flowing
-from ropewalk.views.style.scrolling import scrolled
+from ropewalk.views.style.flow import flowing, scrolled
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -36,7 +35,7 @@ def small(value: float) -> str:
 
 
 def verdict(check: ConsistencyCheck) -> tuple[str, str]:
-    """Say in a few words what a proof found, and in which tone."""
+    """Say in a few words what a check found, and in which tone."""
     one, other = SIDES[check.kind]
     found = small(check.difference)
     if check.holds:
@@ -57,8 +56,8 @@ def conditions(check: ConsistencyCheck) -> str:
             f"{check.rows - check.past} rows on a cache of {check.past}, in a batch of two of which one begins with "
             f"{check.padded} rows of padding"
         )
-    said = f"{ran}: largest difference of the logits {small(check.difference)}, allowed {small(check.tolerance)}"
-    return f"{said}; {check.explained}." if check.explained else f"{said}."
+    text = f"{ran}: largest difference of the logits {small(check.difference)}, allowed {small(check.tolerance)}"
+    return f"{text}; {check.explained}." if check.explained else f"{text}."
 
 
 def origin(check: ConsistencyCheck) -> str:
@@ -78,7 +77,7 @@ def origin(check: ConsistencyCheck) -> str:
 
 
 def alarm(check: ConsistencyCheck) -> tuple[str, str]:
-    """The sentence for a proof that broke, and its details."""
+    """The sentence for a check that failed, and its details."""
     one, other = SIDES[check.kind]
     sentence = (
         f"The {one} logits differ from the {other} ones by {small(check.difference)}, but {small(check.tolerance)} is "
@@ -100,8 +99,8 @@ class GapsView(QWidget):
         self.check: ConsistencyCheck | None = None
         self.setAccessibleName("Difference of each layer")
 
-    def show_proof(self, check: ConsistencyCheck | None) -> None:
-        """Draw another proof's layers."""
+    def show_check(self, check: ConsistencyCheck | None) -> None:
+        """Draw another check's layers."""
         self.check = check
         self.setMinimumHeight(self.sizeHint().height())
         self.setAccessibleDescription("" if check is None else "; ".join(map(gap_text, check.layers)))
@@ -138,8 +137,8 @@ class GapsView(QWidget):
             words = QRectF(
                 self._right() + theme.GRID, line.top(), self.width() - self._right() - theme.GRID, line.height()
             )
-            said = f"{small(gap.difference)}  {gap.where}"
-            ink.draw_text(painter, words, said, font, look.bad if wrong else look.faint)
+            text = f"{small(gap.difference)}  {gap.where}"
+            ink.draw_text(painter, words, text, font, look.bad if wrong else look.faint)
         if check.layers:
             x = self._x(check.layer_tolerance)
             painter.setPen(QPen(look.text, 1, Qt.PenStyle.DashLine))
@@ -160,7 +159,7 @@ class GapsView(QWidget):
 
 
 class ConsistencyPage(QWidget):
-    """Both proofs, each proved at the press of a button."""
+    """Both checks, each made at the press of a button."""
 
     BUTTONS: Final[dict[Kind, tuple[str, str]]] = {
         "cached": ("Prove cached = full", "Run the whole text again without a cache, and compare every layer."),
@@ -197,13 +196,13 @@ class ConsistencyPage(QWidget):
     def theme_changed(self) -> None:
         """Fit the bars to the type."""
         for kind, gaps in self.gaps.items():
-            gaps.show_proof(gaps.check)
+            gaps.show_check(gaps.check)
             self._tone(kind)
 
     def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
         button = QPushButton(text)
         button.setToolTip(tip)
-        button.clicked.connect(lambda: self.session.consistency.prove(kind))
+        button.clicked.connect(lambda: self.session.consistency.check_now(kind))
         return button
 
     def _label(self) -> QLabel:
@@ -213,8 +212,8 @@ class ConsistencyPage(QWidget):
         return label
 
     def _show(self, kind: Kind, check: ConsistencyCheck | None) -> None:
-        self.labels[kind].setText(self._told(kind, check))
-        self.gaps[kind].show_proof(check)
+        self.labels[kind].setText(self._sentence(kind, check))
+        self.gaps[kind].show_check(check)
         self.gaps[kind].setVisible(check is not None and bool(check.layers))
         self._tone(kind)
 
@@ -224,10 +223,10 @@ class ConsistencyPage(QWidget):
         label.style().unpolish(label)
         label.style().polish(label)
 
-    def _told(self, kind: Kind, check: ConsistencyCheck | None) -> str:
+    def _sentence(self, kind: Kind, check: ConsistencyCheck | None) -> str:
         one, other = SIDES[kind]
         if check is not None:
             return f"{verdict(check)[0]}. {conditions(check)} {origin(check)}".strip()
-        if kind == "cached" and self.session.run is not None and not self.session.consistency.proves_itself:
+        if kind == "cached" and self.session.run is not None and not self.session.consistency.checks_itself:
             return "cached = full: not proved yet; this run is too large to be proved at every step."
         return f"{one} = {other}: not proved yet."

@@ -1,6 +1,6 @@
 """Every head at a glance: the panel of the atlas, grouped by kv head or sorted by a score.
 
-It owns which score is shown and what is asked for. Where a thumbnail lies and how it is painted are the atlas's.
+Where a thumbnail lies and how it is painted are the atlas's.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class HeadsPanel(Panel):
         if place is not None:
             centre = place.square.center()
             self.scroller.ensureVisible(centre.x(), centre.y(), place.square.width(), place.square.height())
-        self._tell()
+        self._show_reading()
 
     def show_hover(self, hover: Hover) -> None:
         """Outline the head that is pointed at here or elsewhere."""
@@ -124,11 +124,11 @@ class HeadsPanel(Panel):
             hover.layer if here and hover.layer is not None else -1,
             hover.head if here and hover.head is not None else -1,
         )
-        self._tell()
+        self._show_reading()
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the heads that are named."""
-        self.view.light(frozenset(self.lit.get("heads", frozenset())))
+        self.view.highlight(frozenset(self.highlighted.get("heads", frozenset())))
 
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""
@@ -163,7 +163,7 @@ class HeadsPanel(Panel):
         order = "" if name == LAYER_ORDER else f" · by {name}"
         pixel = "" if atlas.reduction == "exact" else f" · pixels: {atlas.reduction}"
         self.describe(f"{layers} layers × {heads} heads{order} · label: {score} · weights 0 to 1{pixel}")
-        self._tell()
+        self._show_reading()
 
     def _default_score(self, atlas: HeadAtlas) -> str:
         if self.view.score in atlas.scores and self.view.score not in atlas.undefined:
@@ -171,9 +171,9 @@ class HeadsPanel(Panel):
         defined = [name for name in atlas.scores if name not in atlas.undefined]
         return next((name for name in PREFERRED if name in defined), defined[0] if defined else "")
 
-    def _tell(self) -> None:
+    def _show_reading(self) -> None:
         layer, head = self.view.pointed if self.view.pointed != (-1, -1) else self.view.selected
-        self.reading.setText(self.view.told(layer, head))
+        self.reading.setText(self.view.description(layer, head))
 
     def _select(self, layer: int, head: int) -> None:
         self.session.selection.update(layer=layer, head=head)

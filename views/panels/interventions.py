@@ -1,7 +1,6 @@
-"""Experiments: one click each, chips for what is changed in the model, and what it did to the selected row.
+"""Interventions: one click each, chips for what is changed in the model, and what it did to the selected row.
 
-It owns the controls and which experiments replace one another. What an experiment does is the model's business; the
-session runs the prompt again.
+What an intervention does is the model's business; the session runs the prompt again.
 """
 
 from __future__ import annotations
@@ -46,15 +45,14 @@ from ropewalk.model.readings.records import RowReading, Run
 from ropewalk.views.panels.panel import Panel, plain_label
 from ropewalk.views.panels.random_layer import RandomLayerPage
 from ropewalk.views.style import theme, wording
-from ropewalk.views.style.flow import FlowLayout, flowing
-from ropewalk.views.style.scrolling import scrolled
+from ropewalk.views.style.flow import FlowLayout, flowing, scrolled
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 
 def subject(intervention: Intervention) -> tuple[object, ...]:
-    """What an experiment changes; a newer one of the same subject replaces the older."""
+    """What an intervention changes; a newer one of the same subject replaces the older."""
     match intervention:
         case RopeOff() | RopeBase():
             return ("rotation",)
@@ -71,7 +69,7 @@ def subject(intervention: Intervention) -> tuple[object, ...]:
 
 
 def added(active: Sequence[Intervention], new: Intervention) -> tuple[Intervention, ...]:
-    """Add an experiment; the same one once more takes it out again."""
+    """Add an intervention; the same one once more takes it out again."""
     if new in active:
         return tuple(one for one in active if one != new)
     return (*(one for one in active if subject(one) != subject(new)), new)
@@ -86,7 +84,7 @@ def numbers_in(text: str) -> tuple[int, ...]:
 
     Raises
     ------
-    ExperimentError
+    InterventionError
         When the text is something else, or names more than any model has.
     """
     if not re.fullmatch(r"\s*\d+(\s*-\s*\d+)?([\s,]+\d+(\s*-\s*\d+)?)*[\s,]*", text):
@@ -253,7 +251,7 @@ class InterventionsPanel(Panel):
         return self._button("factor", "scores ×", lambda run, now: ScaleScores(self.factor.value()))
 
     def _mean(self, name: str, asked: Callable[[Selection], AskMean]) -> QPushButton:
-        """A button whose experiment needs the means of the run first."""
+        """A button whose intervention needs the means of the run first."""
         button = QPushButton("→ mean")
         button.clicked.connect(lambda: self._add_mean(asked))
         self.buttons[name] = button
@@ -274,7 +272,7 @@ class InterventionsPanel(Panel):
     # Panel --------------------------------------------------------------------------------------------------------
 
     def question(self, run: Run, selection: Selection) -> Question:
-        """Ask for the selected row, to say what an experiment did to its entropy."""
+        """Ask for the selected row, to say what an intervention did to its entropy."""
         return AskRow(selection.layer, selection.head, selection.query)
 
     def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
@@ -335,7 +333,7 @@ class InterventionsPanel(Panel):
     # Doing and undoing --------------------------------------------------------------------------------------------
 
     def undo(self) -> None:
-        """Go back to the experiments before the last change."""
+        """Go back to the interventions before the last change."""
         if self.session.interventions.wanted == self._shown:
             self._back = 0
         elif not self._back:  # the last change is still being computed
@@ -440,7 +438,7 @@ class InterventionsPanel(Panel):
 
 
 def effect_text(row: RowReading, unchanged: float | None) -> str:
-    """Say how spread out a row is, and how it was without experiments."""
+    """Say how spread out a row is, and how it was without interventions."""
     place = f"Row {row.query} of {wording.head_name(row.layer, row.head)}"
     text = f"{place}: largest weight {wording.number(float(row.weights.max()))}, "
     text += f"entropy {wording.number(row.entropy)} nats"

@@ -1,6 +1,6 @@
 """The shape ledger: every operation of a layer with its symbol, shape, bytes, parameters, FLOPs and check.
 
-It owns how ledger entries are laid out in a table. It computes no shape: the entries come from ``model.ledger``.
+It computes no shape: the entries come from ``model.ledger``.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class LedgerModel(QAbstractTableModel):
         self.rows: tuple[LedgerRow, ...] = ()
         self.texts: tuple[tuple[str, ...], ...] = ()
         """What each cell of each row says; asking for it again and again would take longer than writing it."""
-        self.lit: frozenset[str] = frozenset()
+        self.highlighted: frozenset[str] = frozenset()
         self.pointed: str | None = None
 
     def show(self, rows: tuple[LedgerRow, ...]) -> None:
@@ -194,7 +194,7 @@ class LedgerModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return self.texts[index.row()][index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return wording.tooltip(told(row))
+            return wording.tooltip(description(row))
         if role == Qt.ItemDataRole.AccessibleTextRole and COLUMNS[index.column()].key == "check":
             return check_text(row.entry)
         return None
@@ -205,7 +205,7 @@ def _marks(row: LedgerRow) -> tuple[str, str, bool]:
     return row.entry.kind, row.entry.stored, row.failed
 
 
-def told(row: LedgerRow) -> str:
+def description(row: LedgerRow) -> str:
     """Everything about a row, one fact a line, as plain text."""
     entry = row.entry
     lines = [check_text(entry), entry.formula, f"{entry.symbol} = {wording.shape(entry.shape)} {entry.dtype}"]
@@ -245,7 +245,7 @@ class LedgerDelegate(QStyledItemDelegate):
         state: QStyle.StateFlag = option.state
         if state & QStyle.StateFlag.State_Selected:
             painter.fillRect(box, look.chosen)
-        if key in self.model.lit:
+        if key in self.model.highlighted:
             highlight.draw_band(painter, box)
         if key == self.model.pointed:
             self._paint_hover(painter, box)
@@ -401,14 +401,14 @@ class LedgerPanel(Panel):
         self.explain("")
         self._fill(ledger, None)
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Band the rows that are named, and bring them into sight."""
-        self.model.lit = frozenset(self.lit.get("rows", frozenset()))
+        self.model.highlighted = frozenset(self.highlighted.get("rows", frozenset()))
         self.table.viewport().update()
-        self._bring_lit_into_sight()
+        self._bring_highlights_into_sight()
 
-    def _bring_lit_into_sight(self) -> None:
-        rows = [place for place, row in enumerate(self.model.rows) if row.entry.key in self.model.lit]
+    def _bring_highlights_into_sight(self) -> None:
+        rows = [place for place, row in enumerate(self.model.rows) if row.entry.key in self.model.highlighted]
         for place in reversed(rows):
             self.table.scrollTo(self.model.index(place, 0))
 
@@ -421,7 +421,7 @@ class LedgerPanel(Panel):
         self.ledgers = (prefill,) if decode is None else (prefill, decode)
         self._sum_up()
         self.fit_columns()
-        self._bring_lit_into_sight()
+        self._bring_highlights_into_sight()
 
     def show_hover(self, hover: Hover) -> None:
         """Mark the row of the operation that is pointed at elsewhere, and bring it into sight."""

@@ -1,6 +1,6 @@
 """Which heads does this token need: every head ablated in turn, beside what each head says by itself.
 
-It owns the two maps and the choice of the token. The numbers come from the model; nothing is computed here.
+The numbers come from the model; nothing is computed here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the model expects next: candidates as bars, and the controls that draw and step.
 
-It owns the bars and the controls. It computes no probability, and it steps nothing itself: the session does.
+It computes no probability, and it steps nothing itself: the session does.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class CandidatesView(QWidget):
         super().__init__(parent)
         self.rows: tuple[Candidate, ...] = ()
         self.actual: int | None = None
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self.setAccessibleName("Candidates for the next token")
 
     def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
         """Draw candidates; ``actual`` is the id of the token that really follows."""
         self.rows, self.actual = rows, actual
-        told = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
-        self.setAccessibleDescription("; ".join(told))
+        description = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
+        self.setAccessibleDescription("; ".join(description))
         self.update()
 
-    def light(self, ranks: frozenset[int]) -> None:
+    def highlight(self, ranks: frozenset[int]) -> None:
         """Ring the candidates of these ranks; the likeliest has rank 0."""
-        self.lit = ranks
+        self.highlighted = ranks
         self.update()
 
     def pitch(self) -> float:
@@ -109,11 +109,11 @@ class CandidatesView(QWidget):
                 painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
             ink.draw_text(painter, line, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
         for i, candidate in enumerate(self.shown()):
-            if self.rows.index(candidate) in self.lit:
+            if self.rows.index(candidate) in self.highlighted:
                 highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
 
-    def told(self, row: int) -> str:
+    def description(self, row: int) -> str:
         """Say everything about a candidate."""
         candidate = self.shown()[row]
         lines = [
@@ -131,7 +131,7 @@ class CandidatesView(QWidget):
         """Answer for tooltips."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = int(event.pos().y() // self.pitch())
-            text = self.told(row) if 0 <= row < len(self.shown()) else ""
+            text = self.description(row) if 0 <= row < len(self.shown()) else ""
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
@@ -298,16 +298,16 @@ class NextTokenPanel(Panel):
             rows = (*rows, follows)
         self.candidates.show_rows(rows, None if follows is None else follows.token.id)
         self.describe(_subtitle(run, reading))
-        limit = run.limit
+        limit = run.context_limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
             self.length_box.setValue(min(run.length + 10, limit))
         self.back_button.setEnabled(run.length > run.prefill)
         self.step_button.setEnabled(run.length < max(limit, run.newest))
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the ranks that are named."""
-        self.candidates.light(highlight.numbers(self.lit, "ranks"))
+        self.candidates.highlight(highlight.numbers(self.highlighted, "ranks"))
 
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""

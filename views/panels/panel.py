@@ -17,7 +17,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
-from ropewalk.views.style.highlight import Lit
+from ropewalk.views.style.highlight import Highlights
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -58,7 +58,7 @@ class Panel(QWidget):
         self._stale = True
         self._behind = False
         self._awaited: set[str] = set()
-        self.lit: Lit = {}
+        self.highlighted: Highlights = {}
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
         self.subtitle = ElidedLabel()
@@ -99,8 +99,8 @@ class Panel(QWidget):
     def show_hover(self, hover: Hover) -> None:
         """Move the hover mark."""
 
-    def show_lit(self) -> None:
-        """Mark the places in ``self.lit``, which a lesson names; they stay until others are named."""
+    def show_highlights(self) -> None:
+        """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
 
     def theme_changed(self) -> None:
         """Take new colours and font sizes from ``views.theme.current()`` and repaint."""
@@ -116,11 +116,11 @@ class Panel(QWidget):
         self.notice.setVisible(bool(why))
         self.body.setVisible(not why)
 
-    def light(self, lit: Lit) -> None:
+    def highlight(self, highlighted: Highlights) -> None:
         """Mark places, and no others."""
-        if lit != self.lit:
-            self.lit = lit
-            self.show_lit()
+        if highlighted != self.highlighted:
+            self.highlighted = highlighted
+            self.show_highlights()
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
@@ -242,16 +242,16 @@ class ElidedLabel(QLabel):
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", "subtitle")
-        self._said = ""
+        self._text = ""
 
     def text(self) -> str:
         """All of it, whether it fits or not."""
-        return self._said
+        return self._text
 
     def setText(self, text: str) -> None:
         """Say something else."""
-        if text != self._said:
-            self._said = text
+        if text != self._text:
+            self._text = text
             self.setAccessibleName(text)
             self.update()
 
@@ -267,7 +267,7 @@ class ElidedLabel(QLabel):
         """Draw as much as fits."""
         painter = QPainter(self)
         colour = self.palette().color(QPalette.ColorRole.WindowText)
-        ink.draw_text(painter, QRectF(self.rect()), self._said, self.font(), colour)
+        ink.draw_text(painter, QRectF(self.rect()), self._text, self.font(), colour)
         painter.end()
 
 

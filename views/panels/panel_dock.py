@@ -1,8 +1,4 @@
-"""A dock that is a card: the panel's own heading is the handle by which it is moved.
-
-It owns the frame around a panel, and when the panel is made: once it is first in sight, or asked for. It must not know
-which panel it holds or where it stands.
-"""
+"""A dock that is a card: the panel's own heading is the handle by which it is moved."""
 
 from __future__ import annotations
 

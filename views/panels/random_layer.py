@@ -1,6 +1,6 @@
 """A random layer: rows of attention with the scale and without it, for two ways to draw weights, side by side.
 
-It owns the controls and the picture. The numbers come from the model; nothing is computed here.
+The numbers come from the model; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from ropewalk.model.engine.questions import AskRandomLayers
 from ropewalk.model.readings.records import RandomLayer
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import ink, theme, wording
-from ropewalk.views.style.flow import flowing
-from ropewalk.views.style.scrolling import scrolled
+from ropewalk.views.style.flow import flowing, scrolled
 
 NAMES: Final = {"normal": "N(0, 1/D)", "library": "nn.Linear, U(±1/√D)"}
 """How each way of drawing is called."""

@@ -1,7 +1,7 @@
 """Rotary positions: one circle per plane, the shares of the score, and what moving the query does to it.
 
-It owns the pages of the panel and what moves. The rotation is in ``views.turning``, the pictures in ``views.planes``,
-``views.curves`` and ``views.pairing``; everything else is read.
+The rotation is in ``views.plots.turning``, the pictures in ``views.plots.planes``, ``views.plots.curves`` and
+``views.plots.pairing``; everything else is read.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RopePanel(Panel):
     """Sixteenths of a position in a frame."""
     FAR = 32_000
     """A large shift, at which float32's drift is told."""
-    LEAST_REACH = 64
+    LEAST_DISTANCE = 64
     CURVE_POINTS = 200
     ROOMY = 20
     LOW = 13
@@ -191,12 +191,12 @@ class RopePanel(Panel):
         self.reading = answer
         r = self.reading
         assert r is not None
-        reach = min(max(run.newest - 1, self.LEAST_REACH), run.limit - 1)
-        self._positions = np.linspace(0, reach, min(reach + 1, self.CURVE_POINTS))
+        last = min(max(run.newest - 1, self.LEAST_DISTANCE), run.context_limit - 1)
+        self._positions = np.linspace(0, last, min(last + 1, self.CURVE_POINTS))
         self._curve = scores_by_position(r, self._positions)
         self.describe(_subtitle(run, r))
         self.slider.blockSignals(True)
-        self.slider.setRange(self._first() * PARTS, reach * PARTS)
+        self.slider.setRange(self._first() * PARTS, last * PARTS)
         self.slider.setValue(r.query_position * PARTS)
         self.slider.blockSignals(False)
         self._show(Turned(r, r.query_position))
@@ -212,9 +212,9 @@ class RopePanel(Panel):
         self.view.pointed = -1 if hover.plane is None else hover.plane
         self.view.update()
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the planes that are named."""
-        self.view.light(numbers(self.lit, "planes"))
+        self.view.highlight(numbers(self.highlighted, "planes"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give the room to the planes where there is little of it."""
@@ -329,7 +329,7 @@ class RopePanel(Panel):
         run, r = self.session.run, self.reading
         if run is None or r is None:
             return
-        limit = run.limit
+        limit = run.context_limit
         if self.PAGES[self.pages.currentIndex()] == "spectrum":
             whose = "the stretched" if limit > run.config.max_position else "the model's"
             self.spectrum.show_planes(r, limit, run.length, whose)
@@ -345,10 +345,10 @@ class RopePanel(Panel):
         m = f"{turned.position:.2f}".rstrip("0").rstrip(".")
         n = f"{turned.key_position:.2f}".rstrip("0").rstrip(".")
         self.position_label.setText(f"m = {m}, n = {n}")
-        said = sum_text(turned)
+        text = sum_text(turned)
         if self.both.isChecked():
-            said += f"; {drift_text(turned, self.FAR)}"
-        self.sum_label.setText(said)
+            text += f"; {drift_text(turned, self.FAR)}"
+        self.sum_label.setText(text)
 
     def _select(self, plane: int) -> None:
         self.session.selection.update(plane=plane)

@@ -1,6 +1,6 @@
 """Where a mixture of experts sent each token: router probabilities, token by expert, the chosen ones outlined.
 
-It owns the map. What was routed is read; nothing is computed here.
+What was routed is read; nothing is computed here.
 """
 
 from __future__ import annotations

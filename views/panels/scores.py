@@ -1,7 +1,4 @@
-"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars.
-
-This panel owns what the three pictures mean: their levels and titles. It must not know how they are computed.
-"""
+"""Scores, masked scores and weights of the selected head, side by side, and the selected row as bars."""
 
 from __future__ import annotations
 
@@ -183,10 +180,10 @@ class ScoresPanel(Panel):
         self.row.set_hover(key)
         self.row.set_readout(self._readout(query, key))
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the cells that are named."""
         for heatmap in self.maps:
-            heatmap.set_lit(frozenset(self.lit.get("cells", frozenset())))
+            heatmap.set_highlighted(frozenset(self.highlighted.get("cells", frozenset())))
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""

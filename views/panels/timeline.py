@@ -1,7 +1,6 @@
 """The timeline under all panels: the prompt as one block, then a cell for every decoded token.
 
-A click or a drag looks at another step, and another token can be put into the place of the one in view. It owns the
-strip; the session owns the steps.
+A click or a drag looks at another step, and another token can be put into the place of the one in view.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class StepsView(QWidget):
     def show_run(self, run: Run) -> None:
         """Take another run, or another length of it."""
         self.run = run
-        self.setAccessibleDescription(self.told(run.length))
+        self.setAccessibleDescription(self.description(run.length))
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -71,7 +70,7 @@ class StepsView(QWidget):
         step = int((x - self.cell_of(run.prefill + 1).left()) / width)
         return min(max(run.prefill + 1 + step, run.prefill), run.newest)
 
-    def told(self, length: int) -> str:
+    def description(self, length: int) -> str:
         """Say what a step is."""
         run = self.run
         if run is None:
@@ -129,7 +128,7 @@ class StepsView(QWidget):
             event.accept()
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            text = self.told(self.length_at(QPointF(event.pos()).x()))
+            text = self.description(self.length_at(QPointF(event.pos()).x()))
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
@@ -179,7 +178,7 @@ class TimelinePanel(Panel):
         """Draw the steps, and offer other tokens for the one in view."""
         self.steps.show_run(run)
         size = kv_bytes(run.config, run.length, run.model.dtype)
-        self.describe(f"{self.steps.told(run.length)} · {size:,} bytes")
+        self.describe(f"{self.steps.description(run.length)} · {size:,} bytes")
         reading: NextTokenReading | None = answer
         newest = run.tokens[run.length - 1].id
         others = [] if reading is None else [c for c in reading.candidates if c.token.id != newest]

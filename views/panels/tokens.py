@@ -100,7 +100,7 @@ class TokenStrip(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self._looks: list[Look] = []
         self._room = 0
         """Height that can be seen at a time."""
@@ -158,10 +158,10 @@ class TokenStrip(QWidget):
             if 0 <= position < len(self._looks):
                 self.update(self.box_of(position).adjusted(-12, -6, 12, self._small_height() + 4).toAlignedRect())
 
-    def set_lit(self, positions: frozenset[int]) -> None:
+    def set_highlighted(self, positions: frozenset[int]) -> None:
         """Ring these tokens."""
-        if positions != self.lit:
-            self.lit = positions
+        if positions != self.highlighted:
+            self.highlighted = positions
             self.update()
 
     def describe(self, position: int, role: str) -> str:
@@ -349,7 +349,7 @@ class TokenStrip(QWidget):
         text = self._looks[position].text
         ink.draw_text(painter, inner, text, font, colour, ink.CENTRE, Qt.TextElideMode.ElideMiddle)
         self._paint_position(painter, position, box, kind)
-        if position in self.lit:
+        if position in self.highlighted:
             highlight.ring(painter, box.adjusted(1, 1, -1, -1))
 
     def _outline(self, position: int, token: TokenText) -> QPen | None:
@@ -596,9 +596,9 @@ class TokensPanel(Panel):
             -1 if hover.key is None else hover.key,
         )
 
-    def show_lit(self) -> None:
+    def show_highlights(self) -> None:
         """Ring the tokens that are named."""
-        self.strip.set_lit(highlight.numbers(self.lit, "tokens"))
+        self.strip.set_highlighted(highlight.numbers(self.highlighted, "tokens"))
 
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""

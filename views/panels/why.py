@@ -1,14 +1,14 @@
 """Why this number: the selected cell's arithmetic in one line, and every step of it in levels that unfold.
 
-It owns the wording of the summary. The numbers come from the reading; it adds and multiplies nothing.
+The numbers come from the reading; it adds and multiplies nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
 from PySide6.QtCore import QMimeData, Qt, Signal
@@ -17,9 +17,8 @@ from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBo
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskArithmetic, AskCell, Question
 from ropewalk.model.readings.records import Arithmetic, CellReading, Doubles, Run
-from ropewalk.views.panels import places
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.plots.levels import LevelsView
+from ropewalk.views.plots.arithmetic_tree import ArithmeticTree
 from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:
@@ -177,6 +176,64 @@ class FormulaText(QTextEdit):
         return form
 
 
+PANELS: Final = {"cell": "scores", "row": "scores", "plane": "rope", "cache": "cache", "ledger": "ledger"}
+"""Kinds of places whose panel has another name than the place."""
+
+OPERATIONS: Final = {
+    "norm.": "attn_norm",
+    "project.v": "v",
+    "rotate.q": "rope_q",
+    "rotate.k": "rope_k",
+    "score.": "scores",
+    "softmax.taken": "blend",
+    "softmax.": "softmax",
+    "logit.": "lm_head",
+}
+"""Beginnings of a line's key → the row of the ledger that computes it, for lines that live elsewhere too."""
+
+
+def panel_of(place: str) -> str:
+    """The name of the panel that shows a place, empty for no place."""
+    kind = place.partition(":")[0]
+    return PANELS.get(kind, kind)
+
+
+def operation_of(place: str, key: str) -> str | None:
+    """The row of the ledger that computes a line, None where none does."""
+    kind, _, which = place.partition(":")
+    if kind == "ledger":
+        return which
+    return next((row for beginning, row in OPERATIONS.items() if key.startswith(beginning)), None)
+
+
+def hover_of(place: str, key: str, now: Selection) -> Hover:
+    """What to point at for a line: its row of the ledger, and the cell, row, plane, cached position or token.
+
+    Parameters
+    ----------
+    place, key
+        ``Line.place`` and ``Line.key``; a line about the query's token has ``query`` in its key.
+    now
+        The cell whose arithmetic it is.
+    """
+    return replace(_pointed(place, key, now), operation=operation_of(place, key))
+
+
+def _pointed(place: str, key: str, now: Selection) -> Hover:
+    kind, _, which = place.partition(":")
+    if kind == "cell":
+        return Hover(query=now.query, key=now.key, layer=now.layer, head=now.head)
+    if kind in ("row", "next_token"):
+        return Hover(query=now.query)
+    if kind == "plane":
+        return Hover(plane=int(which))
+    if kind == "cache":
+        return Hover(key=now.key, layer=now.layer, head=now.head, slot="K" if which == "key" else "V")
+    if kind == "tokens":
+        return Hover(query=now.query) if ".query." in key else Hover(key=now.key)
+    return Hover()
+
+
 class WhyPanel(Panel):
     """Shows how the selected cell's weight comes about."""
 
@@ -196,10 +253,10 @@ class WhyPanel(Panel):
         self.arithmetic: Arithmetic | None = None
         self.text = FormulaText()
         self.text.setAccessibleName("The arithmetic of the selected cell")
-        self.levels = LevelsView()
-        self.levels.place_pointed.connect(self._light)
-        self.levels.place_chosen.connect(self._go)
-        self.levels.hide()
+        self.tree = ArithmeticTree()
+        self.tree.place_pointed.connect(self._point_at)
+        self.tree.place_chosen.connect(self._go)
+        self.tree.hide()
         self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
         self.fold_k = self._fold("Show the vector k", self._write)
@@ -212,7 +269,7 @@ class WhyPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.text, 1)
-        layout.addWidget(self.levels, 5)
+        layout.addWidget(self.tree, 5)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the selected cell."""
@@ -233,12 +290,12 @@ class WhyPanel(Panel):
         self._name_folds()
         self._write()
         self._make_room()
-        self.levels.fit()
+        self.tree.fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the columns of the levels."""
         super().resizeEvent(event)
-        self.levels.fit()
+        self.tree.fit()
 
     def _write(self) -> None:
         if self.cell is None:
@@ -273,7 +330,7 @@ class WhyPanel(Panel):
 
     def _unfold(self) -> None:
         self._name_folds()
-        self.levels.setVisible(self.fold_levels.isChecked())
+        self.tree.setVisible(self.fold_levels.isChecked())
         self._make_room()
         if self.fold_levels.isChecked() and self.cell is not None:
             self._ask_steps()
@@ -282,8 +339,8 @@ class WhyPanel(Panel):
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
         line = round(ink.line_height(theme.current().font("formula")))
-        least, best = (rows * self.levels.line_height() for rows in self.LINES)
-        self.levels.setMinimumHeight(least if unfolded else 0)
+        least, best = (rows * self.tree.line_height() for rows in self.LINES)
+        self.tree.setMinimumHeight(least if unfolded else 0)
         self.text.setMinimumHeight(2 * line if unfolded else 0)
         words = 2 * line + 2 * theme.GRID
         self.height_wanted.emit(*((least + words, best + words) if unfolded else (0, 0)))
@@ -294,18 +351,18 @@ class WhyPanel(Panel):
 
     def _show_steps(self, read: Arithmetic) -> None:
         self.arithmetic = read
-        self.levels.show_arithmetic(read)
+        self.tree.show_arithmetic(read)
 
-    def _light(self, place: str, key: str) -> None:
+    def _point_at(self, place: str, key: str) -> None:
         """Let the other panels mark where the number under the pointer lives."""
-        self.session.selection.point_at(places.lit(place, key, self.session.selection.now) if place else Hover())
+        self.session.selection.point_at(hover_of(place, key, self.session.selection.now) if place else Hover())
 
     def _go(self, place: str) -> None:
         """Bring the panel of a chosen line to the front, with its plane selected."""
         kind, _, which = place.partition(":")
         if kind == "plane":
             self.session.selection.update(plane=int(which))
-        self.panel_requested.emit(places.panel_of(place))
+        self.panel_requested.emit(panel_of(place))
 
     def _copy(self) -> None:
         if self.cell is not None:

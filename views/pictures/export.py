@@ -1,6 +1,6 @@
 """Exports as the command line asks for them: the window's own, waited for until the file is there.
 
-It owns which export a file's ending means. How each is made is the exporter's.
+How each is made is the exporter's.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def bring_back(window: MainWindow, path: Path) -> None:
         With what is said against it.
     """
     sessions = window.files.sessions
-    _wait(lambda: sessions.open(str(path)), sessions.told, sessions.failed)
+    _wait(lambda: sessions.open(str(path)), sessions.finished, sessions.failed)
     wait_until_drawn(window)
 
 
-def take_home(window: MainWindow, export: Export) -> None:
+def write_export(window: MainWindow, export: Export) -> None:
     """Make the file that was asked for.
 
     Raises
@@ -52,7 +52,7 @@ def take_home(window: MainWindow, export: Export) -> None:
         _open_lesson(window, export.lesson)
     exporter, sessions = window.files.exporter, window.files.sessions
     if export.ending == SUFFIX[1:]:
-        _wait(lambda: sessions.save_to(str(export.out)), sessions.told, sessions.failed)
+        _wait(lambda: sessions.save_to(str(export.out)), sessions.finished, sessions.failed)
     else:
         _wait(lambda: _begin(window, export), exporter.saved, exporter.failed)
 
@@ -64,7 +64,7 @@ def _open_lesson(window: MainWindow, name: str) -> None:
     loop = QEventLoop()
     window.lesson.player.scene_changed.connect(loop.quit)
     window.lesson.player.failed.connect(loop.quit)
-    if window.stage.scene is None:
+    if window.lesson_scenes.scene is None:
         loop.exec()
     settle(window)
 
@@ -96,7 +96,7 @@ def _begin(window: MainWindow, export: Export) -> None:
 def _wait(start: Callable[[], object], done: SignalInstance, failed: SignalInstance) -> None:
     """Begin something, and run the event loop until one of its two signals has come."""
     loop = QEventLoop()
-    said: list[str] = []
+    failures: list[str] = []
     arrived: list[object] = []
 
     def on_done(what: object) -> None:
@@ -104,13 +104,13 @@ def _wait(start: Callable[[], object], done: SignalInstance, failed: SignalInsta
         loop.quit()
 
     def on_failed(sentence: str) -> None:
-        said.append(sentence)
+        failures.append(sentence)
         loop.quit()
 
     done.connect(on_done)
     failed.connect(on_failed)
     start()
-    if not said and not arrived:
+    if not failures and not arrived:
         loop.exec()
-    if said:
-        raise RopewalkError(said[0])
+    if failures:
+        raise RopewalkError(failures[0])

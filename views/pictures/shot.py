@@ -23,7 +23,7 @@ from ropewalk.model.decoder.rope_scaling import scaling_for
 from ropewalk.model.errors import PromptError, RopewalkError
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
-from ropewalk.views.pictures.export import bring_back, take_home
+from ropewalk.views.pictures.export import bring_back, write_export
 from ropewalk.views.pictures.snapshot import picture, save, wait_until_drawn
 from ropewalk.views.style import theme
 
@@ -66,7 +66,7 @@ def take(shot: Shot) -> None:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
             if isinstance(shot, Export):
-                take_home(window, shot)
+                write_export(window, shot)
                 return
             image = picture(window, QSize(shot.width, shot.height), shot.panel or None)
             save(image, shot.out)
@@ -98,8 +98,8 @@ def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
     session.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt))
     wait_until_drawn(window)
-    said = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
-    if said and not any(letter.isdigit() for letter in said):
+    prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
+    if prompt and not any(letter.isdigit() for letter in prompt):
         raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")
 
 
@@ -117,10 +117,10 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
         rule, factor = shot.scaling
         tokens: list[int] = []
         failures: list[str] = []
-        opened, asked = session.opened, replace(bar.typed(), text=prompt)
+        model_handle, asked = session.model_handle, replace(bar.written_prompt(), text=prompt)
         session.work(
             "length",
-            lambda engine: engine.length_of(opened, asked),
+            lambda engine: engine.length_of(model_handle, asked),
             tokens.append,
             failures.append,
             what="Reading the prompt",
@@ -140,7 +140,7 @@ def _decode(session: Session, window: MainWindow, steps: int) -> None:
     run = session.run
     if run is None:
         return
-    limit = run.limit
+    limit = run.context_limit
     if run.length + steps > limit:
         raise PromptError(
             f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."

@@ -1,6 +1,6 @@
 """Pictures of the window: made without a person, at any size, theme and selection, when everything has been drawn.
 
-It owns waiting for the panels and writing the file. It works where there is no display, on Qt's offscreen platform.
+It works where there is no display, on Qt's offscreen platform.
 """
 
 from __future__ import annotations

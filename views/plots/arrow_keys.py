@@ -1,7 +1,4 @@
-"""Arrow keys that a picture keeps while it has the focus.
-
-It owns which keys those are and how they are taken from the window's shortcuts. It must not know what they move.
-"""
+"""Arrow keys that a picture keeps while it has the focus."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The atlas: every head's thumbnail in one painted picture, with what is written under it and which head is marked.
-
-It knows nothing of the session, and computes no score: they come with the atlas.
-"""
+"""The atlas: every head's thumbnail in one painted picture, with what is written under it and which head is marked."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class AtlasView(QWidget):
         self.sorted_by = LAYER_ORDER
         self.selected = (0, 0)
         self.pointed = (-1, -1)
-        self.lit: frozenset[tuple[int, int]] = frozenset()
+        self.highlighted: frozenset[tuple[int, int]] = frozenset()
         self.room = QSize(1, 1)
         self._picture = QPixmap()
         self._plan_made_for: tuple[object, ...] = ()
@@ -105,7 +102,7 @@ class AtlasView(QWidget):
             self._repaint_square(*self.selected)
             self.selected = (layer, head)
             self._repaint_square(layer, head)
-        self.setAccessibleDescription(self.told(layer, head))
+        self.setAccessibleDescription(self.description(layer, head))
 
     def point(self, layer: int, head: int) -> None:
         """Outline the head under the pointer, wherever the pointer is."""
@@ -114,9 +111,9 @@ class AtlasView(QWidget):
             self.pointed = (layer, head)
             self._repaint_square(layer, head)
 
-    def light(self, heads: frozenset[tuple[int, int]]) -> None:
+    def highlight(self, heads: frozenset[tuple[int, int]]) -> None:
         """Ring these heads."""
-        self.lit = heads
+        self.highlighted = heads
         self.update()
 
     def score_of(self, layer: int, head: int) -> float:
@@ -127,7 +124,7 @@ class AtlasView(QWidget):
         inside = 0 <= layer < values.shape[0] and 0 <= head < values.shape[1]
         return float(values[layer, head]) if inside else float("nan")
 
-    def told(self, layer: int, head: int) -> str:
+    def description(self, layer: int, head: int) -> str:
         """Name a head, its kv head and its score."""
         value = self.score_of(layer, head)
         text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
@@ -342,7 +339,7 @@ class AtlasView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for place in self.plan.places:
-            if (place.layer, place.head) in self.lit:
+            if (place.layer, place.head) in self.highlighted:
                 highlight.ring(painter, QRectF(place.square))
         for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
             marked = self.plan.of(layer, head)
@@ -400,7 +397,7 @@ class AtlasView(QWidget):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             place = self.plan.at(event.pos())
-            text = "" if place is None else self.told(place.layer, place.head)
+            text = "" if place is None else self.description(place.layer, place.head)
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)

@@ -1,7 +1,4 @@
-"""Where each thumbnail of the atlas lies: by layer, folded into blocks, or in the order of a score, as large as fits.
-
-It owns places and sizes alone. It must not know what is painted there.
-"""
+"""Where the thumbnails of the atlas lie: by layer, folded into blocks, or in the order of a score, as large as fits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A colour bar with its numbers, lying below what it explains or standing beside it.
-
-It owns how a bar is drawn. It must not know what the colours or the numbers mean.
-"""
+"""A colour bar with its numbers, lying below what it explains or standing beside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Two readings of the frequencies: the score against distance, and each plane's wavelength against the context.
-
-It owns the curves' axes and marks. It must not know sessions; what it draws is read or turned by ``views.turning``.
-"""
+"""Two readings of the frequencies: the score against distance, and each plane's wavelength against the context."""
 
 from __future__ import annotations
 
@@ -145,7 +142,7 @@ class CurvesPage(QWidget):
         super().__init__(parent)
         self.reading: PlaneReading | None = None
         self.rules: tuple[RopeRule, ...] = ()
-        self.reach = 1
+        self.distance = 1
         self.limit = 1
         self.view = DistanceView()
         self.buttons: list[QToolButton] = []
@@ -159,9 +156,9 @@ class CurvesPage(QWidget):
         layout.addWidget(self.row)
         self._flow.addWidget(self.wide)
 
-    def show_reading(self, reading: PlaneReading, rules: tuple[RopeRule, ...], reach: int, limit: int) -> None:
-        """Take another cell; ``rules`` has the model's own first, ``reach`` and ``limit`` are the two ends."""
-        self.reading, self.reach, self.limit = reading, max(reach, 1), max(limit - 1, 1)
+    def show_reading(self, reading: PlaneReading, rules: tuple[RopeRule, ...], distance: int, limit: int) -> None:
+        """Take another cell; ``rules`` has the model's own first, ``distance`` and ``limit`` are the two ends."""
+        self.reading, self.distance, self.limit = reading, max(distance, 1), max(limit - 1, 1)
         if [rule.name for rule in rules] != [rule.name for rule in self.rules]:
             self._offer(rules)
         self.rules = rules
@@ -173,7 +170,7 @@ class CurvesPage(QWidget):
         if r is None:
             return
         true = r.query_position - r.key_position
-        end = self.limit if self.wide.isChecked() else self.reach
+        end = self.limit if self.wide.isChecked() else self.distance
         start = min(true, 0)
         step = max(math.ceil((end - start + 1) / POINTS), 1)
         distances = np.arange(start, end + 1, step, dtype=np.float64)

@@ -1,7 +1,7 @@
 """The one heatmap: cells, axes with token labels, colour bar, mask, marks, crosshair, zoom.
 
-It draws a rectangle of a matrix and says what was clicked or pointed at. It must not know the session, the selection
-store or what the numbers mean. Coordinates are cells of the whole matrix: cell (0, 0) is centred on (0, 0).
+It draws a rectangle of a matrix and says what was clicked or pointed at. Coordinates are cells of the whole matrix:
+cell (0, 0) is centred on (0, 0).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Levels:
         """Entries of the colour table, clipped to its ends; what is not finite gets an entry that must not be used."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.scale == "diverging":
-                reach = max(abs(self.low), abs(self.high)) or 1.0
-                share = theme.ZERO + np.rint(values / reach * (255 - theme.ZERO))
+                largest = max(abs(self.low), abs(self.high)) or 1.0
+                share = theme.ZERO + np.rint(values / largest * (255 - theme.ZERO))
                 lowest = 2 * theme.ZERO - 255
             elif self.scale == "log":
                 span = math.log(self.high / self.low)
@@ -67,8 +67,8 @@ class Levels:
     def value_at(self, share: float) -> float:
         """The number at a share (0 to 1) of the colour bar."""
         if self.scale == "diverging":
-            reach = max(abs(self.low), abs(self.high))
-            return reach * (2 * share - 1)
+            largest = max(abs(self.low), abs(self.high))
+            return largest * (2 * share - 1)
         if self.scale == "log":
             return float(self.low * (self.high / self.low) ** share)
         return self.low + (self.high - self.low) * share
@@ -166,7 +166,7 @@ class Heatmap(QWidget):
         self._query = -1
         self._key = -1
         self._hover = (-1, -1)
-        self.lit: frozenset[tuple[int, int]] = frozenset()
+        self.highlighted: frozenset[tuple[int, int]] = frozenset()
         self._pixels: NDArray[np.uint8] | None = None
         self._layout_now: _Layout | None = None
         self._pressed: QPointF | None = None
@@ -255,10 +255,10 @@ class Heatmap(QWidget):
             self._hover = (query, key)
             self._repaint_cells(self._layout().plot)
 
-    def set_lit(self, cells: frozenset[tuple[int, int]]) -> None:
+    def set_highlighted(self, cells: frozenset[tuple[int, int]]) -> None:
         """Ring these cells (query, key)."""
-        if cells != self.lit:
-            self.lit = cells
+        if cells != self.highlighted:
+            self.highlighted = cells
             self.update()
 
     def _repaint_cells(self, area: QRectF) -> None:
@@ -482,7 +482,7 @@ class Heatmap(QWidget):
         self._paint_numbers(painter, place)
         painter.restore()
         self._paint_crosshair(painter, place)
-        self._paint_lit(painter, place)
+        self._paint_highlights(painter, place)
         if not _with_border(place.plot).contains(event.rect()):
             self._paint_around(painter, place)
         if self.hasFocus():
@@ -643,8 +643,8 @@ class Heatmap(QWidget):
                 painter.setPen(pen)
                 painter.drawRect(box.intersected(place.plot))
 
-    def _paint_lit(self, painter: QPainter, place: _Layout) -> None:
-        for query, key in self.lit:
+    def _paint_highlights(self, painter: QPainter, place: _Layout) -> None:
+        for query, key in self.highlighted:
             box = self.cell_rect(query, key)
             if place.plot.contains(box.center()):
                 highlight.ring(painter, box)

@@ -1,7 +1,4 @@
-"""Pairing: where the two features of a plane sit in the head vector, and what reading them wrongly does.
-
-It owns the picture of the two pairings. It must not know sessions; the scores are turned by ``views.turning``.
-"""
+"""Pairing: where the two features of a plane sit in the head vector, and what reading them wrongly does."""
 
 from __future__ import annotations
 

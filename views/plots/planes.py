@@ -1,7 +1,4 @@
-"""The planes of a head as circles, and the shares of the score as bars: the pictures of the RoPE panel that turn.
-
-It owns how planes are laid out, painted and picked. It must not know sessions.
-"""
+"""The planes of a head as circles, and the shares of the score as bars: the pictures of the RoPE panel that turn."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class PlanesView(QWidget):
         self.turned: Turned | None = None
         self.selected = 0
         self.pointed = -1
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self.columns = 1
         self.cell = QSize(1, 1)
         self.room = QSize(1, 1)
@@ -71,14 +68,14 @@ class PlanesView(QWidget):
 
     def mark(self, plane: int) -> None:
         """Mark the selected plane."""
-        self.setAccessibleDescription(self.told(plane))
+        self.setAccessibleDescription(self.description(plane))
         if plane != self.selected:
             self.selected = plane
             self.update()
 
-    def light(self, planes: frozenset[int]) -> None:
+    def highlight(self, planes: frozenset[int]) -> None:
         """Ring these planes."""
-        self.lit = planes
+        self.highlighted = planes
         self.update()
 
     def fit(self, room: QSize) -> None:
@@ -101,10 +98,10 @@ class PlanesView(QWidget):
             return min(width - 8, height - self._lines(width) * label - 4)
 
         ways = range(1, self.planes + 1)
-        told = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
-        largest = max(circle(n) for n in told or ways)
+        description = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
+        largest = max(circle(n) for n in description or ways)
         best = min(
-            (n for n in told or ways if circle(n) >= min(0.9 * largest, largest)),
+            (n for n in description or ways if circle(n) >= min(0.9 * largest, largest)),
             key=lambda n: (-self.planes % n, -circle(n)),
         )
         if circle(best) < smallest:
@@ -143,7 +140,7 @@ class PlanesView(QWidget):
         """Return the plane under a point, −1 where there is none."""
         return next((i for i in range(self.planes) if self.cell_of(i).contains(QPointF(point))), -1)
 
-    def told(self, plane: int) -> str:
+    def description(self, plane: int) -> str:
         """Name a plane, its features, its angles and its share."""
         if self.turned is None or not 0 <= plane < self.planes:
             return ""
@@ -179,7 +176,7 @@ class PlanesView(QWidget):
                 self._paint_vector(painter, plane, k_after[plane] / k_longest, look.key, True)
                 self._paint_vector(painter, plane, q_after[plane] / q_longest, look.query, True)
                 self._paint_angles(painter, plane)
-                if plane in self.lit:
+                if plane in self.highlighted:
                     highlight.ring(painter, self.circle_of(plane).adjusted(2, 2, -2, -2))
         painter.end()
 
@@ -307,7 +304,7 @@ class PlanesView(QWidget):
             event.accept()
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), wording.tooltip(self.told(self.plane_at(event.pos()))), self)
+            QToolTip.showText(event.globalPos(), wording.tooltip(self.description(self.plane_at(event.pos()))), self)
             return True
         return super().event(event)
 
@@ -415,12 +412,12 @@ class SharesView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("label")
         line = ink.line_height(font)
-        reach = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
+        extent = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
         room = self.curve_box().width()
-        place = "position m" if ink.text_width(font, f"score by position m: {reach}") <= room else "m"
+        place = "position m" if ink.text_width(font, f"score by position m: {extent}") <= room else "m"
         for box, text in (
             (self.bars_box(), "share of the score, by plane"),
-            (self.curve_box(), f"score by {place}: {reach}"),
+            (self.curve_box(), f"score by {place}: {extent}"),
         ):
             ink.draw_text(painter, QRectF(box.left(), 0, box.width(), line), text, font, look.faint)
         self._paint_bars(painter)

@@ -1,6 +1,6 @@
 """One query row as bars: a weight for every key, with numbers and token labels where they fit.
 
-A painted widget. It must not know the session; it draws a ``RowReading`` and says which key was clicked or pointed at.
+A painted widget: it draws a ``RowReading`` and says which key was clicked or pointed at.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
 
 _FLOOR = 1e-4
-_TOLD = 0.005
+LEAST_MARKED = 0.005
 """A smaller weight has no number of its own, unless its key is selected: it would read 0.00."""
 
 
@@ -227,8 +227,8 @@ class RowBars(QWidget):
             return kept
         largest = np.argsort(-row.weights, kind="stable").tolist()
         for key in [self._key, *largest] if self._key in largest else largest:
-            told = row.visible[key] and (row.weights[key] >= _TOLD or key == self._key)
-            if told and all(abs(key - other) >= stride for other in kept):
+            marked = row.visible[key] and (row.weights[key] >= LEAST_MARKED or key == self._key)
+            if marked and all(abs(key - other) >= stride for other in kept):
                 kept.append(key)
         return kept
 

@@ -1,7 +1,4 @@
-"""The colour of a signed number, and a map of layers and heads: two things that several panels draw alike.
-
-It must not know sessions or what the numbers mean.
-"""
+"""The colour of a signed number, and a map of layers and heads: two things that several panels draw alike."""
 
 from __future__ import annotations
 

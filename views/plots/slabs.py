@@ -1,7 +1,4 @@
-"""What the KV cache holds: one slab per layer, a column per position, K beside V.
-
-It owns how contents are coloured, laid out, read and marked. It must not know sessions, nor where contents are kept.
-"""
+"""What the KV cache holds: one slab per layer, a column per position, K beside V."""
 
 from __future__ import annotations
 
@@ -30,13 +27,13 @@ from ropewalk.views.style import highlight, ink, theme, wording
 Side = Literal["K", "V"]
 SIDES: tuple[Side, ...] = ("K", "V")
 FINER = 4
-"""How many times as many pixels the slabs have in a picture that is taken home."""
+"""How many times as many pixels the slabs have in an exported picture."""
 SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
 
-def shade_table(low: QColor, high: QColor, undefined: QColor) -> Bytes:
-    """Return the RGBA [256, 4] of every shade: from one colour straight to another, and one for what is no number."""
+def magnitude_colours(low: QColor, high: QColor, undefined: QColor) -> Bytes:
+    """The RGBA [256, 4] of every magnitude: from one colour straight to another, and one for what is no number."""
     table = ink.ramp(low, high)[np.minimum(np.arange(256) * 255 // FULL, 255)]
     table[UNDEFINED] = _rgba(undefined)
     return table
@@ -64,7 +61,7 @@ class SlabsView(QWidget):
         self.key = 0
         self.pointed = -1
         self.slot: tuple[Side, int, int] | None = None
-        self.lit: frozenset[int] = frozenset()
+        self.highlighted: frozenset[int] = frozenset()
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -81,9 +78,9 @@ class SlabsView(QWidget):
             self.layer, self.key = layer, key
             self.update()
 
-    def light(self, layers: frozenset[int]) -> None:
+    def highlight(self, layers: frozenset[int]) -> None:
         """Ring the slabs of these layers."""
-        self.lit = layers
+        self.highlighted = layers
         self.update()
 
     def point(self, position: int, slot: tuple[Side, int, int] | None = None) -> None:
@@ -210,8 +207,8 @@ class SlabsView(QWidget):
             inside &= ~((centres >= start) & (centres < start + SPLIT))
         assert self.reading is not None
         contents = self.reading.key_magnitudes if side == "K" else self.reading.value_magnitudes
-        seen = shade_table(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
-        unseen = shade_table(look.masked_ground, look.masked, look.undefined)
+        seen = magnitude_colours(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
+        unseen = magnitude_colours(look.masked_ground, look.masked, look.undefined)
         free, under = ~inside & (centres > self.edges(side)[-1]), column[inside]
         for layer in range(self.layers):
             slab = self.slab(side, layer)
@@ -288,7 +285,7 @@ class SlabsView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         slab = self.slab(side, self.layer) if self.layer < self.layers else QRect()
         painter.fillRect(QRect(slab.left() - 4, slab.top(), 2, slab.height()), look.accent)
-        for layer in self.lit:
+        for layer in self.highlighted:
             if layer < self.layers:
                 highlight.ring(painter, QRectF(self.slab(side, layer)).adjusted(2, 2, -2, -2))
         block = self.block(side)
@@ -331,7 +328,7 @@ class SlabsView(QWidget):
         number = wording.number(float(handle[layer, kv_head, self.column_of(position), feature]), 4)
         return f"{side} of layer {layer}, kv head {kv_head}, position {position}, feature {feature} = {number}"
 
-    def told(self, layer: int, position: int, feature: tuple[Side, int, int] | None = None) -> str:
+    def description(self, layer: int, position: int, feature: tuple[Side, int, int] | None = None) -> str:
         """Say what a column holds, and the number of one of its features."""
         if self.reading is None or layer < 0:
             return ""
@@ -360,7 +357,7 @@ class SlabsView(QWidget):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             here = QPointF(event.pos())
-            text = self.told(*self.at(here), self.feature_at(here))
+            text = self.description(*self.at(here), self.feature_at(here))
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)

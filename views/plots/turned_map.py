@@ -1,7 +1,4 @@
-"""A matrix whose two axes are not queries and keys, drawn either way round: whichever leaves the larger cells.
-
-It owns which axis goes down and which across, and how either is named. It must not know what the numbers mean.
-"""
+"""A matrix whose two axes are not queries and keys, drawn either way round: whichever leaves the larger cells."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The rotation of one query and key: where each plane stands at other positions, and what the score is there.
 
-The only arithmetic here is the model's own rotation, on the two features of each plane that a reading brings. It must
-not know widgets.
+The only arithmetic here is the model's own rotation, on the two features of each plane that a reading brings.
 """
 
 from __future__ import annotations

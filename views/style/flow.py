@@ -1,12 +1,9 @@
-"""Controls one after another, on as many lines as the width needs.
-
-It owns where they are put. It must not know what they do.
-"""
+"""Layouts that Qt lacks: controls on as many lines as the width needs, and a page that is scrolled where it is low."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+from PySide6.QtWidgets import QLayout, QLayoutItem, QScrollArea, QWidget
 
 
 class FlowLayout(QLayout):
@@ -97,3 +94,18 @@ def flowing(*widgets: QWidget) -> QWidget:
     for widget in widgets:
         layout.addWidget(widget)
     return holder
+
+
+def scrolled(page: QWidget, name: str = "") -> QScrollArea:
+    """Put a page into a scroll area; one with a name can be reached by the keyboard, for what nothing else reaches."""
+    area = QScrollArea()
+    area.setWidget(page)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.viewport().setAutoFillBackground(False)
+    page.setAutoFillBackground(False)
+    if name:
+        area.setAccessibleName(name)
+    else:
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    return area

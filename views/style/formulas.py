@@ -1,7 +1,4 @@
-"""Formulas as pictures: LaTeX drawn by ziamath as SVG, and that painted once for a size and a colour.
-
-It owns the drawing and its failures. It must not know where in a text a formula stands.
-"""
+"""Formulas as pictures: LaTeX drawn by ziamath as SVG, and that painted once for a size and a colour."""
 
 from __future__ import annotations
 

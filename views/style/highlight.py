@@ -1,7 +1,4 @@
-"""How a place that a lesson names is marked: a ring that can be seen on any ground, for as long as the step is shown.
-
-It owns the ring and the band. It must not know lessons, nor which place is marked.
-"""
+"""How a place that a lesson names is marked: a ring that can be seen on any ground, while the step is shown."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 from ropewalk.views.style import ink, theme
 
-Lit = Mapping[str, frozenset[Any]]
+Highlights = Mapping[str, frozenset[Any]]
 """What is marked, by kind: ``rows`` by key, ``heads`` (layer, head), ``cells`` (query, key), other places by number."""
 
 LEAST = 12.0
@@ -56,6 +53,8 @@ def draw_band(painter: QPainter, box: QRectF) -> None:
         painter.fillRect(QRectF(box.left(), top, box.width(), line), theme.current().text)
 
 
-def numbers(lit: Lit, what: str) -> frozenset[int]:
+def numbers(highlighted: Highlights, what: str) -> frozenset[int]:
     """The marked places of a kind that are single numbers, such as tokens or planes."""
-    return frozenset(int(place[0]) if isinstance(place, tuple) else int(place) for place in lit.get(what, frozenset()))
+    return frozenset(
+        int(place[0]) if isinstance(place, tuple) else int(place) for place in highlighted.get(what, frozenset())
+    )

@@ -1,7 +1,4 @@
-"""The icons of the bar, drawn as strokes in the theme's text colour, so that they are one set in every theme.
-
-It owns their shapes on a 24 × 24 grid. It must not know what a button does.
-"""
+"""The icons of the bar, drawn as strokes in the theme's text colour, so that they are one set in every theme."""
 
 from __future__ import annotations
 

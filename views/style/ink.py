@@ -1,7 +1,4 @@
-"""Small strokes that several panels paint alike: text that never overflows, bars, ticks, colour ramps.
-
-It owns painting of single marks with the theme's colours. It must not know runs, selections or sessions.
-"""
+"""Small strokes that several panels paint alike: text that never overflows, bars, ticks, colour ramps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lines of text laid out once: finding the shapes and the width of letters takes longer than drawing them.
-
-It owns what is kept of each font. It must not know themes, nor where anything is written.
-"""
+"""Lines of text laid out once: finding the shapes and the width of letters takes longer than drawing them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether things move: what the person chose, or what the system says where they chose nothing.
 
-It owns the choice in use. It must not know what moves. Qt 6.11 has no hint of its own for reduced motion (its
-accessibility hints know contrast alone); what it passes on is the length that the system gives to animations.
+Qt 6.11 has no hint of its own for reduced motion (its accessibility hints know contrast alone); what it passes on is
+the length that the system gives to animations.
 """
 
 from __future__ import annotations

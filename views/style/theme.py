@@ -1,7 +1,7 @@
 """The look: two palettes, the type scale, the fonts and the colour maps, and the one place that applies them.
 
-This file owns every colour and size. It must not know any panel. A panel reads ``current()`` when it paints and again
-in ``theme_changed``; labels get their font and colour from their ``role`` property through the stylesheet.
+A panel reads ``current()`` when it paints and again in ``theme_changed``; labels get their font and colour from their
+``role`` property through the stylesheet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How numbers, sizes and places are written, the same in every panel.
-
-It owns the wording of values. It must not know widgets, runs or colours.
-"""
+"""How numbers, sizes and places are written, the same in every panel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A pause: the whole window black, so that a class looks at the teacher.
-
-It owns the black sheet. It must not know what lies behind it.
-"""
+"""A pause: the whole window black, so that a class looks at the teacher."""
 
 from __future__ import annotations
 

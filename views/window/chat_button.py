@@ -1,7 +1,4 @@
-"""The switch of the prompt bar that puts a prompt into the checkpoint's chat template.
-
-It owns the switch, the system line and the choice among several templates. It must not know how a template is applied.
-"""
+"""The switch of the prompt bar that puts a prompt into the checkpoint's chat template."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ class ChatButton(QToolButton):
         self.system.setAccessibleName("System line")
         self.templates = QActionGroup(self)
         self.setMenu(self._menu())
-        self.toggled.connect(self._tell)
-        self._tell()
+        self.toggled.connect(self._update_tip)
+        self._update_tip()
 
     def _menu(self) -> QMenu:
         menu = QMenu(self)
@@ -90,12 +87,12 @@ class ChatButton(QToolButton):
             self.setChecked(False)
         self._busy_with_ids = as_ids
         self.setEnabled(bool(names) and not as_ids)
-        self._tell()
+        self._update_tip()
 
     def show_run(self, run: Run | None) -> None:
         """Say what the model was given."""
         self._rendered = "" if run is None else run.rendered
-        self._tell()
+        self._update_tip()
 
     def _list(self) -> None:
         """List the templates where there are several; one needs no choice."""
@@ -111,7 +108,7 @@ class ChatButton(QToolButton):
             self.templates.addAction(action)
             self.menu().addAction(action)
 
-    def _tell(self) -> None:
+    def _update_tip(self) -> None:
         tip = USE
         if not self._names:
             tip = NONE

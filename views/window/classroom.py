@@ -1,7 +1,4 @@
-"""What a teacher does in front of a class: one panel alone, a blank screen, a spotlight, notes, the step's large line.
-
-It owns these tools and who covers whom. It must not know what a panel shows or what a step says.
-"""
+"""What a teacher does in front of a class: one panel alone, a blank screen, a spotlight, notes, the step as a line."""
 
 from __future__ import annotations
 
@@ -94,8 +91,8 @@ class Classroom(QObject):
         """The panel that a person means: the one with the focus, else what the step is about, else the scores."""
         if self.walk.current in self.walk.seen():
             return self.walk.current
-        told = self._lesson.told if self._docks["lesson"].is_made else None
-        return told.scene.panels[0] if told is not None else "scores"
+        filled = self._lesson.filled if self._docks["lesson"].is_made else None
+        return filled.scene.panels[0] if filled is not None else "scores"
 
     # The lesson ---------------------------------------------------------------------------------------------------
 
@@ -139,7 +136,7 @@ class Classroom(QObject):
 
     def _on_step(self) -> None:
         cue = self._cue()
-        self.line.say(cue.step, cue.count, cue.look_at or cue.title)
+        self.line.show_step(cue.step, cue.count, cue.look_at or cue.title)
         if self.presenter is not None:
             self.presenter.show_cue(cue)
 
@@ -150,12 +147,12 @@ class Classroom(QObject):
         lesson = self._lesson.lesson if self._docks["lesson"].is_made else None
         if lesson is None:
             return Cue()
-        step, told = self._lesson.player.step, self._lesson.told
+        step, filled = self._lesson.player.step, self._lesson.filled
         following = self._lesson.player.title_of(step + 1)
         name = f"{lesson.number}  {lesson.title}"
-        if told is None:
+        if filled is None:
             return Cue(name, step, len(lesson.steps), after=following)
-        return Cue(name, step, len(lesson.steps), told.title, told.look_at, told.notes, told.text, following)
+        return Cue(name, step, len(lesson.steps), filled.title, filled.look_at, filled.notes, filled.text, following)
 
     def _on_blank(self, is_blank: bool) -> None:
         """A pause stops what moves."""

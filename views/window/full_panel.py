@@ -1,7 +1,4 @@
-"""One panel alone on the whole screen, and everything exactly as it was afterwards.
-
-It owns what is hidden for that, and how it comes back. It must not know what a panel shows.
-"""
+"""One panel alone on the whole screen, and everything exactly as it was afterwards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which layout comes back: that of before a lesson, of before projector mode, and the one to remember at the end.
-
-It owns the saved layouts. It must not know what a lesson shows, nor how projector mode looks.
-"""
+"""Which layout comes back: that of before a lesson, of before projector mode, and the one to remember at the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where the panels stand at first: the arrangement of the sketch, with tabs where the window is too small for it.
-
-It owns the first arrangement and the projector's. It must not know what a panel shows.
-"""
+"""Where the panels stand at first: the arrangement of the sketch, with tabs where the window is too small for it."""
 
 from __future__ import annotations
 

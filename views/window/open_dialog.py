@@ -1,8 +1,4 @@
-"""The Open dialog: what lies on this machine, what a checkpoint would cost, and opening it with progress and cancel.
-
-It owns the choice of a path and the answers to what a checkpoint leaves open. It must not know formats or files: the
-session says what a path is, and opens it.
-"""
+"""The Open dialog: what lies on this machine, what a checkpoint would cost, and opening it with progress and cancel."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from ropewalk.app.jobs import JobProgress
 from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
-from ropewalk.model.engine.interface import Choice, Outlined
+from ropewalk.model.engine.interface import CheckpointOutline, Choice
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -50,7 +46,7 @@ class OpenDialog(QDialog):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
-        self.outlined: Outlined | None = None
+        self.outline: CheckpointOutline | None = None
         self.opening = False
         self._fetching = False
         self._at_once = False
@@ -168,7 +164,7 @@ class OpenDialog(QDialog):
         if item is None:
             return
         path = item.data(PATH)
-        if path is None or (path == self.path.text() and self.outlined is not None):
+        if path is None or (path == self.path.text() and self.outline is not None):
             return
         if path == self.path.text():
             self._look(path)
@@ -198,46 +194,46 @@ class OpenDialog(QDialog):
         self.download.hide()
         self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
 
-    def _show_outline(self, outlined: Outlined | None) -> None:
+    def _show_outline(self, outline: CheckpointOutline | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
-        self.outlined = outlined
+        self.outline = outline
         _empty(self.costs)
         _empty(self.questions)
         self._answers = {}
-        self.facts.setVisible(outlined is not None)
-        self.open_button.setEnabled(outlined is not None and outlined.holds_weights)
-        if outlined is None:
+        self.facts.setVisible(outline is not None)
+        self.open_button.setEnabled(outline is not None and outline.holds_weights)
+        if outline is None:
             return
-        c = outlined.config
+        c = outline.config
         self.facts.setText(
-            f"{outlined.name} · {outlined.family} · {wording.count(outlined.parameters)} parameters · "
+            f"{outline.name} · {outline.family} · {wording.count(outline.parameters)} parameters · "
             f"{c.layers} layers · {c.heads} heads, {c.kv_heads} kv heads of {c.head_width} · "
             f"up to {c.max_position:,} tokens"
         )
         for column, title in enumerate(("", "weights", "K and V of 1,000 tokens")):
             self.costs.addWidget(plain_label(title, "label"), 0, column)
-        for row, (dtype, size) in enumerate(outlined.bytes_in.items(), 1):
+        for row, (dtype, size) in enumerate(outline.bytes_in.items(), 1):
             self.costs.addWidget(plain_label(dtype, "number"), row, 0)
             self.costs.addWidget(plain_label(wording.byte_size(size), "number"), row, 1)
-            self.costs.addWidget(plain_label(wording.byte_size(outlined.kv_bytes_in[dtype]), "number"), row, 2)
+            self.costs.addWidget(plain_label(wording.byte_size(outline.kv_bytes_in[dtype]), "number"), row, 2)
         self.costs.setColumnStretch(3, 1)
         chosen = self.dtype.currentText() or (self.session.model.dtype if self.session.model else "float32")
         self.dtype.clear()
-        self.dtype.addItems(list(outlined.bytes_in))
+        self.dtype.addItems(list(outline.bytes_in))
         self.dtype.setCurrentText(chosen)
         self.layers.setRange(1, c.layers)
         remembered = self.session.settings.now.answers.get(self._wanted() or "", {})
         self.layers.setValue(remembered.get(FIRST_LAYERS, c.layers))
         self.layers.setSuffix(f" of {c.layers}")
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
-        for row, choice in enumerate(outlined.choices):
+        for row, choice in enumerate(outline.choices):
             self._ask(choice, row, remembered.get(choice.option, choice.assumed))
-        notes = list(outlined.notes)
-        if not outlined.holds_weights:
+        notes = list(outline.notes)
+        if not outline.holds_weights:
             notes.append("There are no weights here, so only shapes and costs can be shown.")
         self.notice.setText(" ".join(notes))
-        unasked = all(choice.option in remembered for choice in outlined.choices)
-        if self._at_once and outlined.holds_weights and unasked:
+        unasked = all(choice.option in remembered for choice in outline.choices)
+        if self._at_once and outline.holds_weights and unasked:
             self._at_once = False
             self.start()
 
@@ -297,17 +293,17 @@ class OpenDialog(QDialog):
 
     def start(self) -> None:
         """Open what was chosen; the dialog stays until it is open, so that it can be cancelled or corrected."""
-        if self.outlined is None or not self.open_button.isEnabled():
+        if self.outline is None or not self.open_button.isEnabled():
             return
         self._set_opening(True)
-        self.notice.setText(f"Opening {self.outlined.name} …")
+        self.notice.setText(f"Opening {self.outline.name} …")
         self.session.open(self._wanted(), dtype=self.dtype.currentText(), options=self.options())
 
     def _set_opening(self, opening: bool) -> None:
         self.opening = opening
         self._fetching = False
         self.bar.setRange(0, 0 if opening else 1)
-        self.open_button.setEnabled(not opening and self.outlined is not None and self.outlined.holds_weights)
+        self.open_button.setEnabled(not opening and self.outline is not None and self.outline.holds_weights)
         self.download.setEnabled(not opening)
         for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.layers):
             widget.setEnabled(not opening)

@@ -1,7 +1,4 @@
-"""The command palette: everything that can be done, found by typing words of it, with its key, and run.
-
-It owns the search and the list. It must not know what a command does: it calls a function.
-"""
+"""The command palette: everything that can be done, found by typing words of it, with its key, and run."""
 
 from __future__ import annotations
 

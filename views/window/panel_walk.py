@@ -1,8 +1,4 @@
-"""From panel to panel by keyboard, and which panel has the focus.
-
-It owns where the focus goes when a panel is entered, and shows in its heading that it is there. It must not know what
-a panel shows.
-"""
+"""From panel to panel by keyboard, and which panel has the focus."""
 
 from __future__ import annotations
 

@@ -13,18 +13,17 @@ from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 from ropewalk.model.readings.records import ConsistencyCheck
 from ropewalk.views import keys
-from ropewalk.views.lesson.scene import LessonStage
+from ropewalk.views.lesson.scene import LessonScenes
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock, Panels
 from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.style import motion, theme
 from ropewalk.views.window import layouts
 from ropewalk.views.window.classroom import Classroom
+from ropewalk.views.window.heights import LeastHeight, StripHeight
 from ropewalk.views.window.layout_memory import LayoutMemory
-from ropewalk.views.window.least_height import LeastHeight
 from ropewalk.views.window.prompt_bar import PromptBar
 from ropewalk.views.window.status import FailureStrip, StatusLine
-from ropewalk.views.window.strip_room import StripRoom
 
 if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Lesson
@@ -93,11 +92,11 @@ class PanelWindow(QMainWindow):
         self.failure = FailureStrip(self)
         self.layouts = LayoutMemory(self, self.docks)
         self.least_height = LeastHeight(self)
-        self.strip_room = StripRoom(self, self.docks["tokens"], session.settings)
+        self.strip_height = StripHeight(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
         self.classroom = Classroom(self, self.docks, bars, session.timeline.pause)
         self._connect()
-        self.stage = LessonStage(self, self.docks, bars, self.classroom.line)
+        self.lesson_scenes = LessonScenes(self, self.docks, bars, self.classroom.line)
         self.docks["lesson"].when_made(self._welcome_lesson)
         self._restored = self._restore(saved.geometry, saved.layout) if restore else False
         if restore and saved.projector:
@@ -120,7 +119,7 @@ class PanelWindow(QMainWindow):
         return toolbar
 
     def _connect(self) -> None:
-        self.session.failed.connect(self.failure.tell)
+        self.session.failed.connect(self.failure.show_message)
         self.session.interventions.offered.connect(self.failure.offer)
         self.session.model_changed.connect(self.failure.withdraw)
         self.failure.chosen.connect(self.session.interventions.accept)
@@ -130,9 +129,9 @@ class PanelWindow(QMainWindow):
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
-        self.status.proofs_wanted.connect(self.show_proofs)
-        self.session.consistency.check_changed.connect(partial(self._on_proof, "cached"))
-        self.session.consistency.branches_changed.connect(partial(self._on_proof, "branches"))
+        self.status.consistency_wanted.connect(self.show_consistency)
+        self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
+        self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         self.session.interventions.changed.connect(
             self.docks["experiments"].make_panel
@@ -149,7 +148,7 @@ class PanelWindow(QMainWindow):
 
     def _welcome_lesson(self, panel: Panel) -> None:
         lesson = cast("LessonPanel", panel)
-        lesson.scene_wanted.connect(self.stage.show)
+        lesson.scene_wanted.connect(self.lesson_scenes.show)
         lesson.lesson_opened.connect(self._on_lesson)
 
     # What a person can ask of the window --------------------------------------------------------------------------
@@ -188,8 +187,8 @@ class PanelWindow(QMainWindow):
         if focused is not None:
             focused.clearFocus()
 
-    def show_proofs(self) -> None:
-        """Bring what proves the run to the front."""
+    def show_consistency(self) -> None:
+        """Bring the consistency checks of the run to the front."""
         self.reveal("cache")
         cast("CachePanel", self.panels["cache"]).turn_to("proof")
 
@@ -230,8 +229,8 @@ class PanelWindow(QMainWindow):
         layouts.keep_rows(self.docks)
         if leaves and not alone:
             self.layouts.leave_projector()
-        if self.stage.scene is not None and not alone:
-            self.stage.arrange()
+        if self.lesson_scenes.scene is not None and not alone:
+            self.lesson_scenes.arrange()
         self._place_failure()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
@@ -245,12 +244,12 @@ class PanelWindow(QMainWindow):
     def reset_layout(self) -> None:
         """Put every panel back in its first place."""
         self.classroom.full.leave()
-        self.strip_room.follow()
+        self.strip_height.follow()
         layouts.arrange(self, self.docks, self.size())
         if theme.current().projector:
             layouts.project(self.docks)
-        if self.stage.scene is not None:
-            self.stage.arrange()
+        if self.lesson_scenes.scene is not None:
+            self.lesson_scenes.arrange()
 
     def _on_full(self, name: str) -> None:
         """Arrange anew after a panel was alone, where projector mode came or went meanwhile."""
@@ -262,8 +261,8 @@ class PanelWindow(QMainWindow):
                 layouts.project(self.docks)
             else:
                 self.layouts.leave_projector()
-            if self.stage.scene is not None:
-                self.stage.arrange()
+            if self.lesson_scenes.scene is not None:
+                self.lesson_scenes.arrange()
 
     def _on_lesson(self, is_open: bool) -> None:
         """Take the lesson's keys and keep the layout; give both back when it is closed."""
@@ -272,18 +271,18 @@ class PanelWindow(QMainWindow):
         if is_open:
             self.layouts.enter_lesson(theme.current().projector)
             return
-        self.stage.leave()
+        self.lesson_scenes.leave()
         self.layouts.leave_lesson(theme.current().projector)
 
-    def _on_proof(self, kind: str, check: ConsistencyCheck | None) -> None:
-        """Raise the alarm when a proof broke, and take it down when that proof holds again or its run is gone."""
+    def _on_consistency_check(self, kind: str, check: ConsistencyCheck | None) -> None:
+        """Raise the alarm when a check failed, and take it down when that check holds again or its run is gone."""
         raised = self._alarms.pop(kind, "")
         if check is not None and check.alarms:
             from ropewalk.views.panels.consistency import alarm
 
             sentence, details = alarm(check)
             self._alarms[kind] = sentence
-            self.failure.tell(sentence, details)
+            self.failure.show_message(sentence, details)
         elif raised and self.failure.sentence.text() == raised:
             self.failure.dismiss()
 

@@ -1,7 +1,6 @@
 """The teacher's own window: what this step is for, what comes next, where in the lesson we are, and the time.
 
-It owns how notes are laid out, and the clock. It stands on the second screen where there is one. It must not know
-lessons or players: it is told what to show, and says by signals what the teacher wants.
+It stands on the second screen where there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
-from ropewalk.model.lessons.text import Span, Told
+from ropewalk.model.lessons.text import FilledText, Span
 from ropewalk.views.lesson.text import LessonText, words
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme
@@ -37,8 +36,8 @@ class Cue:
     count: int = 0
     title: tuple[Span, ...] = ()
     look_at: tuple[Span, ...] = ()
-    notes: Told = ()
-    text: Told = ()
+    notes: FilledText = ()
+    text: FilledText = ()
     after: tuple[Span, ...] = ()
 
 
@@ -142,11 +141,11 @@ class Presenter(QWidget):
         """Show the notes of a step."""
         self.cue = cue
         self.place.setText(f"{cue.lesson} · step {cue.step + 1} of {cue.count}" if cue.count else "")
-        self.step_title.say(cue.title)
-        self.look_at.say(cue.look_at)
-        self.text.say(cue.text)
-        self.notes.say(cue.notes or words(NO_NOTES if cue.count else NO_LESSON))
-        self.after.say(cue.after or words("This is the last step." if cue.count else ""))
+        self.step_title.show_text(cue.title)
+        self.look_at.show_text(cue.look_at)
+        self.text.show_text(cue.text)
+        self.notes.show_text(cue.notes or words(NO_NOTES if cue.count else NO_LESSON))
+        self.after.show_text(cue.after or words("This is the last step." if cue.count else ""))
         self.buttons["back"].setEnabled(cue.step > 0)
         self.buttons["forward"].setEnabled(cue.step < cue.count - 1)
         self.setAccessibleDescription(self.notes.toPlainText())

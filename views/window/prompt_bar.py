@@ -1,8 +1,4 @@
-"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys.
-
-It owns these controls and turns what a person does there into the session's verbs or into signals for the window. It
-must not know docks or panels.
-"""
+"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys."""
 
 from __future__ import annotations
 
@@ -125,7 +121,7 @@ class PromptBar(QWidget):
 
     def start(self) -> None:
         """Run what is typed, as text, in the chat template, or as ids."""
-        self._known = self.typed()
+        self._known = self.written_prompt()
         self.session.start(self._known)
 
     def _follow(self, prompt: Prompt) -> None:
@@ -137,7 +133,7 @@ class PromptBar(QWidget):
             self.special.setChecked(prompt.special)
             self.chat.choose(prompt.chat, prompt.system)
 
-    def typed(self) -> Prompt:
+    def written_prompt(self) -> Prompt:
         """What is typed, meant as the switches around it say."""
         return Prompt(
             self.prompt.text(),

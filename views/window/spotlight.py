@@ -1,6 +1,6 @@
 """A spotlight: everything dark but a circle around the pointer, or the panel that the pointer is over.
 
-It owns the darkness and the hole in it. It lets every click through, and must not know what lies under it.
+It lets every click through.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The line at the bottom: what is open, the cached-against-full check, and the progress of a job with its cancel.
 
-And the strip that says what went wrong. This file owns both; it must not know how anything is computed.
+And the strip that says what went wrong.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class StatusLine(QWidget):
 
     Signals
     -------
-    proofs_wanted()
+    consistency_wanted()
         The check was pressed.
     """
 
-    proofs_wanted = Signal()
+    consistency_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +49,7 @@ class StatusLine(QWidget):
         self.check = QToolButton()
         self.check.setProperty("kind", "small")
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.check.clicked.connect(self.proofs_wanted)
+        self.check.clicked.connect(self.consistency_wanted)
         self.what = plain_label("idle", "subtitle")
         self.stretch = QPushButton()
         self.stretch.setAccessibleName("Take out the stretching of RoPE")
@@ -78,10 +78,10 @@ class StatusLine(QWidget):
         session.interventions.changed.connect(self._on_interventions)
         self._on_progress(None)
         self._on_check(session.consistency.check)
-        self._tell()
+        self._show_facts()
         self.theme_changed()
 
-    def tell(self, what: str) -> None:
+    def show_message(self, what: str) -> None:
         """Say that something is done, until something else is going on."""
         self.what.setText(what)
 
@@ -91,16 +91,16 @@ class StatusLine(QWidget):
         for button in (self.cancel, self.check):
             button.ensurePolished()
         heights = (self.cancel.sizeHint().height(), self.check.sizeHint().height())
-        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a proof arrives
+        self.setMinimumHeight(max(heights))  # nothing moves when a job begins or ends, or a check arrives
 
     def _on_model(self, card: ModelCard) -> None:
-        self._tell()
+        self._show_facts()
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
-        self._tell()
+        self._show_facts()
         self._on_check(self._session.consistency.check)
 
-    def _tell(self) -> None:
+    def _show_facts(self) -> None:
         card, run = self._session.model, self._session.run
         parts = []
         if card is not None:
@@ -119,7 +119,7 @@ class StatusLine(QWidget):
 
     def _on_check(self, check: ConsistencyCheck | None) -> None:
         run = self._session.run
-        unproved = run is not None and check is None and not self._session.consistency.proves_itself
+        unproved = run is not None and check is None and not self._session.consistency.checks_itself
         self.check.setVisible(check is not None or unproved)
         if check is not None:
             text, tone = verdict(check)
@@ -168,7 +168,7 @@ class FailureStrip(QFrame):
     -------
     resized()
         It needs another height.
-    chosen(experiment)
+    chosen(intervention)
         One of the offers under the sentence was taken.
     """
 
@@ -209,7 +209,7 @@ class FailureStrip(QFrame):
         self.theme_changed()
         self.hide()
 
-    def tell(self, sentence: str, details: str) -> None:
+    def show_message(self, sentence: str, details: str) -> None:
         """Show a failure; a newer one takes the place of an older one."""
         self.withdraw()
         self.sentence.setText(sentence)

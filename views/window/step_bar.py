@@ -1,7 +1,4 @@
-"""The step controls: first, back, step, last, play.
-
-It owns the five buttons. It must not know how a step is made; it calls the session's verbs.
-"""
+"""The step controls: first, back, step, last, play."""
 
 from __future__ import annotations
 

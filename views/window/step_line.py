@@ -1,7 +1,4 @@
-"""The current step as one large line across the top, in place of the bar, while a projector shows a lesson.
-
-It owns that line and its three buttons. It must not know lessons or players: it is told what to say.
-"""
+"""The current step as one large line across the top, in place of the bar, while a projector shows a lesson."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ class StepLine(QToolBar):
         self.setFloatable(False)
         self.toggleViewAction().setVisible(False)
         self.place = plain_label("", "title")
-        self.says = LessonText("The current step: what to look at", "title", strong=True, scale=1.25)
+        self.line = LessonText("The current step: what to look at", "title", strong=True, scale=1.25)
         self.buttons = {name: self._button(text, name) for name, text in (("lesson_back", "◂"), ("lesson_on", "▸"))}
         self.leave_button = self._button("✕", "lesson_leave")
         for button, signal in (
@@ -49,7 +46,7 @@ class StepLine(QToolBar):
         row.setSpacing(2 * theme.GRID)
         middle = QVBoxLayout()
         middle.addStretch(1)
-        middle.addWidget(self.says)
+        middle.addWidget(self.line)
         middle.addStretch(1)
         row.addWidget(self.place)
         row.addLayout(middle, 1)
@@ -65,13 +62,13 @@ class StepLine(QToolBar):
         button.setToolTip(keys.tip(action))
         return button
 
-    def say(self, step: int, count: int, line: tuple[Span, ...]) -> None:
+    def show_step(self, step: int, count: int, line: tuple[Span, ...]) -> None:
         """Show the place of a step (from 0) among ``count``, and its line."""
         self.place.setText(f"{step + 1} / {count}" if count else "")
-        self.says.say(line)
+        self.line.show_text(line)
         self.buttons["lesson_back"].setEnabled(step > 0)
         self.buttons["lesson_on"].setEnabled(step < count - 1)
 
     def theme_changed(self) -> None:
         """Write anew in the sizes of the theme in use."""
-        self.says.theme_changed()
+        self.line.theme_changed()

@@ -1,7 +1,7 @@
 """Reading a config file field by field, and remembering which fields were read.
 
 Everything a family does not read and does not list as ignored is refused by name, so a config field can never be
-dropped silently. Nothing here knows torch or any family.
+dropped silently.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 llama.cpp's converter names tensors alike for every architecture, permutes the rows of q and k where its own code
 rotates adjacent pairs, bakes Gemma's 1 + w into the stored gains, and splits interleaved matrices. A new architecture
-is one entry. Nothing here knows the container.
+is one entry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Parts of a config that many families spell alike: counts, rotary rules, windows, mixtures.
 
-Each function reads fields and returns fields of :class:`~model.decoder.config.ModelConfig`. Nothing here knows one
-family.
+Each function reads fields and returns fields of :class:`~model.decoder.config.ModelConfig`.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def llama_knobs(c: Fields, *, base: float = 10_000.0, eps: float = 1e-6, partial
     }
 
 
-def reach(limit: int, rule: RopeConfig | None) -> int:
+def context_limit(limit: int, rule: RopeConfig | None) -> int:
     """How many positions a model may be asked for; a rule that stretches at run time reaches past the limit."""
     original = None if rule is None else rule.original_max_position
     if rule is not None and rule.scaling in ("dynamic", "yarn") and original is not None:

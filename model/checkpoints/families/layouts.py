@@ -2,7 +2,7 @@
 
 A rule is the name of a parameter (the tensor is that parameter), :class:`Fused` (one stored tensor holds several),
 :class:`Piece` (one stored tensor is a row of a parameter), or None (left out on purpose). ``{l}`` stands for a layer
-and ``{e}`` for an expert or a head. Nothing here knows families or files.
+and ``{e}`` for an expert or a head.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Quantised weights that Ropewalk does not undo, recognised by the config or by the stored names, and refused by name.
 
-What a refusal says is what the weights are and what to open instead. Nothing here knows a file format.
+What a refusal says is what the weights are and what to open instead.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropewalk.model.checkpoints.families.fields import Fields
-from ropewalk.model.checkpoints.families.knobs import reach, words
+from ropewalk.model.checkpoints.families.knobs import context_limit, words
 from ropewalk.model.checkpoints.families.quantised import refuse_quantised
 from ropewalk.model.checkpoints.families.refused import reason
 from ropewalk.model.checkpoints.families.table import BY_TYPE, FAMILIES, Family
@@ -87,7 +87,7 @@ def read_config(
     refuse_quantised(config, where, stored)
     knobs = family.knobs(fields)
     knobs["tied"] = _tied(family, fields)
-    knobs["max_position"] = reach(knobs["max_position"], knobs.get("rope"))
+    knobs["max_position"] = context_limit(knobs["max_position"], knobs.get("rope"))
     _refuse_unread(family, fields, where)
     return family, ModelConfig(**knobs)
 

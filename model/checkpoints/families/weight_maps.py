@@ -1,7 +1,7 @@
 """Weight maps: stored name → what it fills, for every layout that some family uses.
 
 ``blocks.{l}`` on our side, the families' own names on theirs. A pattern may be listed that only some files hold; what a
-model needs and does not find is refused when the plan is made. Nothing here knows configs or tensors.
+model needs and does not find is refused when the plan is made.
 """
 
 from __future__ import annotations

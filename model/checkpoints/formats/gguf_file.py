@@ -1,7 +1,7 @@
 """The GGUF container: metadata and tensors, every count checked against the size of the file before it is believed.
 
 Numbers are little-endian; a tensor's dimensions are listed fastest first. Blocks of quantised weights are undone by the
-``gguf`` package, in slices. This file knows no architectures and no tokenizers.
+``gguf`` package, in slices.
 """
 
 from __future__ import annotations

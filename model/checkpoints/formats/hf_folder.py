@@ -1,6 +1,6 @@
 """Hugging Face folders and bare weight files: ``config.json`` with safetensors or torch files, whole or in shards.
 
-A ``config.json`` without weights is a checkpoint of shapes only. This file knows no families.
+A ``config.json`` without weights is a checkpoint of shapes only.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _source(path: Path, config: Path, files: TensorFile | None, notes: tuple[str
 
 def _files(path: Path) -> TensorFile | None:
     """The weights of a folder, safetensors first; None where there is no weight file at all."""
-    opened: TensorFile
+    file: TensorFile
     for module in (safetensors_files, torch_files):
         if (path / module.INDEX).is_file():
-            opened = module.open_sharded(path / module.INDEX)
-            return opened
+            file = module.open_sharded(path / module.INDEX)
+            return file
         if (path / module.SINGLE).is_file():
-            opened = module.open_single(path / module.SINGLE)
-            return opened
+            file = module.open_single(path / module.SINGLE)
+            return file
     found = sorted(file.name for file in path.iterdir() if file.suffix in WEIGHT_SUFFIXES)
     if not found:
         return None

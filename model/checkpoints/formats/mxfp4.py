@@ -1,7 +1,7 @@
 """MXFP4, the form in which gpt-oss stores its experts: four-bit floats in blocks of 32 that share a power of two.
 
-OCP Microscaling Formats 1.0: an element has one sign, two exponent and one mantissa bit; the block's scale is
-2^(byte − 127). Two elements lie in a byte, the lower half first. Nothing here knows a model.
+OCP Microscaling Formats 1.0: an element has one sign, two exponent and one mantissa bit; the block's scale is 2^(byte −
+127). Two elements lie in a byte, the lower half first.
 """
 
 from __future__ import annotations

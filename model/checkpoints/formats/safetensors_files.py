@@ -1,7 +1,7 @@
 """Safetensors: one file, or shards with an index. The header is checked here, byte for byte, before anything is mapped.
 
 The format is an 8-byte little-endian header length, a JSON header of names, dtypes, shapes and byte ranges, then the
-bytes. This file knows no families.
+bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the tokenizer that lies beside a model's weights, with its chat templates. Nothing here knows a model."""
+"""Finds the tokenizer that lies beside a model's weights, with its chat templates."""
 
 from __future__ import annotations
 

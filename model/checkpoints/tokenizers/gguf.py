@@ -1,7 +1,6 @@
 """The tokenizer in a GGUF file's metadata: byte-level BPE with a named splitter, or SentencePiece scores.
 
-The regular expressions are those of llama.cpp's ``llama-vocab.cpp``, by the name in ``tokenizer.ggml.pre``. This file
-knows no models.
+The regular expressions are those of llama.cpp's ``llama-vocab.cpp``, by the name in ``tokenizer.ggml.pre``.
 """
 
 from __future__ import annotations

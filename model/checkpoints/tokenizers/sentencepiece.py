@@ -1,7 +1,7 @@
 """SentencePiece's own files (``tokenizer.model``, ``spiece.model``): BPE or Unigram, with its rules for spaces.
 
 The file is a protocol buffer (sentencepiece_model.proto), read here in plain Python so that a damaged one can only
-raise. Nothing here knows a model.
+raise.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ library finds it, sentencepiece's own but for segmentations of equal sums: sente
 that rounding chooses among them. BPE (Sennrich et al. 2016, arXiv:1508.07909) merges the pair whose union scores best,
 the leftmost among equals. It is written here: the library ranks all pairs apart, and so would merge one of two pieces
 of equal score before the other wherever they stand. Vocabularies grown by hand (Chinese ones on Llama's, say) score all
-their new pieces alike, and GGUF files may have no scores. Nothing here knows a model.
+their new pieces alike, and GGUF files may have no scores.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The table is a double array (Yata et al., as in darts-clone) of texts, each lead
 replacements. The tokenizers library reads it too (``Precompiled``), but looks up whole grapheme clusters of up to five
 bytes, else single characters, and takes the shortest entry that a cluster begins with; SentencePiece takes the longest
 entry at each byte. Hangul in jamo, marks on ligatures and stacked marks so come out otherwise there. It is therefore
-read here, in plain Python, so that a damaged table can only raise. Nothing here knows a vocabulary.
+read here, in plain Python, so that a damaged table can only raise.
 """
 
 from __future__ import annotations

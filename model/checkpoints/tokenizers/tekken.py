@@ -1,7 +1,7 @@
 """Mistral's ``tekken.json``: tiktoken's merging by rank, with the splitter and the special tokens in the file itself.
 
 Special tokens take the first ids, ranks the ids after them. Files before version 7 do not list their special tokens;
-those were the same in all of them. Nothing here knows a model.
+those were the same in all of them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each line holds a token's bytes in base64 and its rank, which is its id. A text is split by a regular expression; within
 a word the pair of neighbours whose union has the lowest rank is merged, until no union is a token. The file holds
-neither the expression nor the special tokens, so both are known here by the maker of the file. Nothing here knows a
-model.
+neither the expression nor the special tokens, so both are known here by the maker of the file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from ropewalk.model.decoder.intervening import changed_block
+from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import NoCausalMask
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs, device_of, matrix_of, place_of

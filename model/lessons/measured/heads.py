@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.decoder.intervening import changed_block
+from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import RopeOff
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.measured.tokens import row_of

@@ -93,9 +93,9 @@ def test_a_gif_says_where_it_came_from_in_its_comment(recording: Recording, tmp_
 
 def test_a_webp_says_where_it_came_from_in_its_xmp(recording: Recording, tmp_path: Path) -> None:
     with Image.open(encoded(recording, "webp", tmp_path / "turn.webp")) as image:
-        said = image.info["xmp"].decode()
-    assert 'a &lt;b&gt; &amp; "中" θ' in said
-    assert "Model: tiny" in said
+        text = image.info["xmp"].decode()
+    assert 'a &lt;b&gt; &amp; "中" θ' in text
+    assert "Model: tiny" in text
 
 
 @pytest.mark.usefixtures("ffmpeg")
@@ -107,16 +107,16 @@ def test_an_mp4_has_its_frames_for_their_time_and_says_where_it_came_from(record
     first = np.frombuffer(asked(path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "rgb24"), np.uint8)
     first = first.reshape(20, 30, 3)
     assert np.abs(first[19, 29].astype(int) - COLOURS[0]).max() < 12  # a video loses a little
-    said = asked(path, "-f", "ffmetadata").decode()
-    assert "title=RoPE, L1H3" in said
-    assert '"Model": "tiny"' in said
+    text = asked(path, "-f", "ffmetadata").decode()
+    assert "title=RoPE, L1H3" in text
+    assert '"Model": "tiny"' in text
 
 
 @pytest.mark.usefixtures("ffmpeg")
 def test_odd_sizes_are_padded_for_the_video(tmp_path: Path) -> None:
     recording = Recording()
-    for shade in (0, 128):
-        recording.add(31, 21, bytes([shade]) * (4 * 31 * 21), 200)
+    for grey in (0, 128):
+        recording.add(31, 21, bytes([grey]) * (4 * 31 * 21), 200)
     path = encoded(recording, "mp4", tmp_path / "odd.mp4")
     assert len(asked(path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "gray")) == 32 * 22
 

@@ -1,4 +1,4 @@
-"""Numbers taken home are the engine's own, say where they came from, and never spoil the file that was there."""
+"""Exported numbers are the engine's own, say where they came from, and never spoil the file that was there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import safetensors.numpy
 from pytestqt.qtbot import QtBot
 from ropewalk.app.files import numbers_file
-from ropewalk.app.files.exporting import take_bytes, take_numbers, take_trace
+from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
@@ -75,7 +75,7 @@ def test_a_csv_holds_a_rectangle_with_tokens_and_where_it_came_from(
 ) -> None:
     path = tmp_path / "numbers.csv"
     kind = number_format("csv")
-    assert take(lambda *told: take_numbers(session, path, kind, (2, 5), (0, 4), about(session), *told)) == ""
+    assert take(lambda *ends: export_numbers(session, path, kind, (2, 5), (0, 4), about(session), *ends)) == ""
     lines = path.read_text(encoding="utf-8").splitlines()
     comments = [line for line in lines if line.startswith("# ")]
     assert "# Title: Row 4 of L1H2" in comments
@@ -101,8 +101,8 @@ def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: 
     assert session.handle is not None
     numbers = session_numbers(session)
     tokens = [TokenText(0, "a"), TokenText(1, text), TokenText(2, "b")]
-    told = about(session).with_lines({"Note": f'x,{text} y;{text} z,"{text}" u\t{text} v|{text} w, {text}'})
-    written = numbers_file.as_csv(numbers, tokens, told).decode()
+    described = about(session).with_lines({"Note": f'x,{text} y;{text} z,"{text}" u\t{text} v|{text} w, {text}'})
+    written = numbers_file.as_csv(numbers, tokens, described).decode()
     head, body = written.split('"query"', 1)
     comments = head.splitlines()
     assert any("one ' more in front" in line for line in comments), "the file says what was done"
@@ -125,7 +125,7 @@ def test_an_npz_holds_a_whole_head_without_pickle(session: Session, take: Take, 
     path = tmp_path / "numbers.npz"
     rows = len(PROMPT)
     kind = number_format("npz")
-    assert take(lambda *told: take_numbers(session, path, kind, (0, rows), (0, rows), about(session), *told)) == ""
+    assert take(lambda *ends: export_numbers(session, path, kind, (0, rows), (0, rows), about(session), *ends)) == ""
     with np.load(path, allow_pickle=False) as arrays:
         assert json.loads(str(arrays["about"])) == {"Title": "Row 4 of L1H2", **dict(about(session).lines)}
         assert arrays["weights"].dtype == np.float64
@@ -141,7 +141,7 @@ def test_an_npz_holds_a_whole_head_without_pickle(session: Session, take: Take, 
 
 def test_a_run_is_taken_home_as_a_trace(session: Session, take: Take, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
-    assert take(lambda *told: take_trace(session, path, *told)) == ""
+    assert take(lambda *ends: export_trace(session, path, *ends)) == ""
     tensors = safetensors.numpy.load_file(path)
     assert tensors["blocks.1.attn.lse"].shape == (1, 4, len(PROMPT))
     assert session.run is not None
@@ -153,18 +153,22 @@ def test_a_rectangle_outside_the_run_is_refused(
     session: Session, take: Take, tmp_path: Path, queries: tuple[int, int], keys: tuple[int, int]
 ) -> None:
     path = tmp_path / "numbers.csv"
-    said = take(lambda *told: take_numbers(session, path, number_format("csv"), queries, keys, about(session), *told))
-    assert said.endswith("but the rows are 0 to 6.")
+    message = take(
+        lambda *ends: export_numbers(session, path, number_format("csv"), queries, keys, about(session), *ends)
+    )
+    assert message.endswith("but the rows are 0 to 6.")
     assert not path.exists()
 
 
 def test_too_many_cells_are_refused(
     session: Session, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ropewalk.model.readings.numbers.MOST_CELLS", 10)
+    monkeypatch.setattr("ropewalk.model.readings.readout.MOST_CELLS", 10)
     path = tmp_path / "numbers.csv"
-    said = take(lambda *told: take_numbers(session, path, number_format("csv"), (0, 4), (0, 4), about(session), *told))
-    assert said.startswith("16 cells were asked for, but at most 10 are written at once;")
+    message = take(
+        lambda *ends: export_numbers(session, path, number_format("csv"), (0, 4), (0, 4), about(session), *ends)
+    )
+    assert message.startswith("16 cells were asked for, but at most 10 are written at once;")
 
 
 @pytest.mark.parametrize("fails", ["replace", "fsync"])
@@ -182,23 +186,23 @@ def test_a_full_disk_leaves_the_old_file(
 
     monkeypatch.setattr(os, fails, full)
     if name == "safetensors":
-        said = take(lambda *told: take_trace(session, path, *told))
+        message = take(lambda *ends: export_trace(session, path, *ends))
     elif name == "png":
-        said = take(lambda *told: take_bytes(session, path, lambda: b"new", *told))
+        message = take(lambda *ends: export_bytes(session, path, lambda: b"new", *ends))
     else:
         kind = number_format(name)
-        said = take(lambda *told: take_numbers(session, path, kind, (0, 2), (0, 2), about(session), *told))
+        message = take(lambda *ends: export_numbers(session, path, kind, (0, 2), (0, 2), about(session), *ends))
     monkeypatch.undo()
-    assert said.endswith("No space left on device.")
+    assert message.endswith("No space left on device.")
     assert path.read_bytes() == b"old"
     assert list(folder.iterdir()) == [path]
 
 
-def test_nothing_to_take_is_said(qtbot: QtBot, take: Take, tmp_path: Path) -> None:
+def test_nothing_to_export_is_reported(qtbot: QtBot, take: Take, tmp_path: Path) -> None:
     empty = Session(SettingsStore(tmp_path / "none.json"))
     path = tmp_path / "numbers.csv"
     nothing = Provenance("", ())
-    said = take(lambda *told: take_numbers(empty, path, number_format("csv"), (0, 1), (0, 1), nothing, *told))
-    assert said == "There are no numbers to save yet; run a prompt first."
-    assert take(lambda *told: take_trace(empty, path, *told)) == "There is no run to save yet; run a prompt first."
+    message = take(lambda *ends: export_numbers(empty, path, number_format("csv"), (0, 1), (0, 1), nothing, *ends))
+    assert message == "There are no numbers to save yet; run a prompt first."
+    assert take(lambda *ends: export_trace(empty, path, *ends)) == "There is no run to save yet; run a prompt first."
     empty.close()

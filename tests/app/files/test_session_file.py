@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.session_file import (
     SavedCheckpoint,
-    SavedMeaning,
+    SavedPromptOptions,
     SavedRun,
     SavedSession,
     SavedView,
@@ -29,7 +29,7 @@ from ropewalk.model.readings.records import Sampling
 
 RUN = SavedRun(
     prompt="a \ud800 <b>\n中",
-    typed=SavedMeaning(as_ids=False, special=False),
+    prompt_options=SavedPromptOptions(as_ids=False, special=False),
     ids=(5, 6, 7),
     decoded=(8, 9),
     drawn=(Sampling(), Sampling(0.8, 40, 0.9, 2**62)),
@@ -117,7 +117,7 @@ def test_interventions_keep_the_names_that_0_1_0_gave_them(tmp_path: Path) -> No
 def test_any_prompt_and_any_number_come_back(
     tmp_path_factory: pytest.TempPathFactory, prompt: str, factor: float, ids: list[int]
 ) -> None:
-    run = SavedRun(prompt, SavedMeaning(), tuple(ids), (), (), len(ids), (ScaleScores(factor),))
+    run = SavedRun(prompt, SavedPromptOptions(), tuple(ids), (), (), len(ids), (ScaleScores(factor),))
     saved = replace(SAVED, run=run, baseline=None)
     path = tmp_path_factory.getbasetemp() / "any.ropewalk"
     write_session(saved, path)

@@ -39,7 +39,7 @@ def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Se
 
 @pytest.fixture
 def worked(qtbot: QtBot, checkpoint: Path, tmp_path: Path) -> Iterator[Session]:
-    """A session in which much was done: five steps by two samplings, one looked back, experiments, a pinned run."""
+    """A session in which much was done: five steps by two samplings, one looked back, interventions, a pinned run."""
     session = fresh(qtbot, tmp_path, "one", checkpoint)
 
     def settle() -> None:
@@ -73,7 +73,7 @@ def saved(qtbot: QtBot, session: Session, path: Path, view: SavedView | None = N
     return done[0]
 
 
-def opened(qtbot: QtBot, session: Session, path: Path) -> str:
+def open_file(qtbot: QtBot, session: Session, path: Path) -> str:
     """Open a session file and return what was said against it."""
     done: list[SavedSession] = []
     failed: list[str] = []
@@ -89,8 +89,8 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
     assert read_session(path).view == view
     other = fresh(qtbot, tmp_path, "two")
     try:
-        assert opened(qtbot, other, path) == ""
-        before, after = worked.stage.keep(), other.stage.keep()
+        assert open_file(qtbot, other, path) == ""
+        before, after = worked.scenes.keep(), other.scenes.keep()
         assert before is not None
         assert after is not None
         run, same = before.handle.run, after.handle.run
@@ -117,7 +117,7 @@ def test_what_comes_back_goes_on_as_before(qtbot: QtBot, worked: Session, tmp_pa
     saved(qtbot, worked, path)
     other = fresh(qtbot, tmp_path, "two")
     try:
-        opened(qtbot, other, path)
+        open_file(qtbot, other, path)
         for session in (worked, other):
             session.timeline.run_to(14)
             settle(qtbot, session)
@@ -137,7 +137,7 @@ def test_typed_ids_and_the_bundled_model_come_back(qtbot: QtBot, tmp_path: Path)
         assert saved(qtbot, session, path).checkpoint.path is None
         session.start(Prompt("words"))
         qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
-        assert opened(qtbot, session, path) == ""
+        assert open_file(qtbot, session, path) == ""
         assert session.run is not None
         assert [token.id for token in session.run.tokens] == [7, 8, 9]
         assert session.prompt == Prompt("7 8 9", as_ids=True)
@@ -149,9 +149,9 @@ def refused(qtbot: QtBot, worked: Session, path: Path) -> str:
     """What is said against a session file by a session that has something else open, which must stay."""
     worked.start(Prompt("other"))
     qtbot.waitUntil(lambda: not worked.busy, timeout=60_000)
-    before = worked.stage.keep()
-    sentence = opened(qtbot, worked, path)
-    assert worked.stage.keep() == before
+    before = worked.scenes.keep()
+    sentence = open_file(qtbot, worked, path)
+    assert worked.scenes.keep() == before
     return sentence
 
 
@@ -201,22 +201,22 @@ def test_a_folder_that_moved_with_its_checkpoint_still_opens(
     moved = checkpoint.parent.rename(tmp_path / "moved")
     other = fresh(qtbot, tmp_path, "two")
     try:
-        assert opened(qtbot, other, moved / "work.ropewalk") == ""
+        assert open_file(qtbot, other, moved / "work.ropewalk") == ""
         assert other.model is not None
         assert other.model.path == str(moved / "tiny")
     finally:
         other.close()
 
 
-def test_nothing_to_save_is_said(qtbot: QtBot, tmp_path: Path) -> None:
+def test_nothing_to_save_is_reported(qtbot: QtBot, tmp_path: Path) -> None:
     session = Session(SettingsStore(tmp_path / "none.json"))
-    said: list[str] = []
-    save_session(session, tmp_path / "work.ropewalk", SavedView(), lambda saved: None, said.append)
-    assert said == ["There is nothing to save yet; run a prompt first."]
+    messages: list[str] = []
+    save_session(session, tmp_path / "work.ropewalk", SavedView(), lambda saved: None, messages.append)
+    assert messages == ["There is nothing to save yet; run a prompt first."]
     session.close()
 
 
-def test_a_pinned_run_of_another_model_is_left_out(qtbot: QtBot, worked: Session, tmp_path: Path) -> None:
+def test_a_baseline_of_another_model_is_left_out(qtbot: QtBot, worked: Session, tmp_path: Path) -> None:
     worked.open(None)
     qtbot.waitUntil(
         lambda: not worked.busy and worked.model is not None and worked.model.name == "bundled", timeout=60_000

@@ -14,10 +14,9 @@ import pytest
 import torch
 from ropewalk.app.lessons.challenges import STARTERS, Limits, check_name, run_challenge, starter, write_starter
 from ropewalk.model.challenges import child, grading
+from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
 from ropewalk.model.challenges.grading import LEDGER_CALLS, LEDGER_ROWS, TASKS, grade
 from ropewalk.model.challenges.mistakes import SENTENCES
-from ropewalk.model.challenges.names import CHALLENGES
-from ropewalk.model.challenges.verdict import Verdict, read_verdict
 from ropewalk.model.errors import ChallengeError
 from torch import Tensor
 
@@ -172,8 +171,8 @@ def test_each_classic_mistake_is_named(name: str, mistake: str) -> None:
     ],
 )
 def test_two_mistakes_at_once_are_both_named(name: str, pair: tuple[str, str]) -> None:
-    said = grade(name, mistaken(name, *pair)).sentence
-    assert all(SENTENCES[mistake][1] in said for mistake in pair)
+    words = grade(name, mistaken(name, *pair)).sentence
+    assert all(SENTENCES[mistake][1] in words for mistake in pair)
 
 
 def test_every_mistake_has_a_sentence_and_every_sentence_a_mistake() -> None:
@@ -225,10 +224,10 @@ UNNAMED: dict[str, tuple[str, Callable[..., Any], str, str]] = {
 
 @pytest.mark.parametrize("case", UNNAMED)
 def test_other_differences_are_shown(case: str) -> None:
-    name, function, kind, said = UNNAMED[case]
+    name, function, kind, words = UNNAMED[case]
     verdict = grade(name, function)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_the_first_number_that_differs_is_shown() -> None:
@@ -300,10 +299,10 @@ WRONG_ROWS: dict[str, tuple[Callable[..., Any], str, str]] = {
 
 @pytest.mark.parametrize("case", WRONG_ROWS)
 def test_a_wrong_row_of_the_ledger_is_explained(case: str) -> None:
-    function, kind, said = WRONG_ROWS[case]
+    function, kind, words = WRONG_ROWS[case]
     verdict = grade("shape_ledger", function)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_the_ledgers_sizes_tell_letters_apart() -> None:
@@ -370,7 +369,7 @@ def assert_stopped(path: Path) -> None:
     assert "more than 0.5 seconds" in verdict.sentence
 
 
-def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it was doing; hence one that dies at once."""
     dying = [sys.executable, "-c", "import os; os.abort()"]
     monkeypatch.setattr("ropewalk.app.lessons.challenges.child_command", lambda *arguments: dying)
@@ -415,11 +414,11 @@ FILES: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_file_that_cannot_run_says_where(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, kind, said = FILES[case]
+    text, kind, words = FILES[case]
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     verdict = child.run("repeat_kv", written(tmp_path, text), grade)
     assert verdict.kind == kind
-    assert said in verdict.sentence
+    assert words in verdict.sentence
 
 
 def test_what_is_printed_is_kept_within_bounds() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, Verdict, judge, read_numbers
+from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import Asked, AskedOption, Check
-from ropewalk.app.lessons.telling import tell_check
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import Span, said
+from ropewalk.model.lessons.text import Span, plain_text
 from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, numbers
 
+from tests.app.filled_lessons import IDS, lesson_of
 from tests.app.small_lesson import NUMBER_CHECK, SMALL, read
-from tests.app.told_lessons import IDS, lesson_of
 
 
 def number(answer: Value, **more: Any) -> Asked:
@@ -94,7 +94,7 @@ def test_a_wrong_number_is_met_with_its_misunderstanding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said_first"),
+    ("text", "sentence"),
     [
         ("2x3x5x4", "Right."),
         ("[2, 3, 5, 4]", "Right."),
@@ -104,10 +104,10 @@ def test_a_wrong_number_is_met_with_its_misunderstanding() -> None:
         ("9 9", "Not quite. The engine says W. Nine."),
     ],
 )
-def test_shapes_are_judged_axis_by_axis(text: str, said_first: str) -> None:
+def test_shapes_are_judged_axis_by_axis(text: str, sentence: str) -> None:
     mistakes = ((Shape((9, 9)), (Span("words", "Nine."),)),)
     asked = Asked("c", "shape", 0, False, (), answer=Shape((2, 3, 5, 4)), written="W", mistakes=mistakes)
-    assert judge(asked, Entered(text)).text.startswith(said_first)
+    assert judge(asked, Entered(text)).text.startswith(sentence)
     with pytest.raises(LessonError, match="Type a shape as numbers"):
         judge(asked, Entered("none"))
     with pytest.raises(LessonError, match="Type a shape as numbers"):
@@ -152,7 +152,7 @@ def test_a_reply_of_another_kind_is_refused() -> None:
 def test_options_come_in_an_order_of_their_own_each_time() -> None:
     lesson = lesson_of(IDS[1])
     check = next(check for check in lesson.checks if check.kind == "choose")
-    orders = {tuple(said(o.text) for o in tell_check(lesson, check, None, seed).options) for seed in range(20)}
+    orders = {tuple(plain_text(o.text) for o in fill_check(lesson, check, None, seed).options) for seed in range(20)}
     assert len(orders) > 5
 
 
@@ -161,8 +161,8 @@ def test_a_mistake_that_fresh_numbers_make_right_is_no_mistake() -> None:
         SMALL + NUMBER_CHECK + 'draw = { n = [2] }\nanswer = "times(n, 2)"\n'
         'mistakes = [{ value = "plus(n, 2)", says = "Sum." }, { value = "n", says = "Half." }]\n'
     )
-    asked = tell_check(lesson, lesson.checks[0], None, 0)
-    assert [said(says) for _, says in asked.mistakes] == ["Half."]
+    asked = fill_check(lesson, lesson.checks[0], None, 0)
+    assert [plain_text(says) for _, says in asked.mistakes] == ["Half."]
 
 
 def test_draws_may_be_lists_and_ranges() -> None:
@@ -175,7 +175,7 @@ def test_draws_may_be_lists_and_ranges() -> None:
     check: Check = lesson.checks[0]
     assert check.is_practice
     for seed in range(5):
-        asked = tell_check(lesson, check, None, seed)
+        asked = fill_check(lesson, check, None, seed)
         assert -12 <= numbers(asked.answer)[0] <= 12
 
 

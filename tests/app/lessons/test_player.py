@@ -19,7 +19,7 @@ from ropewalk.app.session.state import placed
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import said
+from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.tokens.prompt import Prompt
 
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
@@ -116,22 +116,22 @@ def settle(qtbot: QtBot, session: Session) -> None:
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
 
 
-def opened(qtbot: QtBot, player: LessonPlayer, lesson: Any, step: int | None = None) -> None:
+def open_lesson(qtbot: QtBot, player: LessonPlayer, lesson: Any, step: int | None = None) -> None:
     player.open(lesson, step)
     settle(qtbot, player.session)
 
 
-def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+def test_a_step_is_filled_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     heard: list[Any] = []
     player.lesson_changed.connect(lambda given: heard.append(("lesson", given)))
     player.step_changed.connect(lambda place: heard.append(("step", place)))
     player.scene_changed.connect(lambda scene: heard.append(("scene", scene)))
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert [what for what, _ in heard] == ["lesson", "step", "scene"]
-    assert player.told is not None
-    assert said(player.told.title) == "First, with 3 tokens"
+    assert player.filled is not None
+    assert plain_text(player.filled.title) == "First, with 3 tokens"
     scene = heard[-1][1]
-    assert scene is player.told.scene
+    assert scene is player.filled.scene
     assert (scene.panels, scene.highlights[0].places) == (("tokens", "scores"), ((2, 0),))
     run, now = player.session.run, player.session.selection.now
     assert run is not None
@@ -140,15 +140,15 @@ def test_a_step_is_told_and_its_scene_is_set(qtbot: QtBot, player: LessonPlayer,
 
 
 def test_the_next_step_is_read_in_advance(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    told: list[int] = []
-    player.step_told.connect(lambda place, step: told.append(place))
-    opened(qtbot, player, lesson)
-    assert told == [0, 1]
+    filled: list[int] = []
+    player.step_filled.connect(lambda place, step: filled.append(place))
+    open_lesson(qtbot, player, lesson)
+    assert filled == [0, 1]
 
 
 def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     session = player.session
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     first = session.run
     player.forward()
     settle(qtbot, session)
@@ -176,7 +176,7 @@ def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
     qtbot: QtBot, player: LessonPlayer, lesson: Any
 ) -> None:
     session = player.session
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     session.timeline.step()
     settle(qtbot, session)
     assert session.run is not None
@@ -187,7 +187,7 @@ def test_a_run_of_the_persons_own_is_put_right_by_the_next_step(
 
 
 def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson, 3)
+    open_lesson(qtbot, player, lesson, 3)
     assert player.ledger is None
     run = player.session.run
     player.forward()
@@ -195,28 +195,28 @@ def test_sizes_alone_show_a_ledger_and_leave_the_run(qtbot: QtBot, player: Lesso
     assert player.session.run is run
     assert player.ledger is not None
     assert player.ledger.entry("scores").shape == (1, 32, 3, 8)
-    assert player.told is not None
-    assert said(player.told.text) == "Five: 1×32×3×8."
+    assert player.filled is not None
+    assert plain_text(player.filled.text) == "Five: 1×32×3×8."
 
 
 def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
     session = player.session
-    yours = session.opened
-    opened(qtbot, player, lesson)
-    assert session.opened is not yours
+    yours = session.model_handle
+    open_lesson(qtbot, player, lesson)
+    assert session.model_handle is not yours
     player.go(5)
     settle(qtbot, session)
-    assert session.opened is yours
+    assert session.model_handle is yours
     assert session.run is not None
     assert session.run.prompt == "abcdef"
-    assert player.told is not None
-    assert said(player.told.text) == "Six: 2."
+    assert player.filled is not None
+    assert plain_text(player.filled.text) == "Six: 2."
     player.go(0)
     settle(qtbot, session)
     player.close()
     settle(qtbot, session)
     assert player.lesson is None
-    assert session.opened is yours
+    assert session.model_handle is yours
     assert session.run.prompt == "abcdef"
     assert session.settings.now.prompt == "abcdef"
     player.close()
@@ -225,13 +225,13 @@ def test_what_the_person_has_open_is_theirs_and_comes_back(qtbot: QtBot, player:
 def test_another_model_opened_meanwhile_is_theirs_from_then_on(
     qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path
 ) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     player.session.open(str(wordless))
     settle(qtbot, player.session)
-    other = player.session.opened
+    other = player.session.model_handle
     player.go(5)
     settle(qtbot, player.session)
-    assert player.session.opened is other
+    assert player.session.model_handle is other
 
 
 def test_without_an_open_model_a_step_about_it_says_so(
@@ -242,12 +242,12 @@ def test_without_an_open_model_a_step_about_it_says_so(
         player.open(lesson, 5)
     assert "No model is open for this step" in str(failed.args)
     settle(qtbot, session)
-    assert player.told is not None
-    assert any(span.kind == "missing" for block in player.told.text for span in block.spans)
+    assert player.filled is not None
+    assert any(span.kind == "missing" for block in player.filled.text for span in block.spans)
 
 
 def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     judged: list[Any] = []
     player.judged.connect(lambda asked, verdict: judged.append((asked.id, verdict.right)))
     assert not player.reply(0, Entered("7")).right
@@ -266,7 +266,7 @@ def test_replies_are_judged_and_recorded(qtbot: QtBot, player: LessonPlayer, les
 
 
 def test_practice_comes_with_fresh_numbers(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     before = player.asked(1)
     changed: list[Any] = []
     player.check_changed.connect(lambda place, asked: changed.append((place, asked)))
@@ -281,12 +281,12 @@ def test_practice_comes_with_fresh_numbers(qtbot: QtBot, player: LessonPlayer, l
 
 
 def test_a_lesson_opens_where_it_was_left(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     player.forward()
     settle(qtbot, player.session)
     player.close()
     settle(qtbot, player.session)
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     assert player.step == 1
     player.go(99)
     assert player.step == 5
@@ -302,7 +302,7 @@ def test_hurrying_through_ends_at_the_step_that_is_on(qtbot: QtBot, player: Less
         player.forward()
     settle(qtbot, player.session)
     assert player.step == 3
-    assert player.told is not None
+    assert player.filled is not None
     assert player.session.run is not None
     assert player.session.run.model.name == "toy other"
 
@@ -310,7 +310,7 @@ def test_hurrying_through_ends_at_the_step_that_is_on(qtbot: QtBot, player: Less
 def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
     player.forward()
     player.close()
-    assert (player.lesson, player.told, player.ledger) == (None, None, None)
+    assert (player.lesson, player.filled, player.ledger) == (None, None, None)
 
 
 @pytest.mark.parametrize("number", range(14))
@@ -323,14 +323,14 @@ def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Pa
     failed: list[str] = []
     player.failed.connect(failed.append)
     session.failed.connect(lambda sentence, details: failed.append(sentence))
-    opened(qtbot, player, lesson)
+    open_lesson(qtbot, player, lesson)
     for place in range(len(lesson.steps)):
         player.go(place)
         settle(qtbot, session)
-        told, run = player.told, session.run
-        assert told is not None
+        filled, run = player.filled, session.run
+        assert filled is not None
         assert run is not None
-        scene, model = told.scene, lesson.models[told.scene.model]
+        scene, model = filled.scene, lesson.models[filled.scene.model]
         if model.kind == "shapes":
             assert player.ledger is not None
             assert (player.ledger.tokens, player.ledger.past) == (model.tokens, model.past)

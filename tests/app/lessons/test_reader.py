@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 from ropewalk.app.lessons.checks import Entered, example_reply, judge
+from ropewalk.app.lessons.filling import fill_lesson
 from ropewalk.app.lessons.plan import expressions_of
 from ropewalk.app.lessons.shelf import load_lesson, load_shelf
 from ropewalk.app.lessons.table import LessonFileError
-from ropewalk.app.lessons.telling import tell_lesson
 from ropewalk.app.lessons.toml_lines import TomlLines
 from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTokens
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.progress import finished
 
+from tests.app.filled_lessons import spans_of
 from tests.app.small_lesson import CHECK, NUMBER_CHECK, SMALL, read
-from tests.app.told_lessons import spans_of
 
 
 def test_a_small_lesson_is_read() -> None:
@@ -160,9 +160,9 @@ def test_a_broken_lesson_says_which_line_and_why(case: str) -> None:
 def test_the_example_of_the_guide_is_a_lesson() -> None:
     guide = (Path(__file__).resolve().parents[3] / "docs" / "lessons.md").read_text(encoding="utf-8")
     lesson = read(guide.split("```toml")[1].split("```")[0])
-    told = finished(tell_lesson(lesson, Runs(lesson.models)))
-    assert all(span.kind != "missing" for step in told.steps for span in spans_of(step))
-    assert judge(told.steps[0].checks[0], example_reply(told.steps[0].checks[0], right=True)).right
+    filled = finished(fill_lesson(lesson, Runs(lesson.models)))
+    assert all(span.kind != "missing" for step in filled.steps for span in spans_of(step))
+    assert judge(filled.steps[0].checks[0], example_reply(filled.steps[0].checks[0], right=True)).right
 
 
 def test_the_other_lessons_still_load(tmp_path: Path) -> None:
@@ -196,15 +196,15 @@ def test_a_scene_carries_on_what_it_does_not_change() -> None:
     assert all(scene.panels == ("ledger",) for scene in scenes)
 
 
-def test_interventions_are_told_with_their_numbers() -> None:
+def test_interventions_are_filled_with_their_numbers() -> None:
     lesson = read(
         SMALL
         + 'try = [\n  { kind = "no_scale" },\n  { kind = "ablate_heads", heads = "[1, 2]", layer = 3 },\n'
         + '  { kind = "permute_tokens", order = [1, 0] },\n  { kind = "scale_scores", factor = 0.5 },\n]\n'
     )
-    told = finished(tell_lesson(lesson, Runs(lesson.models)))
-    assert told.steps[0].scene.interventions[:3] == (NoScale(), AblateHeads(3, (1, 2)), PermuteTokens((1, 0)))
-    assert told.steps[0].scene.interventions[3].label == "scores × 0.5"
+    filled = finished(fill_lesson(lesson, Runs(lesson.models)))
+    assert filled.steps[0].scene.interventions[:3] == (NoScale(), AblateHeads(3, (1, 2)), PermuteTokens((1, 0)))
+    assert filled.steps[0].scene.interventions[3].label == "scores × 0.5"
 
 
 def test_what_cannot_be_measured_leaves_gaps_and_not_more() -> None:
@@ -217,7 +217,7 @@ def test_what_cannot_be_measured_leaves_gaps_and_not_more() -> None:
         + 'answer = "tokens(open)"\n'
     )
     assert lesson.reads_open
-    step = finished(tell_lesson(lesson, Runs(lesson.models))).steps[0]
+    step = finished(fill_lesson(lesson, Runs(lesson.models))).steps[0]
     assert [span.kind for span in step.text[1].spans] == ["words", "missing", "words"]
     assert (step.scene.select, step.scene.interventions, step.scene.highlights[0].places) == ((("query", 1),), (), ())
     assert "No model is open" in step.checks[0].missing

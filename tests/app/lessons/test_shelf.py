@@ -1,4 +1,4 @@
-"""The lessons that come along: all there, told, answered right and wrong, in scenes that exist.
+"""The lessons that come along: all there, filled, answered right and wrong, in scenes that exist.
 
 No number but those that the engine computes may stand in a text, unless it is listed as something the lesson states.
 """
@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import torch
 from ropewalk.app.lessons.checks import Chosen, example_reply, judge
+from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import HIGHLIGHTS, PANELS
 from ropewalk.app.lessons.shelf import FOLDER
-from ropewalk.app.lessons.telling import tell_check
 from ropewalk.model.errors import LessonError
 from ropewalk.model.ledger.ledger import build_ledger
-from ropewalk.model.lessons.text import Words, said
+from ropewalk.model.lessons.text import Words, plain_text
 from ropewalk.model.lessons.toys import build_toy
 
-from tests.app.told_lessons import IDS, SHELF, lesson_of, runs_of, spans_of, told_of
+from tests.app.filled_lessons import IDS, SHELF, filled_of, lesson_of, runs_of, spans_of
 
 
 def test_all_lessons_are_there_and_load() -> None:
@@ -50,9 +50,9 @@ def test_all_lessons_are_there_and_load() -> None:
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_a_lesson_is_ten_to_twenty_five_minutes_long(lesson_id: str) -> None:
-    lesson, told = lesson_of(lesson_id), told_of(lesson_id)
-    words = sum(len(said(text).split()) for step in told.steps for text in (step.text, step.look_at))
-    looking = 25 * len(told.steps)
+    lesson, filled = lesson_of(lesson_id), filled_of(lesson_id)
+    words = sum(len(plain_text(text).split()) for step in filled.steps for text in (step.text, step.look_at))
+    looking = 25 * len(filled.steps)
     asking = sum(max(45, check.seconds + 30) for check in lesson.checks)
     estimate = words / 130 + (looking + asking) / 60
     assert 10 <= lesson.minutes <= 25
@@ -70,7 +70,7 @@ def test_a_lesson_asks_at_least_four_times_and_in_several_ways(lesson_id: str) -
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_every_number_of_a_lesson_can_be_had(lesson_id: str) -> None:
-    for place, step in enumerate(told_of(lesson_id).steps):
+    for place, step in enumerate(filled_of(lesson_id).steps):
         for span in spans_of(step):
             assert span.kind != "missing", f"{lesson_id}, step {place}: {span.source}"
             assert "not a number" not in span.text
@@ -83,7 +83,7 @@ def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
     lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
         for seed in range(4 if check.is_practice else 1):
-            asked = tell_check(lesson, check, runs, seed)
+            asked = fill_check(lesson, check, runs, seed)
             assert asked.missing == "", f"{check.id} with seed {seed}: {asked.missing}"
             right, wrong = (judge(asked, example_reply(asked, right)) for right in (True, False))
             assert right.right, f"{check.id} with seed {seed}: {right}"
@@ -95,19 +95,19 @@ def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
 
 
 @pytest.mark.parametrize("lesson_id", IDS)
-def test_every_wrong_option_and_every_mistake_is_told_why(lesson_id: str) -> None:
+def test_every_wrong_option_and_every_mistake_says_why(lesson_id: str) -> None:
     lesson, runs = lesson_of(lesson_id), runs_of(lesson_id)
     for check in lesson.checks:
-        asked = tell_check(lesson, check, runs, 0)
+        asked = fill_check(lesson, check, runs, 0)
         for place, option in enumerate(asked.options):
             verdict = judge(asked, Chosen(place))
             assert verdict.right == option.right
             assert verdict.because == option.why
-            assert said(option.why)
+            assert plain_text(option.why)
         for value, says in asked.mistakes:
             reply = example_reply(replace(asked, answer=value), right=True)
             verdict = judge(asked, reply)
-            assert (verdict.right, said(verdict.because)) == (False, said(says)), check.id
+            assert (verdict.right, plain_text(verdict.because)) == (False, plain_text(says)), check.id
         if asked.kind == "click" and asked.values:
             assert "has" in judge(asked, example_reply(asked, right=True)).sentence
 
@@ -118,20 +118,20 @@ def test_practice_problems_are_fresh_and_repeatable(lesson_id: str) -> None:
     for check in lesson.checks:
         if not check.is_practice:
             continue
-        drawn = [tell_check(lesson, check, runs, seed) for seed in range(12)]
-        assert len({said(asked.ask) for asked in drawn}) > 1, check.id
-        assert tell_check(lesson, check, runs, 3) == drawn[3]
+        drawn = [fill_check(lesson, check, runs, seed) for seed in range(12)]
+        assert len({plain_text(asked.ask) for asked in drawn}) > 1, check.id
+        assert fill_check(lesson, check, runs, 3) == drawn[3]
 
 
 @pytest.mark.parametrize("lesson_id", IDS)
 def test_scenes_name_what_is_there(lesson_id: str) -> None:
     lesson = lesson_of(lesson_id)
-    for place, step in enumerate(told_of(lesson_id).steps):
+    for place, step in enumerate(filled_of(lesson_id).steps):
         scene = step.scene
         assert 1 <= len(scene.panels) <= 3
         assert set(scene.panels) <= set(PANELS)
-        assert said(step.look_at), f"{lesson_id}, step {place} does not say what to look at"
-        assert len(said(step.look_at)) <= 90
+        assert plain_text(step.look_at), f"{lesson_id}, step {place} does not say what to look at"
+        assert len(plain_text(step.look_at)) <= 90
         model = lesson.models[scene.model]
         config = model.config or runs_of(lesson_id).config_of(_named(model.name))
         select = dict(scene.select)
@@ -184,7 +184,7 @@ def test_formulas_can_be_drawn() -> None:
         patch.setattr("warnings.warn", lambda *given, **named: None)  # it loads its fonts by a deprecated call
         ziamath = pytest.importorskip("ziamath")
     for lesson_id in IDS:
-        for step in told_of(lesson_id).steps:
+        for step in filled_of(lesson_id).steps:
             for span in spans_of(step):
                 if span.kind == "formula":
                     assert "<svg" in ziamath.Latex(span.text).svg()

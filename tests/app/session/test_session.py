@@ -217,7 +217,7 @@ def test_a_newer_prompt_replaces_the_older(qtbot: QtBot, running: Session, engin
     assert [after.prompt for _, after in watch.runs if after is not None] == ["newer"]
 
 
-def test_settings_that_cannot_be_written_are_told_once(qtbot: QtBot, engine: FakeEngine, tmp_path: Path) -> None:
+def test_settings_that_cannot_be_written_are_reported_once(qtbot: QtBot, engine: FakeEngine, tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.touch()
     store = SettingsStore(blocker / "settings.json")
@@ -231,7 +231,7 @@ def test_settings_that_cannot_be_written_are_told_once(qtbot: QtBot, engine: Fak
     assert [sentence.count("last for this session only") for sentence, _ in watch.failures] == [1]
 
 
-def test_a_broken_settings_file_is_told_once(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
+def test_a_broken_settings_file_is_reported_once(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
     store.path.write_text("{", encoding="utf-8")
     session = Session(SettingsStore(store.path), engine=lambda: engine)
     watch = Watch(session)
@@ -241,7 +241,7 @@ def test_a_broken_settings_file_is_told_once(qtbot: QtBot, engine: FakeEngine, s
     session.close()
 
 
-def test_a_proof_that_breaks_is_told(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
+def test_a_consistency_check_that_fails_is_reported(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
     engine.check_fails = True
     watch = Watch(running)
     settle(qtbot, running, running.timeline.step)
@@ -447,7 +447,7 @@ def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engin
     watch = Watch(session)
     with qtbot.waitSignal(session.settled):
         session.begin(prompt=Prompt("abc"))
-    assert session.consistency.proves_itself
+    assert session.consistency.checks_itself
     assert session.consistency.check is not None
     assert session.consistency.branches is None
     run = session.run
@@ -456,19 +456,19 @@ def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engin
     handle = session.handle
     assert handle is not None
     session._handle = replace(handle, run=large)
-    assert not session.consistency.proves_itself
+    assert not session.consistency.checks_itself
     asked = [call for call in engine.calls if "AskCachedCheck" in call]
     settle(qtbot, session, session.timeline.step)
     assert [call for call in engine.calls if "AskCachedCheck" in call] == asked, "nothing is proved by itself"
     assert session.consistency.check is None
-    settle(qtbot, session, lambda: session.consistency.prove("cached"))
+    settle(qtbot, session, lambda: session.consistency.check_now("cached"))
     assert session.consistency.check is not None
-    settle(qtbot, session, lambda: session.consistency.prove("branches"))
+    settle(qtbot, session, lambda: session.consistency.check_now("branches"))
     assert any("AskBranchCheck" in call for call in engine.calls)
     assert watch.failures == []
 
 
 def test_nothing_is_proved_before_a_run(session: Session) -> None:
     watch = Watch(session)
-    session.consistency.prove("cached")
+    session.consistency.check_now("cached")
     assert watch.failures == [("There is nothing to prove yet; run a prompt first.", "")]

@@ -41,7 +41,7 @@ class Differences:
     spread
         Standard deviation of the reference's logits, so that a small difference means something.
     uncounted
-        Parameters of the model less those that :mod:`model.costs` counts from the config.
+        Parameters of the model less those that :mod:`model.decoder.costs` counts from the config.
     """
 
     logits: float

@@ -338,8 +338,8 @@ def test_the_fused_branch_makes_nothing_of_size_t_times_t(tokens: int, changes: 
         fused_attention(query, key, value, spec(2, 1, **changes), past=past, padding=padding)
     # K and V are never expanded to H heads; in a decode step the query heads of one kv head go in as its rows
     assert seen.kernel_heads == {(1 if tokens == 1 else 2, 1, 1)}
-    reach = 0 if "window" not in changes else attention.WINDOW_BLOCK * (attention.WINDOW_BLOCK + changes["window"])
-    assert seen.largest <= max(2 * LONG * DH, reach)
+    allowed = 0 if "window" not in changes else attention.WINDOW_BLOCK * (attention.WINDOW_BLOCK + changes["window"])
+    assert seen.largest <= max(2 * LONG * DH, allowed)
     assert seen.largest < LONG * LONG / 16
 
 

@@ -228,10 +228,10 @@ def test_without_position_earlier_tokens_are_a_set(position: Any, sees_order: bo
     assert (off > 1e-3) == sees_order
 
 
-def test_reach_makes_a_chunk_turn_as_the_whole_prompt_does() -> None:
+def test_the_rotary_length_makes_a_chunk_turn_as_the_whole_prompt_does() -> None:
     model = decoder(rope=RopeConfig(scaling="dynamic", factor=2.0, original_max_position=4))
     whole = model.begin(IDS)[1].rotations[0]
-    chunk = model.begin(IDS[:, :2], reach=5)[1].rotations[0]
+    chunk = model.begin(IDS[:, :2], rotary_length=5)[1].rotations[0]
     alone = model.begin(IDS[:, :2])[1].rotations[0]
     assert whole is not None
     assert chunk is not None

@@ -1,4 +1,4 @@
-"""Each experiment does to a run what its name says, by a plain computation beside it, and leaves nothing behind."""
+"""Each intervention does to a run what its name says, by a plain computation beside it, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
-from ropewalk.model.decoder.intervening import mean_heads, mean_mlp
+from ropewalk.model.decoder.intervention_contexts import mean_heads, mean_mlp
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,

@@ -14,7 +14,7 @@ from ropewalk.model.decoder.cache import KvCache, Rows
 from ropewalk.model.decoder.config import Branch, ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder, MoeMlp
 from ropewalk.model.decoder.hooks import hook_points, intervening
-from ropewalk.model.decoder.intervening import changed_block
+from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,

@@ -180,8 +180,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_what_a_toy_cannot_be_is_refused(case: str) -> None:
-    changes, said = REFUSED[case]
-    with pytest.raises(LessonError, match=said.replace("(", r"\(")):
+    changes, words = REFUSED[case]
+    with pytest.raises(LessonError, match=words.replace("(", r"\(")):
         replace(CAPSTONE, **changes)
 
 

@@ -1,4 +1,4 @@
-"""The two proofs: they hold on every way of scoring, and a fault is found in the layer where it was put."""
+"""The two consistency checks: they hold on every way of scoring, and a fault is found in the layer where it was put."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def run(model: Decoder, interventions: tuple[Intervention, ...] = ()) -> Trace:
     return trace
 
 
-def proved(model: Decoder, trace: Trace, *, by_layer: bool = True) -> ConsistencyCheck:
+def checked(model: Decoder, trace: Trace, *, by_layer: bool = True) -> ConsistencyCheck:
     return finished(cached_check_steps(model, trace, "float32", by_layer=by_layer))
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
-def test_both_proofs_hold_for_every_way_of_scoring(name: str) -> None:
+def test_both_checks_hold_for_every_way_of_scoring(name: str) -> None:
     model = make(name)
     trace = run(model)
-    cached, branches = proved(model, trace), finished(branch_check_steps(model, trace, "float32"))
+    cached, branches = checked(model, trace), finished(branch_check_steps(model, trace, "float32"))
     assert branches.holds
     assert branches.begins is None
     assert (branches.rows, branches.past, branches.padded) == (18, 9, 4)
@@ -60,13 +60,13 @@ def test_both_proofs_hold_for_every_way_of_scoring(name: str) -> None:
 def test_they_hold_under_interventions(interventions: tuple[Intervention, ...]) -> None:
     model = make("qk_norm")
     trace = run(model, interventions)
-    assert proved(model, trace).begins is None
+    assert checked(model, trace).begins is None
     assert finished(branch_check_steps(model, trace, "float32")).begins is None
 
 
 def test_layers_are_compared_only_when_asked_for_or_when_it_breaks() -> None:
     model = make("plain")
-    assert proved(model, run(model), by_layer=False).layers == ()
+    assert checked(model, run(model), by_layer=False).layers == ()
 
 
 @pytest.mark.parametrize("part", ["keys", "values"])
@@ -78,7 +78,7 @@ def test_a_corrupted_row_is_found_in_its_layer(layer: int, part: str, decoded: b
     getattr(trace[layer], part).tensor[:, :, 5] += 1.0
     if decoded:
         trace = append(model, trace, 7)
-    check = proved(model, trace, by_layer=False)
+    check = checked(model, trace, by_layer=False)
     assert check.alarms
     assert check.begins is not None
     assert check.begins.layer == layer
@@ -107,8 +107,8 @@ def test_a_rule_that_outgrew_its_length_is_explained() -> None:
     before, after = capture(model, random_ids(12)), capture(model, random_ids(14))
     for token in range(4):
         after = append(model, after, token)
-    assert proved(model, before).explained == ""
-    check = proved(model, after)
+    assert checked(model, before).explained == ""
+    check = checked(model, after)
     assert not check.holds
     assert not check.alarms
     assert "past 16 positions" in check.explained
@@ -118,7 +118,7 @@ def test_infinite_and_missing_numbers() -> None:
     model = make("plain")
     trace = run(model)
     trace[1].keys.tensor[0, 0, 3, 0] = torch.nan
-    check = proved(model, append(model, trace, 1))
+    check = checked(model, append(model, trace, 1))
     assert check.alarms
     assert check.begins is not None
     assert (check.begins.layer, check.begins.where) == (1, "the cached K of row 3")

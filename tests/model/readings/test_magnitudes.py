@@ -1,4 +1,4 @@
-"""Shades: one byte for how large a number is beside the others of its layer."""
+"""Magnitudes: one byte for how large a number is beside the others of its layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ropewalk.model.readings.magnitudes import FULL, SAMPLED, UNDEFINED, magnitu
 from ropewalk.model.readings.records import Floats
 
 
-def test_a_shade_is_the_size_in_units_of_the_99th_percentile() -> None:
+def test_a_magnitude_is_in_units_of_the_99th_percentile() -> None:
     contents: Floats = np.linspace(-1, 1, 2 * 3 * 4).astype(np.float32).reshape(2, 3, 4)  # [Hkv, S, Dh]
     seen = magnitudes(contents)
     full = np.percentile(np.abs(contents), 99)
@@ -19,7 +19,7 @@ def test_a_shade_is_the_size_in_units_of_the_99th_percentile() -> None:
     assert seen.max() == FULL
 
 
-def test_nothing_stored_is_dark_and_no_number_has_a_shade_of_its_own() -> None:
+def test_nothing_stored_is_dark_and_no_number_has_a_colour_of_its_own() -> None:
     contents: Floats = np.zeros((1, 2, 2), np.float32)
     assert not magnitudes(contents).any()
     contents[0, 1] = (np.nan, 3.0)

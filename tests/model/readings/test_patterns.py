@@ -1,4 +1,4 @@
-"""Head scores against their formulas on the explicit weights, and thumbnails against the lens."""
+"""Head scores against their formulas on the explicit weights, and thumbnails against exact readings."""
 
 from __future__ import annotations
 

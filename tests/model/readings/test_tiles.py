@@ -1,4 +1,4 @@
-"""Pictures against the exact readings of the lens, pixel by pixel; and how much is computed for them."""
+"""Pictures against the exact readings, pixel by pixel; and how much is computed for them."""
 
 from __future__ import annotations
 

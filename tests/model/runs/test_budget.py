@@ -82,8 +82,8 @@ def test_prefill_holds_nothing_tokens_by_tokens(steady: None) -> None:
 def test_a_run_that_fits_is_not_refused() -> None:
     budget = run_budget(CONFIG, 1000, "float32")
     check_budget(budget, CONFIG, budget.total)
-    assert not budget.is_worth_saying(5 * budget.total)
-    assert budget.is_worth_saying(3 * budget.total)
+    assert not budget.is_notable(5 * budget.total)
+    assert budget.is_notable(3 * budget.total)
 
 
 def _fits_with(layers: int, tokens: int, free: int) -> bool:

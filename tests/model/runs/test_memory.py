@@ -28,7 +28,7 @@ def failing(kind: type[Exception], words: str) -> Steps[int]:
     ("kind", "words"),
     [(torch.OutOfMemoryError, "CUDA out of memory."), (MemoryError, "no room"), (RuntimeError, CPU_WORDS)],
 )
-def test_running_out_of_memory_is_told_and_what_was_held_is_gone(kind: type[Exception], words: str) -> None:
+def test_running_out_of_memory_is_explained_and_its_handle_is_gone(kind: type[Exception], words: str) -> None:
     kept.clear()
     with pytest.raises(MemoryBudgetError, match="Memory ran out") as refusal:
         finished(failing(kind, words))

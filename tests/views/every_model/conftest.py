@@ -12,7 +12,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 
 from tests import imported
-from tests.views.driving import opened, run_of
+from tests.views.driving import opened_window, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject
 
 FOLDER = Path(__file__).parent
@@ -44,7 +44,7 @@ def whole(
     folder = tmp_path_factory.mktemp("model")
     path = subject.path(folder / "checkpoint")
     imported.set_aside()  # the classes of its family
-    with opened(folder, None if path is None else str(path), subject.prompt, layers=subject.layers) as window:
+    with opened_window(folder, None if path is None else str(path), subject.prompt, layers=subject.layers) as window:
         for dock in window.docks.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window, subject

@@ -1,4 +1,4 @@
-"""The cache over time, its bytes, the experts, and the proofs of a run, on every model.
+"""The cache over time, its bytes, the experts, and the consistency checks of a run, on every model.
 
 Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
 """
@@ -87,7 +87,7 @@ def test_cache(window: MainWindow) -> None:
         if slabs.slab(side, LAYER).height() >= 8 * config.kv_heads:  # else a pixel stands for several rows
             assert found[1] == kv_head
         value = float(kept.tensor[0, found[1], position, found[2]])
-        assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.told(LAYER, position, found)
+        assert f"feature {found[2]} = {wording.number(value, 4)}" in slabs.description(LAYER, position, found)
     click(window, slabs, slabs.column_box("V", 1, 4).center().toPoint())
     assert (session.selection.now.layer, session.selection.now.key) == (1, 4)
     window_of = config.window_of(LAYER)
@@ -138,10 +138,10 @@ def test_experts(window: MainWindow) -> None:
     assert window.session.selection.now.query == 5
 
 
-# Proof ------------------------------------------------------------------------------------------------------------
+# Consistency ------------------------------------------------------------------------------------------------------
 
 
-def test_the_proofs_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow) -> None:
+def test_the_checks_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow) -> None:
     session = window.session
     session.timeline.run_to(run_of(window).prefill + 1)
     snapshot.wait_until_drawn(window)
@@ -186,7 +186,7 @@ def test_a_branch_that_is_wrong_raises_the_alarm(window: MainWindow, monkeypatch
         return replace(result, out=result.out.roll(1, dims=-1)) if rule.layer == LAYER else result
 
     monkeypatch.setitem(attention.BRANCHES, "explicit", wrong)
-    window.show_proofs()
+    window.show_consistency()
     panel = cast("CachePanel", window.panels["cache"])
     click(window, panel.check.buttons["branches"])
     check = window.session.consistency.branches

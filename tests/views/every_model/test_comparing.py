@@ -20,7 +20,7 @@ from ropewalk.views.style import wording
 
 from tests.views.driving import click, front, run_of
 from tests.views.every_model.models import FEW_HEADS, HEAD, LAYER, QUERY, Subject
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 # Compare ----------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     last = run_of(window).length - 1
     p, q = a.probabilities(last), b.probabilities(last)
     forward, backward = float((p * np.log(p / q)).sum()), float((q * np.log(q / p)).sum())
-    assert_told(panel.sentence.text(), "KL(A‖B) {}, KL(B‖A) {} nats", forward, backward)
+    assert_shown(panel.sentence.text(), "KL(A‖B) {}, KL(B‖A) {} nats", forward, backward)
     assert panel.next_token is not None
     for change in panel.next_token.changes:
         assert change.before == pytest.approx(p[change.token.id], abs=1e-5)
@@ -91,12 +91,12 @@ def test_needs(window: MainWindow, qtbot: QtBot) -> None:
     snapshot.wait_until_drawn(window)
     assert panel.attribution is not None
     assert panel.attribution.token == panel.token_id != token
-    told: list[str] = []
-    window.session.progress_changed.connect(lambda progress: told.append(panel.run_button.text()))
+    texts: list[str] = []
+    window.session.progress_changed.connect(lambda progress: texts.append(panel.run_button.text()))
     QTest.mouseClick(panel.run_button, Qt.MouseButton.LeftButton)
     if config.layers * config.heads > FEW_HEADS:
-        qtbot.waitUntil(lambda: any(text.startswith("Cancel (") for text in told), timeout=60_000)
-        assert told[-1].endswith(f"of {config.layers * config.heads})")
+        qtbot.waitUntil(lambda: any(text.startswith("Cancel (") for text in texts), timeout=60_000)
+        assert texts[-1].endswith(f"of {config.layers * config.heads})")
     click(window, panel.run_button)
     assert panel.needs is None
     assert panel.run_button.text() == "Ablate each head"

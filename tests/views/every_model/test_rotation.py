@@ -19,7 +19,7 @@ from ropewalk.views.style import wording
 
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 
@@ -67,7 +67,7 @@ def test_rope(window: MainWindow) -> None:
     phase -= np.arctan2(reading.k_before[:, 1], reading.k_before[:, 0])
     between = np.exp(1j * (phase + (14 - KEY) * theta))
     assert np.allclose(np.exp(1j * turned.between), between, atol=1e-4)
-    assert f"angle from k to q {wording.number(float(turned.between[last]))} rad" in panel.view.told(last)
+    assert f"angle from k to q {wording.number(float(turned.between[last]))} rad" in panel.view.description(last)
     click(window, panel.back_button)
     assert panel.position == QUERY
     click(window, panel.both)
@@ -149,9 +149,9 @@ def test_the_other_pages_of_rope(window: MainWindow) -> None:
     other = halves if panel.pairing.adjacent else neighbours
     turns = [other[0] * np.exp(1j * r.query_position * theta), other[1] * np.exp(1j * r.key_position * theta)]
     wrong = r.scale * r.factor**2 * float((turns[0] * turns[1].conj()).real.sum()) + r.rest
-    assert_told(panel.sum_label.text(), "{}, off by {}", wrong, wrong - scaled)
+    assert_shown(panel.sum_label.text(), "{}, off by {}", wrong, wrong - scaled)
     other_rule = "half-split" if panel.pairing.adjacent else "adjacent"
-    assert_told(panel.sum_label.text(), f"reordered for {other_rule}: {{}}", scaled)
+    assert_shown(panel.sum_label.text(), f"reordered for {other_rule}: {{}}", scaled)
     click(window, panel.pairing, panel.pairing.cell_of(0, int(r.features[0, 0])).center().toPoint())
     assert window.session.selection.now.plane == 0
     panel.page_box.setCurrentText("planes")

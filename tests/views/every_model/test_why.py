@@ -14,14 +14,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from ropewalk.views.main_window import MainWindow
-from ropewalk.views.panels import places
 from ropewalk.views.panels.cache import CachePanel
-from ropewalk.views.panels.why import WhyPanel
+from ropewalk.views.panels.why import WhyPanel, hover_of, panel_of
 from ropewalk.views.pictures import snapshot
 
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, read
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 
@@ -30,15 +29,15 @@ def test_why(window: MainWindow) -> None:
     panel: WhyPanel = front(window, "why")
     twin, spec = Twin(window.session), run_of(window).specs[LAYER]
     score, weight = twin.scores(LAYER, HEAD)[QUERY, KEY], twin.weights(LAYER, HEAD)[QUERY, KEY]
-    assert_told(panel.text.toPlainText(), "{}", weight, digits=4)
+    assert_shown(panel.text.toPlainText(), "{}", weight, digits=4)
     sharing = [f"H{h}" for h in range(spec.heads) if h != HEAD and spec.kv_head_of(h) == spec.kv_head_of(HEAD)]
     assert f"reads kv head {spec.kv_head_of(HEAD)}" in panel.subtitle.text()
     assert all(name in panel.subtitle.text() for name in sharing)
     click(window, panel.fold_q)
-    assert_told(panel.text.toPlainText(), "q = [{}", float(twin.q(LAYER, HEAD)[QUERY, 0]))
+    assert_shown(panel.text.toPlainText(), "q = [{}", float(twin.q(LAYER, HEAD)[QUERY, 0]))
     click(window, panel.fold_q)
     click(window, panel.fold_k)
-    assert_told(panel.text.toPlainText(), "k = [{}", float(twin.k(LAYER, HEAD)[KEY, 0]))
+    assert_shown(panel.text.toPlainText(), "k = [{}", float(twin.k(LAYER, HEAD)[KEY, 0]))
     click(window, panel.fold_k)
     click(window, panel.copy_button)
     copied = dict(line.split(" = ") for line in QApplication.clipboard().text().splitlines())
@@ -46,8 +45,8 @@ def test_why(window: MainWindow) -> None:
 
     click(window, panel.fold_levels)
     assert panel.arithmetic is not None
-    line, levels = panel.arithmetic.line, panel.levels
-    assert levels.topLevelItemCount() == len(panel.arithmetic.stages) == 9
+    line, tree = panel.arithmetic.line, panel.tree
+    assert tree.topLevelItemCount() == len(panel.arithmetic.stages) == 9
     numbers = {
         "score.dot": twin.dots(LAYER, HEAD)[QUERY, KEY],
         "score.scaled": twin.scaled(LAYER, HEAD)[QUERY, KEY],
@@ -56,7 +55,7 @@ def test_why(window: MainWindow) -> None:
     }
     for key, number in numbers.items():
         assert line(key).value == pytest.approx(number, abs=1e-4)
-        item = levels.item_of(key)
+        item = tree.item_of(key)
         assert item is not None
         assert read(item.text(2)) == pytest.approx(number, abs=2e-3)
     assert ("score.capped" in [one.key for stage in panel.arithmetic.stages for one in stage.lines]) == bool(spec.cap)
@@ -90,21 +89,21 @@ def test_every_line_copies_and_shows_where_it_lives(window: MainWindow) -> None:
     rows = {row.entry.key for row in ledger.model.rows}
     panel: WhyPanel = front(window, "why")
     click(window, panel.fold_levels)
-    levels, selection = panel.levels, window.session.selection
+    tree, selection = panel.tree, window.session.selection
     arithmetic = panel.arithmetic
     assert arithmetic is not None
     lines = [line for stage in arithmetic.stages for line in stage.lines]
     assert len({line.key for line in lines}) == len(lines)
     for line in lines:
-        item = levels.item_of(line.key)
+        item = tree.item_of(line.key)
         assert item is not None
-        levels.setCurrentItem(item)
+        tree.setCurrentItem(item)
         hover = selection.hover
-        assert hover == places.lit(line.place, line.key, selection.now)
+        assert hover == hover_of(line.place, line.key, selection.now)
         assert hover.operation in rows, line.key
         assert ledger.model.pointed == hover.operation
-        assert places.panel_of(line.place) in window.panels, line.place
-        QTest.keyClick(levels, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        assert panel_of(line.place) in window.panels, line.place
+        QTest.keyClick(tree, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
         name, _, numbers = QApplication.clipboard().text().partition(" = ")
         assert name == line.key
         parts = numbers.split("  ")
@@ -114,15 +113,15 @@ def test_every_line_copies_and_shows_where_it_lives(window: MainWindow) -> None:
             assert np.array_equal(ast.literal_eval(parts[-1]), line.vector)
             assert item.childCount() == -(-len(line.vector) // 8)
             assert not item.isExpanded(), "a long vector is folded"
-    place = levels.item_of("softmax.weight")
+    place = tree.item_of("softmax.weight")
     assert place is not None
-    levels.setCurrentItem(place)
-    press(window, levels, Qt.Key.Key_Return)
+    tree.setCurrentItem(place)
+    press(window, tree, Qt.Key.Key_Return)
     assert window.panels["ledger"].on_screen
-    slot = levels.item_of("rotate.k")
+    slot = tree.item_of("rotate.k")
     assert slot is not None
-    levels.setCurrentItem(slot)
-    press(window, levels, Qt.Key.Key_Return)
+    tree.setCurrentItem(slot)
+    press(window, tree, Qt.Key.Key_Return)
     cache = cast("CachePanel", window.panels["cache"])
     assert cache.on_screen
     assert cache.slabs.slot == ("K", LAYER, run_of(window).specs[LAYER].kv_head_of(HEAD))

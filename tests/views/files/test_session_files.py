@@ -49,15 +49,15 @@ Do = Callable[[Callable[[], object]], str]
 @pytest.fixture
 def do(qtbot: QtBot, window: MainWindow) -> Do:
     """Save or open, wait for the end, and return what was said: a sentence against it, or that it is done."""
-    said: list[str] = []
-    window.files.sessions.told.connect(said.append)
-    window.files.sessions.failed.connect(said.append)
+    messages: list[str] = []
+    window.files.sessions.finished.connect(messages.append)
+    window.files.sessions.failed.connect(messages.append)
 
     def run(start: Callable[[], object]) -> str:
-        said.clear()
+        messages.clear()
         start()
-        qtbot.waitUntil(lambda: bool(said) and not window.session.busy, timeout=60_000)
-        return said[0]
+        qtbot.waitUntil(lambda: bool(messages) and not window.session.busy, timeout=60_000)
+        return messages[0]
 
     return run
 
@@ -132,7 +132,7 @@ def test_saving_again_asks_nothing(qtbot: QtBot, window: MainWindow, do: Do, tmp
     assert window.status.what.text() == "Saved work.ropewalk"
 
 
-def test_a_pinned_run_of_another_model_is_said_to_be_left_out(
+def test_a_baseline_of_another_model_is_left_out_with_a_notice(
     qtbot: QtBot, window: MainWindow, do: Do, tiny: Path, tmp_path: Path
 ) -> None:
     window.session.baseline.pin()
@@ -185,14 +185,14 @@ def test_a_refused_file_keeps_what_was_open(
     before, path = state(window), tmp_path / "work.ropewalk"
     if what == "broken":
         path.write_text('{"format": "ropewalk-session", "version": 1}')
-    said = do(lambda: window.files.sessions.open(str(path)))
-    assert "work.ropewalk" in said
+    message = do(lambda: window.files.sessions.open(str(path)))
+    assert "work.ropewalk" in message
     assert state(window) == before
     assert window.failure.isVisible()
-    assert window.failure.sentence.text() == said
+    assert window.failure.sentence.text() == message
 
 
-def test_a_full_disk_is_said_and_the_old_file_stays(
+def test_a_full_disk_is_reported_and_the_old_file_stays(
     qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "work.ropewalk"
@@ -204,9 +204,9 @@ def test_a_full_disk_is_said_and_the_old_file_stays(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    said = do(lambda: window.files.sessions.save_to(str(path)))
+    message = do(lambda: window.files.sessions.save_to(str(path)))
     monkeypatch.undo()
-    assert said == f"The session could not be written to {path}: No space left on device."
+    assert message == f"The session could not be written to {path}: No space left on device."
     assert path.read_bytes() == before
 
 
@@ -219,7 +219,7 @@ def test_what_nobody_saved_is_there_the_next_time(qtbot: QtBot, tmp_path: Path) 
     assert last.exists()
     with real_window(tmp_path, prompt="other words") as window:
         opened: list[str] = []
-        window.files.sessions.told.connect(opened.append)
+        window.files.sessions.finished.connect(opened.append)
         entry = recent_menu(window).actions()[-1]
         assert entry.text() == "What was open last and not saved"
         entry.trigger()
@@ -242,10 +242,10 @@ def test_what_nobody_saved_is_kept_while_working(qtbot: QtBot, window: MainWindo
 def test_what_was_saved_is_not_kept_twice(qtbot: QtBot, tmp_path: Path) -> None:
     with real_window(tmp_path) as window:
         work(qtbot, window)
-        said: list[str] = []
-        window.files.sessions.told.connect(said.append)
+        messages: list[str] = []
+        window.files.sessions.finished.connect(messages.append)
         window.files.sessions.save_to(str(tmp_path / "work.ropewalk"))
-        qtbot.waitUntil(lambda: bool(said), timeout=60_000)
+        qtbot.waitUntil(lambda: bool(messages), timeout=60_000)
         window.session.selection.update(query=1)
         last = window.files.sessions.last
     assert not last.exists()
@@ -267,7 +267,7 @@ def test_opening_another_session_keeps_what_nobody_saved(
 def test_a_lessons_own_model_is_not_saved(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
     window.reveal("lesson")
     window.lesson.open(load_shelf().lesson("1"), 0)
-    qtbot.waitUntil(lambda: window.stage.scene is not None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     path = tmp_path / "work.ropewalk"
     assert do(lambda: window.files.sessions.save_to(str(path))) == (
         "toy exists only in its lesson; leave the lesson, then save what you had open."
@@ -280,10 +280,10 @@ def test_the_window_can_begin_with_a_session(qtbot: QtBot, tmp_path: Path) -> No
     with real_window(tmp_path) as window:
         work(qtbot, window)
         before = state(window)
-        said: list[str] = []
-        window.files.sessions.told.connect(said.append)
+        messages: list[str] = []
+        window.files.sessions.finished.connect(messages.append)
         window.files.sessions.save_to(str(path))
-        qtbot.waitUntil(lambda: bool(said), timeout=60_000)
+        qtbot.waitUntil(lambda: bool(messages), timeout=60_000)
     for file, wanted in ((path, before), (tmp_path / "gone.ropewalk", None)):
         fresh = MainWindow(Session(SettingsStore(tmp_path / "fresh.json")), restore=False)
         try:

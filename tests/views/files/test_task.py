@@ -1,4 +1,4 @@
-"""An errand lets the window live between its turns, says how far it is, and ends in every way it can with one word."""
+"""A task lets the window live between its turns, says how far it is, and ends in every way it can with one word."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_waits_until_something_is_there(qtbot: QtBot, task: Task) -> None:
     ("error", "says"),
     [(RopewalkError("It is not there."), "It is not there."), (ZeroDivisionError("oops"), "oops")],
 )
-def test_what_goes_wrong_is_said_once_and_put_back(
+def test_what_goes_wrong_is_reported_once_and_put_back(
     qtbot: QtBot, task: Task, heard: list[str], where: str, error: Exception, says: str
 ) -> None:
     back: list[bool] = []
@@ -94,7 +94,7 @@ def test_what_goes_wrong_is_said_once_and_put_back(
 
 def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, task: Task, session: Session) -> None:
     back: list[bool] = []
-    told: list[Any] = []
+    messages: list[Any] = []
 
     def turns() -> Turns:
         try:
@@ -104,10 +104,10 @@ def test_a_cancel_puts_back_and_tells_nobody(qtbot: QtBot, task: Task, session: 
             back.append(True)
 
     with qtbot.waitSignal(session.progress_changed):
-        task.run(turns(), told.append, told.append)
+        task.run(turns(), messages.append, messages.append)
     session.cancel()
     assert not task.busy
-    assert (told, back) == ([], [True])
+    assert (messages, back) == ([], [True])
 
 
 def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Session) -> None:
@@ -122,8 +122,8 @@ def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Ses
     assert not task.busy
 
 
-def test_a_newer_errand_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
-    told: list[str] = []
+def test_a_newer_task_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
+    messages: list[str] = []
 
     def forever() -> Turns:
         while True:
@@ -133,7 +133,7 @@ def test_a_newer_errand_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
         yield Progress(0, 0, "Working")
         return "second"
 
-    task.run(forever(), told.append, told.append)
-    task.run(short(), told.append, told.append)
+    task.run(forever(), messages.append, messages.append)
+    task.run(short(), messages.append, messages.append)
     qtbot.waitUntil(lambda: not task.busy)
-    assert told == ["second"]
+    assert messages == ["second"]

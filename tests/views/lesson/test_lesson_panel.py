@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.shelf import Problem, Shelf, load_shelf
-from ropewalk.model.lessons.text import Paragraph, Span, said
+from ropewalk.model.lessons.text import Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.panel import LessonPanel
 from ropewalk.views.lesson.text import LessonText, words
@@ -105,7 +105,7 @@ play = "rotation"
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    with driving.opened(tmp_path, None, "hark", QSize(1280, 800)) as window:
+    with driving.opened_window(tmp_path, None, "hark", QSize(1280, 800)) as window:
         yield window
 
 
@@ -126,10 +126,10 @@ def settle(qtbot: QtBot, panel: LessonPanel) -> None:
 
 
 @pytest.fixture
-def opened(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
+def lesson_panel(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
     """The panel with its lesson open at the first step."""
     panel.open(panel.lessons()[0], 0)
-    qtbot.waitUntil(lambda: panel.player.told is not None and bool(panel.cards), timeout=60_000)
+    qtbot.waitUntil(lambda: panel.player.filled is not None and bool(panel.cards), timeout=60_000)
     settle(qtbot, panel)
     return panel
 
@@ -157,49 +157,49 @@ def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> 
     assert "bad.toml, line 7: there is no title." in panel.spoken
 
 
-def test_a_step_says_what_it_is_about_and_sets_the_window(opened: LessonPanel, window: MainWindow) -> None:
-    assert said(opened.step_title.told) == "First, with 3 tokens"
-    assert said(opened.look_at.told) == "Look at the last row."
-    assert "Plain <b>text</b>, strong, H = 2." in opened.spoken
-    assert "<b>text</b>" in opened.text.toPlainText()
-    assert opened.text.accessibleDescription() == opened.spoken
+def test_a_step_says_what_it_is_about_and_sets_the_window(lesson_panel: LessonPanel, window: MainWindow) -> None:
+    assert plain_text(lesson_panel.step_title.content) == "First, with 3 tokens"
+    assert plain_text(lesson_panel.look_at.content) == "Look at the last row."
+    assert "Plain <b>text</b>, strong, H = 2." in lesson_panel.spoken
+    assert "<b>text</b>" in lesson_panel.text.toPlainText()
+    assert lesson_panel.text.accessibleDescription() == lesson_panel.spoken
     assert shown(window) == {"lesson", "tokens", "scores"}
-    assert window.stage.switch("scores.log").isChecked()
-    now = opened.session.selection.now
+    assert window.lesson_scenes.switch("scores.log").isChecked()
+    now = lesson_panel.session.selection.now
     assert (now.head, now.query, now.key) == (1, 2, 0)
-    assert opened.place.text() == "step 1 of 3"
-    assert not opened.back_button.isEnabled()
+    assert lesson_panel.place.text() == "step 1 of 3"
+    assert not lesson_panel.back_button.isEnabled()
 
 
-def test_page_keys_walk_wherever_the_focus_is(qtbot: QtBot, opened: LessonPanel, window: MainWindow) -> None:
+def test_page_keys_walk_wherever_the_focus_is(qtbot: QtBot, lesson_panel: LessonPanel, window: MainWindow) -> None:
     for find in (
         lambda: window,
         lambda: window.bar.prompt,
-        lambda: opened.cards[0].field,
-        lambda: opened.text,
-        lambda: opened.chooser,
+        lambda: lesson_panel.cards[0].field,
+        lambda: lesson_panel.text,
+        lambda: lesson_panel.chooser,
     ):
         place = find()
         assert isinstance(place, QWidget)
         place.setFocus()
         QTest.keyClick(place, Qt.Key.Key_PageDown)
-        settle(qtbot, opened)
-        assert opened.player.step == 1
+        settle(qtbot, lesson_panel)
+        assert lesson_panel.player.step == 1
         assert shown(window) == {"lesson", "scores", "why"}
-        assert not window.stage.switch("scores.log").isChecked()
+        assert not window.lesson_scenes.switch("scores.log").isChecked()
         QTest.keyClick(window, Qt.Key.Key_PageUp)
-        settle(qtbot, opened)
-        assert opened.player.step == 0
+        settle(qtbot, lesson_panel)
+        assert lesson_panel.player.step == 0
     assert shown(window) == {"lesson", "tokens", "scores"}
 
 
-def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, opened: LessonPanel, window: MainWindow) -> None:
-    opened.player.go(2)
+def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, lesson_panel: LessonPanel, window: MainWindow) -> None:
+    lesson_panel.player.go(2)
     rope = window.panels["rope"]
     assert isinstance(rope, RopePanel)
     qtbot.waitUntil(rope.timer.isActive, timeout=60_000)
-    opened.back()
-    settle(qtbot, opened)
+    lesson_panel.back()
+    settle(qtbot, lesson_panel)
     assert not rope.timer.isActive()
 
 
@@ -221,43 +221,43 @@ def test_leaving_brings_the_window_back(qtbot: QtBot, panel: LessonPanel, window
     assert panel.chooser.currentIndex() == 0
 
 
-def test_a_number_is_judged_with_the_reason_and_kept(opened: LessonPanel) -> None:
-    card = opened.cards[0]
+def test_a_number_is_judged_with_the_reason_and_kept(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[0]
     assert card.field is not None
     QTest.keyClicks(card.field, "4")
     QTest.keyClick(card.field, Qt.Key.Key_Return)
     assert card.verdict.text() == "Not quite. The engine says 3."
-    assert said(card.because.told) == "Three words, three tokens."
+    assert plain_text(card.because.content) == "Three words, three tokens."
     card.field.setText("what")
     card.replies[0].click()
     assert "is no number" in card.verdict.text()
     card.field.setText("3")
     card.replies[0].click()
     assert (card.verdict.text(), card.verdict.property("tone")) == ("Right. The engine says 3.", "good")
-    kept = ProgressStore(opened.session.settings.path.with_name("progress.json"))
+    kept = ProgressStore(lesson_panel.session.settings.path.with_name("progress.json"))
     record = kept.lesson("fifty").checks["count"]
     assert (record.tries, record.right) == (2, 1)
 
 
-def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, opened: LessonPanel) -> None:
-    card = opened.cards[1]
-    before = said(card.asked.ask)
+def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[1]
+    before = plain_text(card.asked.ask)
     next(b for b in card.findChildren(QPushButton) if b.text() == "Fresh numbers").click()
-    qtbot.waitUntil(lambda: opened.cards[1] is not card, timeout=60_000)
-    assert said(opened.cards[1].asked.ask) != before
-    settle(qtbot, opened)
+    qtbot.waitUntil(lambda: lesson_panel.cards[1] is not card, timeout=60_000)
+    assert plain_text(lesson_panel.cards[1].asked.ask) != before
+    settle(qtbot, lesson_panel)
 
 
-def test_an_option_says_why_at_once(opened: LessonPanel) -> None:
-    card = opened.cards[2]
+def test_an_option_says_why_at_once(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[2]
     for button, option in zip(card.replies, card.asked.options, strict=True):
         button.click()
         assert card.verdict.text().startswith("Right" if option.right else "Not quite")
-        assert said(card.because.told) == f"{said(option.why)}\nBecause."
+        assert plain_text(card.because.content) == f"{plain_text(option.why)}\nBecause."
 
 
-def test_after_a_second_wrong_choice_the_right_one_is_told(opened: LessonPanel) -> None:
-    card = opened.cards[2]
+def test_after_a_second_wrong_choice_the_right_one_is_shown(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[2]
     rights = [option.right for option in card.asked.options]
     wrong, letter = card.replies[rights.index(False)], card.replies[rights.index(True)].text()
     QTest.mouseClick(wrong, Qt.MouseButton.LeftButton)
@@ -268,18 +268,18 @@ def test_after_a_second_wrong_choice_the_right_one_is_told(opened: LessonPanel) 
     assert card.verdict.text() == "Right."
 
 
-def test_what_came_of_a_reply_is_scrolled_to(opened: LessonPanel) -> None:
-    card = opened.cards[3]
+def test_what_came_of_a_reply_is_scrolled_to(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[3]
     assert card.field is not None
-    opened.reading.verticalScrollBar().setValue(0)
+    lesson_panel.reading.verticalScrollBar().setValue(0)
     card.field.setText("1")
     card.replies[0].click()
-    top = card.verdict.mapTo(opened.reading.viewport(), card.verdict.rect().topLeft()).y()
-    assert 0 <= top < opened.reading.viewport().height()
+    top = card.verdict.mapTo(lesson_panel.reading.viewport(), card.verdict.rect().topLeft()).y()
+    assert 0 <= top < lesson_panel.reading.viewport().height()
 
 
-def test_a_shape_is_judged(opened: LessonPanel) -> None:
-    card = opened.cards[3]
+def test_a_shape_is_judged(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[3]
     assert card.field is not None
     for typed, says in (("2 1 3", "order"), ("1×2×3", "Right")):
         card.field.setText(typed)
@@ -287,8 +287,8 @@ def test_a_shape_is_judged(opened: LessonPanel) -> None:
         assert says in card.verdict.text()
 
 
-def test_a_click_is_the_selection(opened: LessonPanel) -> None:
-    card, selection = opened.cards[4], opened.session.selection
+def test_a_click_is_the_selection(lesson_panel: LessonPanel) -> None:
+    card, selection = lesson_panel.cards[4], lesson_panel.session.selection
     selection.update(query=1, key=0)
     assert card.replies[0].text() == "Answer: query 1, key 0"
     card.replies[0].click()
@@ -298,8 +298,8 @@ def test_a_click_is_the_selection(opened: LessonPanel) -> None:
     assert card.verdict.text().startswith("Right.")
 
 
-def test_saying_aloud_is_revealed_and_marked(opened: LessonPanel) -> None:
-    card = opened.cards[5]
+def test_saying_aloud_is_revealed_and_marked(lesson_panel: LessonPanel) -> None:
+    card = lesson_panel.cards[5]
     card.replies[0].click()
     assert card.replies[0].text() == "0 of 30 s"
     card.replies[1].click()
@@ -312,11 +312,11 @@ def test_saying_aloud_is_revealed_and_marked(opened: LessonPanel) -> None:
     assert card.verdict.property("tone") == "good"
 
 
-def test_a_clock_stops_when_the_step_is_left(qtbot: QtBot, opened: LessonPanel) -> None:
-    opened.cards[5].replies[0].click()
-    opened.forward()
-    settle(qtbot, opened)
-    assert opened.cards == []
+def test_a_clock_stops_when_the_step_is_left(qtbot: QtBot, lesson_panel: LessonPanel) -> None:
+    lesson_panel.cards[5].replies[0].click()
+    lesson_panel.forward()
+    settle(qtbot, lesson_panel)
+    assert lesson_panel.cards == []
 
 
 def test_a_file_of_ones_own_opens_and_a_broken_one_is_explained(
@@ -335,11 +335,16 @@ def test_a_file_of_ones_own_opens_and_a_broken_one_is_explained(
     assert panel.chooser.currentIndex() == 2
 
 
-def test_everything_has_a_name_and_is_reached_by_tab(opened: LessonPanel, window: MainWindow) -> None:
-    wanted: list[QWidget] = [opened.chooser, opened.next_button, opened.leave_button, opened.text]
-    wanted += [button for card in opened.cards for button in card.replies]
+def test_everything_has_a_name_and_is_reached_by_tab(lesson_panel: LessonPanel, window: MainWindow) -> None:
+    wanted: list[QWidget] = [
+        lesson_panel.chooser,
+        lesson_panel.next_button,
+        lesson_panel.leave_button,
+        lesson_panel.text,
+    ]
+    wanted += [button for card in lesson_panel.cards for button in card.replies]
     assert all(widget.accessibleName() for widget in wanted)
-    opened.chooser.setFocus()
+    lesson_panel.chooser.setFocus()
     reached: set[QWidget] = set()
     for _ in range(120):
         focused = QApplication.focusWidget()
@@ -351,9 +356,9 @@ def test_everything_has_a_name_and_is_reached_by_tab(opened: LessonPanel, window
 
 
 @pytest.mark.parametrize("projector", [False, True])
-def test_text_follows_the_theme(opened: LessonPanel, window: MainWindow, projector: bool) -> None:
+def test_text_follows_the_theme(lesson_panel: LessonPanel, window: MainWindow, projector: bool) -> None:
     window.set_look("light", projector)
-    format_ = opened.look_at.document().begin().begin().fragment().charFormat()
+    format_ = lesson_panel.look_at.document().begin().begin().fragment().charFormat()
     assert format_.foreground().color() == theme.current().text
     assert format_.font().pixelSize() >= (24 if projector else 12)
     assert shown(window) == {"lesson", "tokens", "scores"}
@@ -363,11 +368,11 @@ def test_text_follows_the_theme(opened: LessonPanel, window: MainWindow, project
 def test_values_and_gaps_tell_their_source(qtbot: QtBot) -> None:
     text = LessonText("A text")
     qtbot.addWidget(text)
-    text.say((Span("value", "3", "f(a<b)"), Span("missing", "…", "Nothing is open.")))
+    text.show_text((Span("value", "3", "f(a<b)"), Span("missing", "…", "Nothing is open.")))
     fragments = text.document().begin().begin()
     assert fragments.fragment().charFormat().toolTip() == "<p style='white-space:pre-wrap'>f(a&lt;b)</p>"
     assert fragments.fragment().charFormat().foreground().color() == theme.current().accent
-    text.say(words("<b>bold</b>"))
+    text.show_text(words("<b>bold</b>"))
     assert text.toPlainText() == "<b>bold</b>"
 
 
@@ -383,7 +388,7 @@ def test_a_formula_is_drawn_and_a_broken_one_is_shown_as_written(qtbot: QtBot) -
     text = LessonText("A text")
     qtbot.addWidget(text)
     text.resize(QSize(300, 100))
-    text.say((Paragraph("formula", ((Span("formula", r"\left( x"),),)),))
+    text.show_text((Paragraph("formula", ((Span("formula", r"\left( x"),),)),))
     assert text.toPlainText() == r"\left( x"
 
 

@@ -18,7 +18,7 @@ from ropewalk.model.engine.questions import AskCache
 from ropewalk.model.readings.magnitudes import FULL
 from ropewalk.views.panels.cache import CachePanel, byte_lines
 from ropewalk.views.panels.cache_costs import costs
-from ropewalk.views.plots.slabs import Side, capacity, shade_table
+from ropewalk.views.plots.slabs import Side, capacity, magnitude_colours
 from ropewalk.views.style import ink, theme
 
 from tests.views import canned
@@ -35,7 +35,7 @@ def test_a_column_is_as_bright_as_what_it_holds(side: Side, running: Session, sh
     image = panel.slabs.grab().toImage()
     look = theme.current()
     colour, contents = (look.key, reading.keys) if side == "K" else (look.value, reading.values)
-    table = shade_table(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
+    table = magnitude_colours(ink.mixed(look.panel, colour, 0.12), colour, look.undefined)
     slab = panel.slabs.slab(side, 2)
     sizes = np.abs(contents[2]).transpose(0, 2, 1).reshape(32, -1)
     strength = np.rint(np.minimum(sizes / np.percentile(sizes, 99), 1) * FULL).astype(int)
@@ -47,7 +47,7 @@ def test_a_column_is_as_bright_as_what_it_holds(side: Side, running: Session, sh
         assert image.pixelColor(x, y).rgb() == wanted.rgb()
 
 
-def test_bytes_are_told_measured_and_by_formula(running: Session, shown: Shown) -> None:
+def test_bytes_are_shown_measured_and_by_formula(running: Session, shown: Shown) -> None:
     panel = shown(CachePanel, running, 570, 180)
     assert panel.subtitle.text() == "12 positions · 12,288 bytes · 1,024 a token"
     assert panel.costs.lines[0].endswith("= 2·1·12·4·2·16·4")
@@ -98,8 +98,8 @@ def test_columns_outside_the_window_are_grey(running: Session, shown: Shown) -> 
     panel.slabs.show_cache(reading)
     assert panel.slabs.visible(0).all()
     assert list(np.flatnonzero(panel.slabs.visible(1))) == [8, 9, 10, 11]
-    assert "outside the window of 4" in panel.slabs.told(1, 2)
-    assert "outside" not in panel.slabs.told(1, 9)
+    assert "outside the window of 4" in panel.slabs.description(1, 2)
+    assert "outside" not in panel.slabs.description(1, 9)
     image = panel.slabs.grab().toImage()
 
     def colourful(layer: int, column: int) -> float:

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.ledger.ledger import Check, LedgerEntry
-from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel, LedgerRow, memory_text, paired, told, totals_text
+from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel, LedgerRow, description, memory_text, paired, totals_text
 from ropewalk.views.style import theme, wording
 
 from tests.views import canned
@@ -176,7 +176,7 @@ def test_words_for_memory_and_totals(running: Session) -> None:
     assert memory_text(some_entry()) == "not stored · would be 4.61 KB"
     assert memory_text(some_entry(), brief=True) == "not stored"
     assert memory_text(some_entry(stored="stored", bytes=6_144)) == "6.14 KB"
-    assert "36,864 FLOPs, of which causal 19,968" in told(LedgerRow(some_entry()))
+    assert "36,864 FLOPs, of which causal 19,968" in description(LedgerRow(some_entry()))
     prefill, _ = canned.reading(run_on(running), AskLedger(0))
     stored = sum(e.bytes for e in prefill.entries if e.stored == "stored")
     assert f"prefill rows: {wording.byte_size(stored)} stored" in totals_text(prefill).replace("\u00a0", " ")
@@ -231,15 +231,15 @@ def test_another_step_changes_only_the_cells_that_say_something_else(
         settle(running, panel)
 
     cells, resets = changed_cells(panel, step)
-    said = {
+    texts = {
         (row, COLUMNS[number].key)
         for row, texts in enumerate(panel.model.texts)
         for number, text in enumerate(texts)
         if text != before[row][number]
     }
     assert resets == 0
-    assert (row_named(panel, "Scores"), "decode") in said
-    assert cells == said
+    assert (row_named(panel, "Scores"), "decode") in texts
+    assert cells == texts
     assert {key for _, key in cells} <= {"decode", "decode_flops", "decode_memory"}
 
 

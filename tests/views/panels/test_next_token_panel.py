@@ -46,13 +46,13 @@ def test_candidates_left_out_are_faint(running: Session, shown: Shown, qtbot: Qt
         bar = panel.candidates.bar_of(row)
         colour = image.pixelColor(round(bar.left()) + 4, round(bar.center().y()))
         assert (colour.rgb() == theme.current().accent.rgb()) is full
-    assert "left out by top-k or top-p" in panel.candidates.told(2)
+    assert "left out by top-k or top-p" in panel.candidates.description(2)
 
 
 def test_the_token_that_follows_is_marked(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(NextTokenPanel, running, 570, 300)
     assert panel.candidates.actual is not None
-    assert "follows in the run" in panel.candidates.told(0)
+    assert "follows in the run" in panel.candidates.description(0)
     running.selection.update(query=run_on(running).length - 1)
     settle(running, panel)
     assert panel.candidates.actual is None

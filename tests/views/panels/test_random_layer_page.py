@@ -15,12 +15,12 @@ from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
 
-from tests.views.driving import click, front, opened
+from tests.views.driving import click, front, opened_window
 
 
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
-    with opened(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
+    with opened_window(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
         window.docks["experiments"].make_panel()  # here, for its menus live as long as this window, and not as one test
         yield window
 
@@ -35,11 +35,11 @@ def test_the_entropy_of_both_ways_of_drawing_is_shown_with_the_reason(window: Ma
     assert not panel.undo_button.isVisible()
     assert [page.boxes[letter].value() for letter in "BTDH"] == [2, 16, 128, 4]
     normal, raw, library, library_raw = random_layers(2, 16, 128, 4, seed=0)
-    told, words = page.view.accessibleDescription(), page.words.text()
+    description, words = page.view.accessibleDescription(), page.words.text()
     for layer, name in ((normal, "N(0, 1/D), ÷ √Dh"), (raw, "N(0, 1/D), no scale")):
-        assert f"{name}: entropy {wording.number(layer.entropy)} nats" in told
+        assert f"{name}: entropy {wording.number(layer.entropy)} nats" in description
     for layer, name in ((library, "÷ √Dh"), (library_raw, "no scale")):
-        assert f"U(±1/√D), {name}: entropy {wording.number(layer.entropy)} nats" in told
+        assert f"U(±1/√D), {name}: entropy {wording.number(layer.entropy)} nats" in description
     assert f"N(0, 1/D) falls to {wording.number(raw.entropy)}" in words
     assert f"only to {wording.number(library_raw.entropy)}" in words
     assert "variance 1/(3D)" in words

@@ -192,7 +192,7 @@ def test_hover_marks_a_plane_here_and_elsewhere(running: Session, shown: Shown, 
     QTest.mouseMove(panel.view, panel.view.circle_of(3).center().toPoint())
     assert running.selection.hover == Hover(plane=3)
     assert panel.view.pointed == 3
-    assert "features 3 and 11" in panel.view.told(3)
+    assert "features 3 and 11" in panel.view.description(3)
 
 
 @pytest.mark.parametrize("room", [(538, 216), (300, 500), (1000, 200)])

@@ -191,7 +191,7 @@ def test_a_hidden_panel_asks_nothing_until_it_is_shown(
     assert panel.subtitle.text().startswith("L3H4")
 
 
-def test_a_sampled_picture_is_said_to_be_and_refined_in_place(
+def test_a_sampled_picture_is_labelled_and_refined_in_place(
     running: Session, engine: CannedEngine, qtbot: QtBot
 ) -> None:
     length = run_on(running).length

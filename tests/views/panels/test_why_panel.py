@@ -48,12 +48,12 @@ def a_cell(**changes: Any) -> CellReading:
     return replace(cell, **changes)
 
 
-def told(cell: CellReading) -> list[str]:
+def arithmetic_lines(cell: CellReading) -> list[str]:
     return ["".join(piece.text for piece in line) for line in arithmetic(cell)]
 
 
 def test_the_arithmetic_of_a_visible_cell() -> None:
-    assert told(a_cell()) == [
+    assert arithmetic_lines(a_cell()) == [
         "q·k = 4.100",
         "score = 4.100 × 1/√64 = 0.512",
         "key 7 ≤ query 8: visible",
@@ -63,19 +63,19 @@ def test_the_arithmetic_of_a_visible_cell() -> None:
 
 
 def test_a_masked_cell_says_why_and_weighs_nothing() -> None:
-    lines = told(a_cell(key=9, hidden_because="key 9 comes after query 8", weight=0.0))
+    lines = arithmetic_lines(a_cell(key=9, hidden_because="key 9 comes after query 8", weight=0.0))
     assert "hidden: key 9 comes after query 8" in lines
     assert lines[-1] == "weight = 0 (masked before the softmax)"
 
 
 def test_a_soft_cap_and_another_scale_are_written_out() -> None:
-    lines = told(a_cell(cap=50.0, score=0.51248, scale=0.0625))
+    lines = arithmetic_lines(a_cell(cap=50.0, score=0.51248, scale=0.0625))
     assert "soft cap 50.00·tanh(0.512 / 50.00) = 0.512" in lines
     assert scale_text(a_cell(scale=0.0625)) == "0.0625"
 
 
 def test_a_negative_log_sum_exp_is_bracketed() -> None:
-    assert told(a_cell(lse=-1.25))[-1].startswith("weight = exp(0.512 − (−1.250))")
+    assert arithmetic_lines(a_cell(lse=-1.25))[-1].startswith("weight = exp(0.512 − (−1.250))")
 
 
 def test_the_numbers_on_screen_are_the_readings(running: Session, shown: Shown) -> None:
@@ -144,7 +144,7 @@ def test_no_step_is_broken_where_it_fits(running: Session, shown: Shown, width: 
     panel = shown(WhyPanel, running, width, 160)
     lines = panel.text.toPlainText().splitlines()
     assert panel.cell is not None
-    for step in told(panel.cell):
+    for step in arithmetic_lines(panel.cell):
         assert any(step in line for line in lines)
     document = panel.text.document()
     block = document.begin()

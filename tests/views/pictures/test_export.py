@@ -65,7 +65,7 @@ def test_a_lesson_is_printed(qtbot: QtBot, tmp_path: Path) -> None:
         (Export(out=Path("a.png"), session=Path("none.ropewalk")), "none.ropewalk cannot be read"),
     ],
 )
-def test_what_cannot_be_had_is_said(
+def test_what_cannot_be_had_is_reported(
     qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Export, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

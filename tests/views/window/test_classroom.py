@@ -365,7 +365,7 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
 
 
 def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:
-    log = window.stage.switch("scores.log")
+    log = window.lesson_scenes.switch("scores.log")
     entry = next(one for one in commands(window, verbs(window, window.files)) if one.text == log.accessibleName())
     entry.run()
     assert log.isChecked()

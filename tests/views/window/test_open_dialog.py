@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLabel
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import FIRST_LAYERS
-from ropewalk.model.engine.interface import Choice, Outlined
+from ropewalk.model.engine.interface import CheckpointOutline, Choice
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -28,21 +28,21 @@ LEFT = Qt.MouseButton.LeftButton
 CHOICE = Choice("heads", "How many query heads does it have?", (4, 8, 16), 8)
 
 
-def outlined(path: str, **changes: Any) -> Outlined:
+def outline(path: str, **changes: Any) -> CheckpointOutline:
     sizes = {"float32": 540_000_000, "bfloat16": 270_000_000, "float16": 270_000_000}
     kv = {"float32": 92_160_000, "bfloat16": 46_080_000, "float16": 46_080_000}
     values: dict[str, Any] = {"holds_weights": True} | changes
-    return Outlined("smol", path, "llama", CONFIG, 135_000_000, sizes, kv, **values)
+    return CheckpointOutline("smol", path, "llama", CONFIG, 135_000_000, sizes, kv, **values)
 
 
 @pytest.fixture
 def engine() -> CannedEngine:
     """An engine that knows some checkpoints."""
     known = (
-        outlined(""),
-        outlined("/models/smol"),
-        outlined("/models/mini.pth", choices=(CHOICE,)),
-        outlined("/models/shapes", holds_weights=False),
+        outline(""),
+        outline("/models/smol"),
+        outline("/models/mini.pth", choices=(CHOICE,)),
+        outline("/models/shapes", holds_weights=False),
     )
     return CannedEngine(outlines={one.path or None: one for one in known})
 
@@ -65,7 +65,7 @@ def dialog(qtbot: QtBot, running: Session, tmp_path: Path, monkeypatch: pytest.M
     return made
 
 
-def said(dialog: OpenDialog) -> str:
+def texts_of(dialog: OpenDialog) -> str:
     QApplication.processEvents()
     return "\n".join(label.text() for label in dialog.findChildren(QLabel) if label.isVisible())
 
@@ -88,10 +88,10 @@ def test_a_click_states_the_costs_and_open_opens(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
     click_on(dialog, "smol")
-    assert "135 M parameters" in said(dialog)
-    assert "540 MB" in said(dialog)
-    assert "270 MB" in said(dialog)
-    assert "92.2 MB" in said(dialog)
+    assert "135 M parameters" in texts_of(dialog)
+    assert "540 MB" in texts_of(dialog)
+    assert "270 MB" in texts_of(dialog)
+    assert "92.2 MB" in texts_of(dialog)
     dialog.dtype.setCurrentText("bfloat16")
     engine.gate.shut()
     QTest.mouseClick(dialog.open_button, LEFT)
@@ -107,8 +107,8 @@ def test_a_click_states_the_costs_and_open_opens(
 
 def test_the_first_layers_can_be_opened_alone(dialog: OpenDialog, running: Session, engine: CannedEngine) -> None:
     click_on(dialog, "smol")
-    assert dialog.outlined is not None
-    layers = dialog.outlined.config.layers
+    assert dialog.outline is not None
+    layers = dialog.outline.config.layers
     assert (dialog.layers.value(), dialog.layers.text()) == (layers, f"{layers} of {layers}")
     dialog.layers.setFocus()
     dialog.layers.selectAll()
@@ -116,15 +116,15 @@ def test_the_first_layers_can_be_opened_alone(dialog: OpenDialog, running: Sessi
     QTest.mouseClick(dialog.open_button, LEFT)
     settle(running)
     assert "open /models/smol cpu float32 {'first_layers': 1}" in engine.calls
-    assert running.opened is not None
-    assert running.opened.options == (("first_layers", 1),)
+    assert running.model_handle is not None
+    assert running.model_handle.options == (("first_layers", 1),)
 
 
 def test_cancel_while_opening_cancels_and_stays(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
     click_on(dialog, "smol")
-    before = running.opened
+    before = running.model_handle
     engine.gate.shut()
     QTest.mouseClick(dialog.open_button, LEFT)
     qtbot.waitUntil(engine.gate.reached.is_set)
@@ -132,7 +132,7 @@ def test_cancel_while_opening_cancels_and_stays(
     assert not running.busy
     engine.gate.open.set()
     qtbot.waitUntil(lambda: engine.closed == ["loading /models/smol"])
-    assert running.opened is before
+    assert running.model_handle is before
     assert dialog.isVisible()
     assert "stays open" in dialog.notice.text()
     QTest.mouseClick(dialog.cancel, LEFT)
@@ -161,7 +161,7 @@ def test_a_path_that_is_not_there_says_so(dialog: OpenDialog) -> None:
 def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: Session, engine: CannedEngine) -> None:
     dialog.path.setText("/models/mini.pth")
     settle(running)
-    assert CHOICE.sentence in said(dialog)
+    assert CHOICE.sentence in texts_of(dialog)
     box = next(box for box in dialog.findChildren(QComboBox) if box.accessibleName() == "heads")
     assert box.currentText() == "8"
     box.setCurrentText("4")
@@ -173,7 +173,7 @@ def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: Session, 
 def test_shapes_alone_state_costs_but_do_not_open(dialog: OpenDialog) -> None:
     dialog.path.setText("/models/shapes")
     settle(dialog.session)
-    assert "540 MB" in said(dialog)
+    assert "540 MB" in texts_of(dialog)
     assert "only shapes" in dialog.notice.text()
     assert not dialog.open_button.isEnabled()
 
@@ -207,7 +207,7 @@ def test_a_dropped_path_opens_unless_it_leaves_something_open(
 
 
 @pytest.mark.parametrize(("path", "asks"), [("/models/smol", False), ("/models/mini.pth", True)])
-def test_a_recent_one_from_the_menu_comes_through_the_same_door(
+def test_a_recent_one_from_the_menu_is_opened_the_same_way(
     qtbot: QtBot, running: Session, path: str, asks: bool, engine: CannedEngine
 ) -> None:
     running.settings.remember_checkpoint(path)
@@ -240,9 +240,9 @@ def test_what_was_answered_once_is_not_asked_again(dialog: OpenDialog, running: 
     settle(running)
     dialog.look_at("/models/mini.pth", at_once=True)
     settle(running)
-    assert running.opened is not None
-    assert running.opened.card.path == "/models/mini.pth"
-    assert dict(running.opened.options) == {"heads": 16, FIRST_LAYERS: 3}
+    assert running.model_handle is not None
+    assert running.model_handle.card.path == "/models/mini.pth"
+    assert dict(running.model_handle.options) == {"heads": 16, FIRST_LAYERS: 3}
 
 
 def test_ids_and_special_tokens_are_chosen_in_the_bar(qtbot: QtBot, running: Session, engine: CannedEngine) -> None:
@@ -298,7 +298,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Gate]:
 def test_a_name_is_downloaded_only_when_that_is_pressed(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine, network: tuple[list[str], Gate]
 ) -> None:
-    engine.outlines["/cache/org/small"] = outlined("/cache/org/small")
+    engine.outlines["/cache/org/small"] = outline("/cache/org/small")
     QTest.keyClicks(dialog.path, "org/small")
     settle(running)
     assert dialog.download.isVisible()
@@ -312,7 +312,7 @@ def test_a_name_is_downloaded_only_when_that_is_pressed(
 def test_what_goes_on_beside_a_download_does_not_end_it(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine, network: tuple[list[str], Gate]
 ) -> None:
-    engine.outlines["/cache/org/small"] = outlined("/cache/org/small")
+    engine.outlines["/cache/org/small"] = outline("/cache/org/small")
     gate = network[1]
     gate.shut()
     dialog.path.setText("org/small")
@@ -325,12 +325,12 @@ def test_what_goes_on_beside_a_download_does_not_end_it(
     settle(running)
     assert dialog.isVisible()
     assert dialog.opening
-    assert "Downloading org/small" in said(dialog)
+    assert "Downloading org/small" in texts_of(dialog)
     engine.devices = ("cuda",)
     gate.open.set()
     # between the download and the opening, which begins once it is known what came, the dialog is idle for a moment
     qtbot.waitUntil(lambda: "open /cache/org/small cpu float32" in engine.calls and not dialog.opening)
-    assert "There is no cpu here" in said(dialog)
+    assert "There is no cpu here" in texts_of(dialog)
     assert dialog.isVisible()
 
 
@@ -342,4 +342,4 @@ def test_the_focus_on_the_list_is_no_choice(dialog: OpenDialog, running: Session
     assert dialog.path.text() == "/models/smol"
     click_on(dialog, "Bundled")
     assert dialog.path.text() == ""
-    assert dialog.outlined is engine.outlines[None]
+    assert dialog.outline is engine.outlines[None]

@@ -1,8 +1,4 @@
-"""Levels that unfold: the stages of a cell's arithmetic, their lines, and the long vectors inside them.
-
-It owns how a line of arithmetic is written as a row and what is copied from it. It must not know sessions, and it adds
-and multiplies nothing.
-"""
+"""Levels that unfold: the stages of a cell's arithmetic, their lines, and the long vectors inside them."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ def stage_text(stage: Stage) -> str:
     return "\n".join(exact_text(line) for line in stage.lines)
 
 
-class LevelsView(QTreeWidget):
+class ArithmeticTree(QTreeWidget):
     """A tree of stages, lines and vectors; arrows unfold and walk, Ctrl+C copies the number."""
 
     place_pointed = Signal(str, str)
@@ -194,8 +190,8 @@ class LevelsView(QTreeWidget):
                 child.setForeground(0, look.faint)
                 child.setForeground(1, look.text)
 
-    def _remember(self, item: QTreeWidgetItem, opened: bool) -> None:
-        if opened:
+    def _remember(self, item: QTreeWidgetItem, is_open: bool) -> None:
+        if is_open:
             self._open.add(self._name(item))
         else:
             self._open.discard(self._name(item))

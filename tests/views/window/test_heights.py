@@ -23,7 +23,7 @@ SMALL = QSize(1280, 800)
 
 
 @pytest.fixture
-def opened(qtbot: QtBot, tmp_path: Path, engine: CannedEngine) -> Iterator[ModelHandle]:
+def model_handle(qtbot: QtBot, tmp_path: Path, engine: CannedEngine) -> Iterator[ModelHandle]:
     """Open a window on a run of so many tokens."""
     windows: list[MainWindow] = []
     sessions = ExitStack()
@@ -94,9 +94,9 @@ def drag_edge(window: MainWindow, by: int) -> None:
     ],
 )
 def test_a_run_of_two_lines_is_all_in_sight(
-    opened: ModelHandle, engine: CannedEngine, size: QSize, projector: bool, name: theme.ThemeName
+    model_handle: ModelHandle, engine: CannedEngine, size: QSize, projector: bool, name: theme.ThemeName
 ) -> None:
-    window = opened(12, size)
+    window = model_handle(12, size)
     window.set_look(name, projector=projector)
     drawn(window)
     assert tokens(window).strip.lines == lines_in_sight(window) == 1
@@ -114,8 +114,8 @@ def test_a_run_of_two_lines_is_all_in_sight(
 
 
 @pytest.mark.parametrize("projector", [False, True])
-def test_of_a_long_run_the_end_is_in_sight_and_the_rest_is_counted(opened: ModelHandle, projector: bool) -> None:
-    window = opened(300)
+def test_of_a_long_run_the_end_is_in_sight_and_the_rest_is_counted(model_handle: ModelHandle, projector: bool) -> None:
+    window = model_handle(300)
     window.set_look(projector=projector)
     drawn(window)
     panel = tokens(window)
@@ -133,8 +133,8 @@ def test_of_a_long_run_the_end_is_in_sight_and_the_rest_is_counted(opened: Model
     assert above == sum(panel.strip.box_of(position).top() <= 1 for position in range(300))
 
 
-def test_a_step_that_begins_a_line_brings_it_into_sight(opened: ModelHandle) -> None:
-    window = opened(12)
+def test_a_step_that_begins_a_line_brings_it_into_sight(model_handle: ModelHandle) -> None:
+    window = model_handle(12)
     while tokens(window).strip.lines < 2:
         window.session.timeline.step()
         drawn(window)
@@ -142,8 +142,8 @@ def test_a_step_that_begins_a_line_brings_it_into_sight(opened: ModelHandle) -> 
     assert window.docks["tokens"].height() > tokens(window).strip.height_of(2)
 
 
-def test_the_hand_that_drags_the_edge_wins_for_good(opened: ModelHandle, engine: CannedEngine) -> None:
-    window = opened(12)
+def test_the_hand_that_drags_the_edge_wins_for_good(model_handle: ModelHandle, engine: CannedEngine) -> None:
+    window = model_handle(12)
     drag_edge(window, 60)
     chosen = window.docks["tokens"].height()
     assert window.session.settings.now.tokens_by_hand
@@ -152,7 +152,7 @@ def test_the_hand_that_drags_the_edge_wins_for_good(opened: ModelHandle, engine:
         assert window.docks["tokens"].height() == chosen
     window.close()
 
-    again = opened(12, restore=True)
+    again = model_handle(12, restore=True)
     restored = again.docks["tokens"].height()  # the window itself may be smaller: it has to fit the screen
     run(again, engine, 300)
     assert again.docks["tokens"].height() == restored
@@ -162,14 +162,14 @@ def test_the_hand_that_drags_the_edge_wins_for_good(opened: ModelHandle, engine:
     assert tokens(again).strip.height_of(2) <= tokens(again).area.height() < tokens(again).strip.height_of(3)
 
 
-def test_a_click_beside_the_panels_chooses_nothing(opened: ModelHandle) -> None:
-    window = opened(12)
+def test_a_click_beside_the_panels_chooses_nothing(model_handle: ModelHandle) -> None:
+    window = model_handle(12)
     drag_edge(window, 0)
     assert not window.session.settings.now.tokens_by_hand
 
 
-def test_one_panel_alone_and_back(opened: ModelHandle) -> None:
-    window = opened(300)
+def test_one_panel_alone_and_back(model_handle: ModelHandle) -> None:
+    window = model_handle(300)
     before = {name: dock.geometry() for name, dock in window.docks.items() if dock.panel.on_screen}
     for name in ("tokens", "scores"):
         window.classroom.full.enter(name)

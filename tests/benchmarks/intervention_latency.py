@@ -1,6 +1,6 @@
-"""How long a toggled experiment takes until the window shows it: the bundled model at 64 tokens.
+"""How long a toggled intervention takes until the window shows it: the bundled model at 64 tokens.
 
-Run ``python -m tests.benchmarks.experiment_latency``. It reports and asserts nothing: a time belongs to a machine.
+Run ``python -m tests.benchmarks.intervention_latency``. It reports and asserts nothing: a time belongs to a machine.
 """
 
 from __future__ import annotations

@@ -1,10 +1,22 @@
-"""What came of a challenge: plain data that crosses from the learner's process. No torch here."""
+"""The build challenges by name, and what came of one: plain data that crosses from the learner's process."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
+
+CHALLENGES: Final[Mapping[str, str]] = {
+    "split_heads": "cut a projected vector into heads: [B, T, H·Dh] to [B, H, T, Dh]",
+    "apply_rope": "rotate Q and K, and leave V alone",
+    "repeat_kv": "share K or V among the query heads of its group",
+    "causal_attention": "causal self-attention from the stream back to the stream",
+    "cached_decode": "one decode step with one query over a cache",
+    "transformer_block": "norms, attention, SwiGLU and both residuals",
+    "shape_ledger": "the shape of every step of a block, with and without a past",
+}
+
 
 Kind = Literal["passed", "file", "error", "limit", "shape", "value", "pairing", "mask", "scale", "order", "position"]
 """What kind of difference it is; ``file`` and ``error`` are a file that cannot be run and code that raised."""

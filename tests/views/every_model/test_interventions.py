@@ -1,4 +1,4 @@
-"""Experiments on every model: each changes what it says and nothing else.
+"""Interventions on every model: each changes what it says and nothing else.
 
 Numbers are checked against ``tests.views.twin``, numpy over the arrays that the session holds.
 """
@@ -25,7 +25,7 @@ from ropewalk.views.pictures import snapshot
 
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, arithmetic_of
-from tests.views.told import assert_told
+from tests.views.shown_numbers import assert_shown
 from tests.views.twin import Twin
 
 SCORES = ("no_scale", "factor", "no_mask", "zero", "mean")
@@ -55,7 +55,7 @@ class Trial:
         assert [entry.key for entry in prefill.failed] == []
         twin = Twin(window.session)
         row = window.session.selection.now.query
-        assert_told(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
+        assert_shown(panel.effect.text(), "entropy {} nats", twin.entropy(LAYER, HEAD, row))
         return window.session.interventions.now, twin
 
     def without(self) -> None:
@@ -82,7 +82,7 @@ def test_interventions_on_scores(trial: Trial) -> None:
     scale = before.specs[0].scale
     _, twin = toggled("no_scale")
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
-    assert_told(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
+    assert_shown(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
     click(window, panel.undo_button)
     assert window.session.interventions.now == ()
     panel.factor.setValue(3.0)

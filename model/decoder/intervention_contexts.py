@@ -1,7 +1,7 @@
-"""Doing experiments: the context managers that put them into a model for a moment and take them out again.
+"""Interventions done: the context managers that put them into a model for a moment and take them out again.
 
 Two moments matter: when a call begins (rotations are looked up) and while a block runs. Nothing stays changed after a
-``with`` block, whatever happens inside. ``model.experiments`` says what the experiments are.
+``with`` block, whatever happens inside. ``model.decoder.interventions`` says what the interventions are.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from torch import Tensor
 def turned(model: Decoder, interventions: Sequence[Intervention]) -> Iterator[None]:
     """Rotate by other rules while a call begins, or while segments are described."""
     with ExitStack() as stack:
-        reach = as_run(model.config, interventions).max_position
-        if reach != model.reach:
-            stack.enter_context(model.reaching(reach))
+        limit = as_run(model.config, interventions).max_position
+        if limit != model.context_limit:
+            stack.enter_context(model.with_context_limit(limit))
         for rotary in model.rotary_rules:
             rope = turned_rule(model.config, rotary.rope, interventions)
-            if rope is not None and (rope, reach) != (rotary.rope, rotary.limit):
-                stack.enter_context(rotary.turning_by(rope, reach))
+            if rope is not None and (rope, limit) != (rotary.rope, rotary.limit):
+                stack.enter_context(rotary.turning_by(rope, limit))
         yield
 
 
@@ -64,7 +64,7 @@ def changed_block(block: Block, layer: int, interventions: Sequence[Intervention
 
 
 def changed_rule(rule: AttentionSpec, interventions: Sequence[Intervention]) -> AttentionSpec:
-    """What a layer's attention is told to do under experiments; those of other layers are passed over."""
+    """What a layer's attention is told to do under interventions; those of other layers are passed over."""
     mine = [one for one in interventions if getattr(one, "layer", None) in (None, rule.layer)]
     result = replace(rule, interventions=tuple(one.label for one in mine))
     for intervention in mine:

@@ -1,4 +1,4 @@
-"""Which experiments replace which, what is typed, and the arithmetic of turning; then the panel without torch."""
+"""Which interventions replace which, what is typed, and the arithmetic of turning; then the panel without torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ropewalk.views.plots.turning import drift, misread, reexpressed, scores_by_
 
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine
-from tests.views.driving import front, opened, run_on, settle
+from tests.views.driving import front, opened_window, run_on, settle
 
 Shown = Callable[..., Any]
 
@@ -109,7 +109,7 @@ def test_float32_drifts_with_the_shift_and_pairing_matters(running: Session) -> 
 
 
 def test_changes_made_faster_than_the_model_runs_compose_and_can_be_undone(tmp_path: Path) -> None:
-    with opened(tmp_path, None, "Two cats") as window:
+    with opened_window(tmp_path, None, "Two cats") as window:
         panel, session = front(window, "experiments"), window.session
 
         def active() -> list[Intervention]:

@@ -1,4 +1,4 @@
-"""Experiments, pinned runs and branches, as the session keeps them."""
+"""Interventions, baselines and branches, as the session keeps them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_another_model_starts_without_interventions(qtbot: QtBot, running: Sessi
     assert running.interventions.now == ()
 
 
-def test_a_pinned_run_is_what_questions_are_compared_with(qtbot: QtBot, running: Session) -> None:
+def test_a_baseline_is_what_questions_are_compared_with(qtbot: QtBot, running: Session) -> None:
     pins: list[Any] = []
     running.baseline.changed.connect(pins.append)
     running.baseline.pin()

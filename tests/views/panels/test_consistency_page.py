@@ -1,4 +1,4 @@
-"""How a proof is told: in the line at the bottom, on the cache's page and as an alarm."""
+"""How a consistency check is shown: in the line at the bottom, on the cache's page and as an alarm."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
     window.deleteLater()
 
 
-Prove = Callable[[ConsistencyCheck | None], None]
+Check = Callable[[ConsistencyCheck | None], None]
 
 
 @pytest.fixture
-def prove(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch) -> Prove:
-    """Let a proof come to something; None: find the run too large to be proved by itself."""
+def check(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Let a check come to something; None: find the run too large to be checked by itself."""
 
     def come_to(check: ConsistencyCheck | None) -> None:
         if check is None:
@@ -61,7 +61,7 @@ def prove(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatc
                 running.consistency.follow()
         else:
             engine.consistency[check.kind] = check
-            running.consistency.prove(check.kind)
+            running.consistency.check_now(check.kind)
         settle(running)
 
     return come_to
@@ -80,9 +80,9 @@ def test_words() -> None:
     assert ConsistencyCheck("cached", 1, float("nan"), 1e-4).alarms
 
 
-def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, running: Session, prove: Prove) -> None:
+def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, running: Session, check: Check) -> None:
     assert not window.failure.isVisible()
-    prove(BROKEN)
+    check(BROKEN)
     assert window.failure.isVisible()
     sentence, details = alarm(BROKEN)
     assert window.failure.sentence.text() == sentence
@@ -90,33 +90,33 @@ def test_an_alarm_names_the_layer_and_goes_with_its_run(window: MainWindow, runn
     assert details.splitlines()[2] == "layer 2: 1.4 (the cached K of row 5)"
     assert window.status.check.text() == "cached ≠ full from layer 2 on: off by 0.44 ✗"
     assert window.status.check.property("tone") == "bad"
-    prove(SOUND)
+    check(SOUND)
     assert not window.failure.isVisible()
     wrong = replace(BRANCHES, difference=0.3, layers=GAPS)
-    prove(wrong)
+    check(wrong)
     assert window.failure.sentence.text().startswith("The fused logits differ from the explicit ones by 0.3")
-    prove(SOUND)
-    prove(None)
-    assert window.failure.isVisible(), "each proof takes down its own alarm"
-    prove(BRANCHES)
+    check(SOUND)
+    check(None)
+    assert window.failure.isVisible(), "each check takes down its own alarm"
+    check(BRANCHES)
     assert not window.failure.isVisible()
     running.start(Prompt(""))  # something else goes wrong
-    prove(None)
+    check(None)
     assert window.failure.isVisible(), "only the alarm goes with the run"
 
 
-def test_what_differs_by_design_is_explained_and_no_alarm(window: MainWindow, prove: Prove) -> None:
-    prove(GROWN)
+def test_what_differs_by_design_is_explained_and_no_alarm(window: MainWindow, check: Check) -> None:
+    check(GROWN)
     assert not window.failure.isVisible()
     assert "the dynamic rule turns faster" in window.status.check.toolTip()
 
 
 def test_a_run_that_is_too_large_is_proved_on_demand(
-    window: MainWindow, running: Session, engine: CannedEngine, prove: Prove, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, running: Session, engine: CannedEngine, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ropewalk.app.session.consistency.CHECK_LIMIT", 11)
-    assert not running.consistency.proves_itself
-    prove(None)
+    assert not running.consistency.checks_itself
+    check(None)
     assert window.status.check.text() == "cached = full: not proved"
     QTest.mouseClick(window.status.check, Qt.MouseButton.LeftButton)
     panel = window.panels["cache"]
@@ -157,11 +157,11 @@ def test_the_keys_of_what_is_investigated(window: MainWindow, running: Session) 
     assert changed(running) == ["no 1/√Dh"]
 
 
-def test_the_page_draws_a_bar_for_each_layer(running: Session, shown: Shown, prove: Prove) -> None:
+def test_the_page_draws_a_bar_for_each_layer(running: Session, shown: Shown, check: Check) -> None:
     panel = shown(CachePanel, running, 700, 420)
     panel.turn_to("proof")
-    prove(BROKEN)
-    prove(BRANCHES)
+    check(BROKEN)
+    check(BRANCHES)
     gaps = panel.check.gaps["cached"]
     lengths = [gaps.bar_of(place).width() for place in range(4)]
     assert lengths[2] > lengths[3] > lengths[0] > lengths[1] > 1
@@ -176,10 +176,10 @@ def test_the_page_draws_a_bar_for_each_layer(running: Session, shown: Shown, pro
 
 
 @pytest.mark.parametrize("name", ["dark", "light"])
-def test_the_page_is_there_on_a_projector(running: Session, shown: Shown, prove: Prove, name: Any) -> None:
+def test_the_page_is_there_on_a_projector(running: Session, shown: Shown, check: Check, name: Any) -> None:
     panel = shown(CachePanel, running, 900, 600)
     panel.turn_to("proof")
-    prove(BROKEN)
+    check(BROKEN)
     before = panel.check.gaps["cached"].sizeHint().height()
     theme.apply(name, projector=True)
     panel.theme_changed()

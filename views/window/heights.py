@@ -1,7 +1,7 @@
 """How high the row of tokens is: as many lines as the run needs, up to a few, until a person drags its edge.
 
-It owns that height while the strip has the row on top of the panels to itself. Elsewhere (in a lesson, alone on the
-screen, floating) it does nothing. It must not know what a token is, nor how the strip places it.
+So it is while the strip has the row on top of the panels to itself; elsewhere (in a lesson, alone on the screen,
+floating) its height is left alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QLayout, QMainWindow
+from PySide6.QtWidgets import QDockWidget, QLayout, QMainWindow, QStyle
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.panels.tokens import TokensPanel
 
@@ -32,7 +32,7 @@ UNBOUND: Final = (1 << 24) - 1
 _Area = Qt.DockWidgetArea
 
 
-class StripRoom(QObject):
+class StripHeight(QObject):
     """Gives the tokens their lines.
 
     Parameters
@@ -133,3 +133,40 @@ class StripRoom(QObject):
         """The docks of an area that can be seen."""
         docks = [dock for dock in self._window.findChildren(QDockWidget) if not dock.visibleRegion().isEmpty()]
         return [dock for dock in docks if not dock.isFloating() and self._window.dockWidgetArea(dock) == area]
+
+
+class LeastHeight(QObject):
+    """Keeps the window as high as its rows and the edges between them.
+
+    Parameters
+    ----------
+    window
+        The window.
+    """
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._own: int | None = None
+        """The height the window had before it had to grow to ``_grown``."""
+        self._grown = 0
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follow what the panels need."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._follow()
+        return super().eventFilter(watched, event)
+
+    def _follow(self) -> None:
+        window = self._window
+        edge = window.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent, None, window)
+        least, height = window.minimumSizeHint().height() + 2 * edge, window.height()
+        window.setMinimumHeight(least)
+        if height != self._grown:  # it never grew, or somebody has chosen a height since
+            self._own = None
+        if height < least:
+            self._own, self._grown = self._own or height, least
+        elif self._own is not None and height > max(least, self._own):
+            self._grown = max(least, self._own)
+            window.resize(window.width(), self._grown)

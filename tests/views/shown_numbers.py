@@ -12,11 +12,11 @@ OFF = 1e-5
 
 def spellings(value: float, digits: int = 3, off: float = OFF) -> list[str]:
     """A number as it may be written: where it lies at the edge between two last digits, it has two spellings."""
-    reach = off * max(1.0, abs(value))
-    return list(dict.fromkeys(wording.number(near, digits) for near in (value, value - reach, value + reach)))
+    slack = off * max(1.0, abs(value))
+    return list(dict.fromkeys(wording.number(near, digits) for near in (value, value - slack, value + slack)))
 
 
-def assert_told(text: str, phrase: str, *values: float, digits: int = 3, off: float = OFF) -> None:
+def assert_shown(text: str, phrase: str, *values: float, digits: int = 3, off: float = OFF) -> None:
     """Hold a text to a phrase whose every ``{}`` is a number, rounded to what the text shows of it."""
     possible = [phrase.format(*spelled) for spelled in itertools.product(*(spellings(v, digits, off) for v in values))]
     assert any(one in text for one in possible), f"none of {possible} in {text!r}"

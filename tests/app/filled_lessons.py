@@ -1,4 +1,4 @@
-"""The lessons that come along, each told once by the engine, for the tests that read them."""
+"""The lessons that come along, each filled once by the engine, for the tests that read them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from ropewalk.app.lessons.plan import Lesson, ToldLesson, ToldStep
+from ropewalk.app.lessons.filling import fill_lesson
+from ropewalk.app.lessons.plan import FilledLesson, FilledStep, Lesson
 from ropewalk.app.lessons.shelf import load_shelf
-from ropewalk.app.lessons.telling import tell_lesson
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
-from ropewalk.model.lessons.text import Span, Told, said
+from ropewalk.model.lessons.text import FilledText, Span, plain_text
 from ropewalk.model.progress import finished
 
 SHELF = load_shelf()
@@ -33,18 +33,18 @@ def runs_of(lesson_id: str) -> Runs:
 
 
 @cache
-def told_of(lesson_id: str) -> ToldLesson:
-    return finished(tell_lesson(lesson_of(lesson_id), runs_of(lesson_id)))
+def filled_of(lesson_id: str) -> FilledLesson:
+    return finished(fill_lesson(lesson_of(lesson_id), runs_of(lesson_id)))
 
 
-def texts_of(step: ToldStep) -> Iterator[Told]:
+def texts_of(step: FilledStep) -> Iterator[FilledText]:
     """Every finished text of a step, as paragraphs."""
     yield from (step.text, step.notes)
     for asked in step.checks:
         yield from (asked.ask, asked.why, asked.hint, asked.reveal)
 
 
-def lines_of(step: ToldStep) -> Iterator[tuple[Span, ...]]:
+def lines_of(step: FilledStep) -> Iterator[tuple[Span, ...]]:
     """Every finished line of a step."""
     yield from (step.title, step.look_at)
     for asked in step.checks:
@@ -53,7 +53,7 @@ def lines_of(step: ToldStep) -> Iterator[tuple[Span, ...]]:
         yield from (line for option in asked.options for line in (option.text, option.why))
 
 
-def spans_of(step: ToldStep) -> Iterator[Span]:
+def spans_of(step: FilledStep) -> Iterator[Span]:
     for text in texts_of(step):
         for paragraph in text:
             yield from paragraph.spans
@@ -61,10 +61,10 @@ def spans_of(step: ToldStep) -> Iterator[Span]:
         yield from line
 
 
-def everything_said(lesson_id: str) -> str:
-    """All of a told lesson as plain characters."""
+def plain_text_of(lesson_id: str) -> str:
+    """All of a filled lesson as plain characters."""
     parts = []
-    for step in told_of(lesson_id).steps:
-        parts += [said(text) for text in texts_of(step)] + [said(line) for line in lines_of(step)]
+    for step in filled_of(lesson_id).steps:
+        parts += [plain_text(text) for text in texts_of(step)] + [plain_text(line) for line in lines_of(step)]
         parts += [asked.written for asked in step.checks]
     return "\n".join(parts)

@@ -1,7 +1,7 @@
-"""Tells a lesson: fills texts, scenes and checks with the engine's numbers, once, on the compute thread.
+"""Fills a lesson's texts, scenes and checks with the engine's numbers, once, on the compute thread.
 
 A number that cannot be had (nothing is open, a model without a tokenizer) leaves a gap that says why; the rest of the
-lesson is told all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
+lesson is filled all the same. No torch here: what has to run is measured on the lesson's ``Runs``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ropewalk.app.lessons.plan import (
     AskedOption,
     Check,
     Draw,
+    FilledLesson,
+    FilledStep,
     Highlight,
     HighlightDraft,
     InterventionDraft,
     Lesson,
     Scene,
     SceneDraft,
-    ToldLesson,
-    ToldStep,
     expressions_of_step,
 )
 from ropewalk.model.decoder.interventions import Intervention
@@ -32,7 +32,7 @@ from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.evaluation import Scope, evaluate
 from ropewalk.model.lessons.expressions import Expression
 from ropewalk.model.lessons.models import ablations
-from ropewalk.model.lessons.text import tell, tell_line
+from ropewalk.model.lessons.text import fill, fill_line
 from ropewalk.model.lessons.values import Cell, Head, Value, numbers, write
 from ropewalk.model.progress import Progress, Steps
 
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 Worth = Callable[[Expression], Value]
 READING = "Reading the lesson's numbers"
-"""What the progress of telling says."""
+"""What the progress says meanwhile."""
 
 
-def tell_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldLesson]:
-    """Tell a whole lesson.
+def fill_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[FilledLesson]:
+    """Fill a whole lesson.
 
     Parameters
     ----------
     seeds
         Check id → seed of its fresh numbers; 0 where it is not named.
     """
-    told = []
+    filled = []
     for place in range(len(lesson.steps)):
-        step = yield from tell_step(lesson, place, runs, seeds)
-        told.append(step)
-    return ToldLesson(lesson, tuple(told))
+        step = yield from fill_step(lesson, place, runs, seeds)
+        filled.append(step)
+    return FilledLesson(lesson, tuple(filled))
 
 
-def tell_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[ToldStep]:
-    """Tell one step of a lesson, pausing after every number of its text and every check."""
+def fill_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[FilledStep]:
+    """Fill one step of a lesson, pausing after every number of its text and every check."""
     step, worth = lesson.steps[place], worth_in(lesson, runs)
     needed, checks = tuple(expressions_of_step(step)), []
     total = len(needed) + len(step.checks)
@@ -69,13 +69,13 @@ def tell_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] |
         _or_none(expression, worth)  # worked out now, looked up below
     for done, check in enumerate(step.checks, start=len(needed)):
         yield Progress(done, total, READING)
-        checks.append(tell_check(lesson, check, runs, (seeds or {}).get(check.id, 0)))
-    return ToldStep(
-        title=tell_line(step.title, worth),
-        text=tell(step.text, worth),
-        scene=tell_scene(step.scene, worth),
-        notes=tell(step.notes, worth),
-        look_at=tell_line(step.look_at, worth),
+        checks.append(fill_check(lesson, check, runs, (seeds or {}).get(check.id, 0)))
+    return FilledStep(
+        title=fill_line(step.title, worth),
+        text=fill(step.text, worth),
+        scene=fill_scene(step.scene, worth),
+        notes=fill(step.notes, worth),
+        look_at=fill_line(step.look_at, worth),
         checks=tuple(checks),
         challenge=step.challenge,
     )
@@ -99,7 +99,7 @@ def worth_in(lesson: Lesson, runs: Runs | None, more: Mapping[str, Value] | None
 # Scenes
 
 
-def tell_scene(draft: SceneDraft, worth: Worth) -> Scene:
+def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
     """A scene with its numbers; what cannot be had is left out of it."""
     select: dict[str, int] = {}
     for name, expression in draft.select:
@@ -116,15 +116,15 @@ def tell_scene(draft: SceneDraft, worth: Worth) -> Scene:
         panels=draft.panels,
         select=tuple(select.items()),
         decoded=draft.decoded,
-        interventions=tuple(one for each in draft.interventions for one in tell_intervention(each, worth)),
+        interventions=tuple(one for each in draft.interventions for one in fill_intervention(each, worth)),
         toggles=draft.toggles,
         highlights=tuple(_highlight(each, worth) for each in draft.highlights),
         play=draft.play,
     )
 
 
-def tell_intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
-    """An experiment with its numbers; heads of several layers make one for each layer."""
+def fill_intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
+    """An intervention with its numbers; heads of several layers make one for each layer."""
     values: dict[str, Any] = {}
     heads: list[Head] = []
     for name, expression in draft.fields:
@@ -181,7 +181,7 @@ def _or_none(expression: Expression, worth: Worth) -> Value | None:
 # Checks
 
 
-def tell_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Asked:
+def fill_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Asked:
     """A check with its numbers, drawn by the seed; ``missing`` says why where it cannot be asked."""
     draw = random.Random(f"{lesson.id}/{check.id}/{seed}")
     try:
@@ -192,15 +192,15 @@ def tell_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> As
             kind=check.kind,
             seed=seed,
             is_practice=check.is_practice,
-            ask=tell(check.ask, worth),
-            why=tell(check.why, worth),
-            hint=tell(check.hint, worth),
+            ask=fill(check.ask, worth),
+            why=fill(check.why, worth),
+            hint=fill(check.hint, worth),
             unit=check.unit,
             tolerance=check.tolerance,
             target=check.target,
             seconds=check.seconds,
-            reveal=tell(check.reveal, worth),
-            points=tuple(tell_line(point, worth) for point in check.points),
+            reveal=fill(check.reveal, worth),
+            points=tuple(fill_line(point, worth) for point in check.points),
         )
         return _with_answer(asked, check, worth, draw)
     except LessonError as error:
@@ -223,7 +223,7 @@ def _draw(one: Draw, draw: random.Random) -> Value:
 
 def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) -> Asked:
     if check.kind == "choose":
-        options = [AskedOption(tell_line(o.text, worth), o.right, tell_line(o.why, worth)) for o in check.options]
+        options = [AskedOption(fill_line(o.text, worth), o.right, fill_line(o.why, worth)) for o in check.options]
         draw.shuffle(options)
         return replace(asked, options=tuple(options))
     if check.answer is None:
@@ -242,7 +242,7 @@ def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) 
     for mistake in check.mistakes:
         value = worth(mistake.value)
         if numbers(value) != numbers(answer):  # fresh numbers may make a mistake come out right
-            mistakes.append((value, tell_line(mistake.says, worth)))
+            mistakes.append((value, fill_line(mistake.says, worth)))
     written = write(answer, check.unit)
     return replace(asked, answer=answer, written=written, mistakes=tuple(mistakes))
 

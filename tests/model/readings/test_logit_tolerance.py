@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
-from ropewalk.model.readings.rounding import UNIT, logit_tolerance
+from ropewalk.model.readings.consistency import UNIT, logit_tolerance
 from torch import Tensor
 
 from tests.model.checkpoints import reference
@@ -21,7 +21,7 @@ FAMILIES = ("llama", "qwen3", "olmo2", "arcee", "gpt_neox", "granite", "cohere")
 PREFILL = 12
 
 
-def opened(family: str, layers: int, dtype: str, folder: Path) -> Checkpoint:
+def checkpoint_of(family: str, layers: int, dtype: str, folder: Path) -> Checkpoint:
     case = next(case for case in CASES if case.family == family)
     deep = replace(case, fields=case.fields | {"num_hidden_layers": layers})
     return open_checkpoint(reference.save(reference.build(deep), folder), dtype=dtype)
@@ -37,7 +37,7 @@ def rows(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("layers", [2, 16])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cached_logits_differ_by_less_than_the_bound(family: str, layers: int, dtype: str, tmp_path: Path) -> None:
-    checkpoint = opened(family, layers, dtype, tmp_path)
+    checkpoint = checkpoint_of(family, layers, dtype, tmp_path)
     cached, full = rows(checkpoint)
     apart = (cached.double() - full.double()).abs().amax(-1)
     allowed = torch.tensor([[logit_tolerance(row, dtype, layers) for row in batch] for batch in full])
@@ -51,7 +51,7 @@ def test_cached_logits_differ_by_less_than_the_bound(family: str, layers: int, d
 
 @pytest.mark.parametrize("dtype", UNIT)
 def test_a_key_at_the_wrong_position_is_far_above_the_bound(dtype: str, tmp_path: Path) -> None:
-    checkpoint = opened("llama", 2, dtype, tmp_path)
+    checkpoint = checkpoint_of("llama", 2, dtype, tmp_path)
     right = checkpoint.model(prompt())
     positions = torch.arange(prompt().shape[1])[None].clone()
     positions[0, 3:] += 4
