@@ -93,7 +93,7 @@ def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(m
     ]  # fmt: skip
     plain = finished(engine.run(model_handle, Prompt("hi"), 1)).run
     assert (plain.rendered, [text for text, _ in tokens_of(plain)]) == ("", ["<s>", "h", "i"])
-    bare = finished(engine.run(opened, Prompt("hi", special=False), 1)).run
+    bare = finished(engine.run(model_handle, Prompt("hi", special=False), 1)).run
     assert [text for text, _ in tokens_of(bare)] == ["h", "i"]
 
 
