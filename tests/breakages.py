@@ -381,7 +381,7 @@ BREAKAGES = (
         "self._view(self._session.handle.run.length - 2)",
     ),
     timeline("rows drawn otherwise are taken", "self.drawn[length - run.prefill] == self._sampling", "True"),
-    of("app/session/interventions.py", "app/test_session_experiments", "app/session/test_session")(
+    of("app/session/interventions.py", "app/test_session_interventions", "app/session/test_session")(
         "interventions are tried in another order",
         "self._wanted = tuple(interventions)",
         "self._wanted = tuple(interventions)[::-1]",

@@ -103,7 +103,7 @@ class Panel(QWidget):
         """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
 
     def theme_changed(self) -> None:
-        """Take new colours and font sizes from ``views.theme.current()`` and repaint."""
+        """Take new colours and font sizes from ``views.style.theme.current()`` and repaint."""
 
     def close_down(self) -> None:
         """Stop timers; called when the window closes."""
