@@ -78,11 +78,13 @@ ROPE = ("model/decoder/test_rope",)
 
 attention = of("model/decoder/attention.py", *ATTENTION)
 atlas = of("views/plots/atlas.py", "views/panels/test_heads_panel")
+blocks = of("model/decoder/decoder.py", "model/decoder/test_decoder", "model/test_moe")
 cache = of("model/decoder/cache.py", "model/decoder/test_cache")
 checks = of("app/lessons/checks.py", "app/lessons/test_checks")
 codec = of("model/codec.py", "model/test_codec")
 costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
+intervening = of("model/decoder/intervening.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 jobs = of("app/jobs.py", "app/test_jobs")
 knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/test_table")
@@ -97,6 +99,8 @@ panel = of(
 )
 patterns = of("model/readings/patterns.py", "model/readings/test_patterns")
 progress = of("app/lessons/progress.py", "app/lessons/test_progress")
+quick_step = of("model/decoder/quick_step.py", "model/decoder/test_quick_step")
+reducer = of("model/readings/reducer.py", "model/readings/test_tiles")
 rope = of("model/decoder/rope.py", *ROPE)
 scores = of("model/decoder/scores.py", *ATTENTION)
 selection = of("app/session/selection.py", "app/session/test_selection")
@@ -106,6 +110,7 @@ slabs = of("views/plots/slabs.py", "views/panels/test_cache_panel")
 spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokenizers/test_beside")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
+turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
 turning = of("views/plots/turning.py", "views/panels/test_rope_panel", "views/every_model/test_rotation")
 trace = of("model/runs/trace.py", "model/runs/test_trace")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
@@ -184,6 +189,28 @@ BREAKAGES = (
     rope("features past d_rot are lost", "parts.append(x[..., width:])", "parts.append(0 * x[..., width:])"),
     rope("undoing a rotation forgets the factor", "-sin / factor**2, pairing)", "-sin / factor, pairing)"),
     knobs("a share of the head rotates all of it", "int(head_width * share)", "int(head_width)"),
+    # Blocks
+    blocks("chosen experts' shares do not sum to 1", "if self.moe.renormalise:", "if False:"),
+    blocks(
+        "what a block adds is not scaled",
+        "added if self.residual_scale == 1.0 else",
+        "added if True else",
+        "model/decoder/test_decoder",
+        "model/checkpoints/test_parity",
+    ),
+    blocks(
+        "logits are not capped",
+        "if c.logit_cap is not None:",
+        "if False:",
+        "model/decoder/test_decoder",
+        "model/checkpoints/test_parity",
+    ),
+    quick_step(
+        "a quick step sees all before the window", "keys[:, :, -window:], values[:, :, -window:]", "keys, values"
+    ),
+    quick_step("a quick step turns the other way", "wide_sin[second] = -sin, sin", "wide_sin[second] = sin, -sin"),
+    intervening("an intervention stays in the model", "block.attn.rule = kept", "block.attn.rule"),
+    intervening("means of ablated heads are mixed up", "intervention.means[place]", "intervention.means[0]"),
     # Runs and the cache
     trace(
         "a decode step stays at the last position",
@@ -235,6 +262,12 @@ BREAKAGES = (
         "range(kv_head * group, (kv_head + 1) * group)",
         "range(kv_head, kv_head + group)",
     ),
+    reducer(
+        "a mean counts hidden cells",
+        "counts = _visible_counts(self.layer, frame)",
+        "counts = _cell_counts(frame, self.q.device)",
+    ),
+    reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     patterns("induction looks at the token itself", "(later, later - period + 1)", "(later, later - period)"),
     patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
@@ -334,6 +367,11 @@ BREAKAGES = (
     session_file("a newer session is read all the same", "if version > VERSION:", "if version > VERSION + 1:"),
     of("app/files/session_keeping.py", "app/files/test_session_keeping")(
         "a session forgets how its tokens were drawn", "drawn=kept.drawn,", "drawn=kept.drawn[:0],"
+    ),
+    of("model/fingerprint.py", "app/files/test_session_keeping")(
+        "only the beginning of a checkpoint is looked at",
+        "digest.update(stream.read())",
+        "digest.update(stream.read(64))",
     ),
     of("app/settings.py", "app/test_settings")(
         "settings are not saved", "        self.now = after\n        self._write()", "        self.now = after"
@@ -442,6 +480,16 @@ BREAKAGES = (
         "scores of a head are those of its layer's first",
         "return float(values[layer, head])",
         "return float(values[layer, 0])",
+    ),
+    turned_map(
+        "a turned map names the other axis",
+        "self._axis = 0 if self.across else 1",
+        "self._axis = 1 if self.across else 0",
+    ),
+    turned_map(
+        "a turned map is not turned",
+        "(self._numbers.T, self._there.T) if turned",
+        "(self._numbers.reshape(self._numbers.shape[::-1]), self._there.T) if turned",
     ),
     slabs("K and V change places", "self.reading.key_magnitudes if side", "self.reading.value_magnitudes if side"),
     slabs(

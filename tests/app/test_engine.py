@@ -109,6 +109,8 @@ def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     handle = finished(engine.run(model_handle, Prompt("3, 1 2"), 1))
     assert [token.id for token in handle.run.tokens] == [3, 1, 2]
     assert [token.text for token in handle.run.tokens] == ["#3", "#1", "#2"]
+    longer = finished(engine.step(handle, 2, Sampling())).run.tokens
+    assert [token.text for token in longer] == ["#3", "#1", "#2", *(f"#{token.id}" for token in longer[3:])]
     assert engine.text_of(model_handle, [3, 1]) == "3 1"
     with pytest.raises(PromptError, match="no tokenizer"):
         finished(engine.run(model_handle, Prompt("hello"), 1))

@@ -84,7 +84,7 @@ def tokens_of(run: Run | None) -> list[tuple[str, str]]:
 
 
 def test_a_prompt_goes_through_the_template_and_its_special_tokens_are_special(model_handle: ModelHandle) -> None:
-    assert model_handle.card.chats == ("default",)
+    assert (model_handle.card.chats, model_handle.card.bos) == (("default",), "<s>")
     run = finished(engine.run(model_handle, CHAT, 1)).run
     assert run.rendered == "<s><|user|>hi<|end|>"
     assert run.prompt == "hi"

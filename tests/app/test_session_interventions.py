@@ -79,6 +79,7 @@ def test_a_branch_replaces_a_decoded_token(qtbot: QtBot, running: Session) -> No
     assert text(running) == "abcdef"
     settle(qtbot, running, lambda: running.timeline.branch(4, ord("x")))
     assert text(running) == "abcdx"
+    assert len(running.timeline.drawn) == 2  # how each decoded token came, the one that was put there among them
     settle(qtbot, running, running.timeline.step)
     assert text(running) == "abcdxy"
     running.timeline.set_sampling(Sampling(temperature=1.0, seed=1))

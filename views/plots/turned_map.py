@@ -90,11 +90,13 @@ class TurnedMap(Heatmap):
         turned = min(self.width() / down, self.height() / across) > min(self.width() / across, self.height() / down)
         if turned == self.across and not anew:
             return
-        marked, self.across = self.marked, turned
+        marked, hovered = self.marked, self.hovered
+        self.across = turned
         numbers, there = (self._numbers.T, self._there.T) if turned else (self._numbers, self._there)
         rows, columns = numbers.shape
         self.set_data(np.ascontiguousarray(numbers), np.ascontiguousarray(there), (0, rows), (0, columns))
         self.mark(*marked)
+        self.point(*hovered)
 
     # Names --------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import placed
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import NoScale
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.tokens.prompt import Prompt
@@ -139,11 +140,23 @@ def test_a_step_is_filled_and_its_scene_is_set(qtbot: QtBot, player: LessonPlaye
     assert (now.head, now.query, now.key) == (1, 2, 0)
 
 
-def test_the_next_step_is_read_in_advance(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:
+def test_the_next_step_is_read_in_advance(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filled: list[int] = []
+    urgencies: list[Urgency] = []
+    work = player.session.work
+
+    def noted(slot: str, *given: Any, **named: Any) -> None:
+        if slot == "lesson step":
+            urgencies.append(named["urgency"])
+        work(slot, *given, **named)
+
+    monkeypatch.setattr(player.session, "work", noted)
     player.step_filled.connect(lambda place, step: filled.append(place))
     open_lesson(qtbot, player, lesson)
     assert filled == [0, 1]
+    assert urgencies == [Urgency.COARSE, Urgency.REFINEMENT]
 
 
 def test_walking_sets_scenes_and_runs_only_what_differs(qtbot: QtBot, player: LessonPlayer, lesson: Any) -> None:

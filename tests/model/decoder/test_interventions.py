@@ -153,12 +153,14 @@ def test_mean_ablation_puts_the_mean_in_place() -> None:
     model = make("plain")
     with torch.no_grad(), recording(model, ["blocks.1.attn.hook_z", "blocks.1.hook_mlp_out"]) as clean:
         model(IDS)
-    heads, mlp = mean_heads(model, IDS, 1, [3]), mean_mlp(model, IDS, 1)
-    assert heads.means[0] == pytest.approx(clean["blocks.1.attn.hook_z"][0, 3].mean(0).tolist(), abs=1e-6)
+    heads, mlp = mean_heads(model, IDS, 1, [3, 0]), mean_mlp(model, IDS, 1)
+    for head, mean in zip((3, 0), heads.means, strict=True):
+        assert mean == pytest.approx(clean["blocks.1.attn.hook_z"][0, head].mean(0).tolist(), abs=1e-6)
     assert mlp.mean == pytest.approx(clean["blocks.1.hook_mlp_out"][0].mean(0).tolist(), abs=1e-6)
     trace = capture(model, IDS, interventions=[heads, mlp])
     z = replay(model, trace, 5, ["blocks.1.attn.hook_z"]).points["blocks.1.attn.hook_z"]
-    assert z[0, 3, 0].tolist() == pytest.approx(heads.means[0], abs=1e-6)
+    for head, mean in zip((3, 0), heads.means, strict=True):
+        assert z[0, head, 0].tolist() == pytest.approx(mean, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["plain", "partial_adjacent"])

@@ -69,3 +69,14 @@ def test_progress_and_giving_up() -> None:
     steps.close()
     with torch.no_grad():
         assert torch.equal(model(random_ids(5)), make("plain")(random_ids(5)))
+
+
+def test_a_padded_prompt_needs_what_it_needs_alone() -> None:
+    model, ids = make("plain"), random_ids(8)
+    alone = finished(head_needs_steps(model, capture(model, ids), 6, 11))
+    padding = torch.ones(2, 10, dtype=torch.bool)
+    padding[1, 8:] = False
+    both = torch.cat((random_ids(10), torch.nn.functional.pad(ids, (0, 2))))
+    needs = finished(head_needs_steps(model, capture(model, both, padding=padding), 6, 11, batch=1))
+    assert needs.logit == pytest.approx(alone.logit, abs=1e-5)
+    assert needs.change == pytest.approx(alone.change, abs=1e-5)

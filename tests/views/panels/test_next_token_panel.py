@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskNextToken
 from ropewalk.model.readings.records import Sampling
 from ropewalk.views.panels.next_token import NextTokenPanel
-from ropewalk.views.style import theme
+from ropewalk.views.style import theme, wording
 
 from tests.views import canned
 from tests.views.canned import CannedEngine
@@ -47,6 +48,16 @@ def test_candidates_left_out_are_faint(running: Session, shown: Shown, qtbot: Qt
         colour = image.pixelColor(round(bar.left()) + 4, round(bar.center().y()))
         assert (colour.rgb() == theme.current().accent.rgb()) is full
     assert "left out by top-k or top-p" in panel.candidates.description(2)
+
+
+def test_each_line_tells_of_its_own_candidate(running: Session, shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = shown(NextTokenPanel, running, 570, 300)
+    told: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda at, text, widget: told.append(text))
+    for row in (0, 1, len(panel.candidates.shown())):
+        place = QPoint(5, round((row + 0.5) * panel.candidates.pitch()))
+        QApplication.sendEvent(panel.candidates, QHelpEvent(QEvent.Type.ToolTip, place, QPoint()))
+    assert told == [*(wording.tooltip(panel.candidates.told(row)) for row in (0, 1)), ""]
 
 
 def test_the_token_that_follows_is_marked(running: Session, shown: Shown, qtbot: QtBot) -> None:

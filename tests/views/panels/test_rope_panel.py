@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, QSize, Qt
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.selection import Hover
@@ -17,6 +17,8 @@ from ropewalk.model.decoder.config import RopeConfig
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.panels.rope import PARTS, RopePanel, sum_text
+from ropewalk.views.plots.curves import SpectrumView
+from ropewalk.views.plots.pairing import PairingView
 from ropewalk.views.plots.planes import PlanesView
 from ropewalk.views.plots.turning import Turned, rotated, scores_by_position
 from ropewalk.views.style import theme, wording
@@ -229,3 +231,35 @@ def test_the_cell_redraws_it_once(running: Session, shown: Shown, qtbot: QtBot) 
     settle(running, panel)
     assert panel.draws == drawn + 1
     assert "query 9 → key 2" in panel.subtitle.text()
+    assert panel.subtitle.text().endswith("half-split pairs (i, i+8)")
+
+
+def test_each_way_to_pair_has_its_half_and_a_click_in_it_picks_by_it(qtbot: QtBot) -> None:
+    view = PairingView()
+    qtbot.addWidget(view)
+    view.resize(320, 160)
+    view.show_reading(many_planes(4))
+    view.show()
+    for row in (0, 1):
+        for feature in range(8):
+            cell = view.cell_of(row, feature)
+            assert QRectF(0, 80 * row, 320, 80).contains(cell)
+            assert (int(cell.left()), int(cell.right()) + 1) == (40 * feature, 40 * feature + 40)
+    picked: list[int] = []
+    view.plane_clicked.connect(picked.append)
+    for row in (0, 1):
+        QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=view.cell_of(row, 5).center().toPoint())
+    assert picked == [1, 2]  # feature 5 is turned with 1 where the halves are paired, with 4 where neighbours are
+
+
+def test_every_wavelength_is_clicked_for_its_plane(qtbot: QtBot) -> None:
+    view = SpectrumView()
+    qtbot.addWidget(view)
+    view.resize(320, 160)
+    view.show_planes(many_planes(4), 512, 12)
+    view.show()
+    picked: list[int] = []
+    view.plane_clicked.connect(picked.append)
+    for plane in range(4):
+        QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=view.bar_of(plane).center().toPoint())
+    assert picked == [0, 1, 2, 3]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from ropewalk.model.readings.records import RowReading
 from ropewalk.views.plots.row_bars import RowBars
@@ -35,3 +37,13 @@ def test_the_selected_bar_always_has_its_number(bars: RowBars) -> None:
     assert bars.numbered(2) == [6, 1, 4]
     bars.set_key(7)
     assert bars.numbered(2) == [1, 5], "a hidden key has no weight"
+
+
+def test_the_arrows_pick_the_key_beside_and_stop_at_the_ends(qtbot: QtBot, bars: RowBars) -> None:
+    picked: list[int] = []
+    bars.picked.connect(picked.append)
+    for key in (0, 3, 7):
+        bars.set_key(key)
+        for arrow in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            QTest.keyClick(bars, arrow)
+    assert picked == [1, 2, 4, 6]

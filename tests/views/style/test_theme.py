@@ -84,6 +84,7 @@ def test_projector_mode_doubles_the_type_to_18_points_and_more() -> None:
     for role in get_args(theme.Role):
         assert large.size(role) == 2 * small.size(role)
         assert large.size(role) * 72 / 96 >= 18
+    assert [small.grid(2), large.grid(2)] == [2 * theme.GRID, 3 * theme.GRID]
 
 
 def test_the_bundled_fonts_are_used(qtbot: QtBot) -> None:
