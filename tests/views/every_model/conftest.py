@@ -21,6 +21,8 @@ TRAITS = {
     "test_interventions_on_scores": "soft cap, sliding window",
     "test_interventions_on_the_rotation": "partial rotary",
     "test_interventions_on_heads_and_mlps": "experts, grouped heads with QK-norm",
+    "test_interventions_go_on_while_decoding": "soft cap, sliding window",
+    "test_the_prompt_in_another_order": "experts, grouped heads with QK-norm",
 }
 """Tests that take long, and the model whose traits they are about; on others but the bundled one they are slow."""
 
