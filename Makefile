@@ -7,20 +7,24 @@ STAMP  := $(VENV)/.ready
 LINKS  := $(VENV)/types/ropewalk
 MODEL  := $(VENV)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 # two workers of one thread each: most tests are too small to share; in the files' order, which ends with short ones
-PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# bytecode is kept even where the environment forbids it: tests start processes, and a second run is seconds shorter
+PYTEST := PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 \
+          $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 TYPES  := $(VENV)/.types
-# the tests, and the types beside them; what mypy says comes last, and either fails the target
-BESIDE  = $(BIN)/mypy >$(TYPES) 2>&1 & mypy=$$!; $(1); tests=$$?; wait $$mypy; mypy=$$?; cat $(TYPES); exit $$((tests + mypy))
+# the tests, and the types and the contracts of imports beside them; what these say comes last, and any fails the target
+BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>&1 & beside=$$!; \
+          $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
+CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-portable breakages lint rules types bench screenshot clean
+.PHONY: run test test-all test-portable breakages lint rules format types bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
 
-test: $(STAMP) $(MODEL) rules
+test: $(STAMP) $(MODEL) $(LINKS) format
 	@$(call BESIDE,$(PYTEST) -m "not slow")
 
-test-all: $(STAMP) $(MODEL) rules
+test-all: $(STAMP) $(MODEL) $(LINKS) format
 	@$(call BESIDE,$(PYTEST))
 
 # as other machines would: vector instructions, threads, products, hashes, order; one after the other
@@ -33,10 +37,12 @@ breakages: $(STAMP) $(MODEL)
 
 lint: rules types
 
-rules: $(STAMP) $(LINKS)
+rules: format $(LINKS)
+	$(CONTRACTS)
+
+format: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
 types: $(STAMP) $(LINKS)
 	$(BIN)/mypy

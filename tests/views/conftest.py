@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.style import theme
 
 from tests.views.canned import PROMPT, CannedEngine, canned_session
-from tests.views.driving import settle
+from tests.views.driving import settle, start_dark
 
 P = TypeVar("P", bound=Panel)
 
@@ -69,9 +68,7 @@ def long_run(session: Session, engine: CannedEngine) -> Callable[[int], Session]
 @pytest.fixture(autouse=True)
 def dark(qtbot: QtBot) -> None:
     """Begin every test with the dark theme."""
-    app, now = QApplication.instance(), theme.current()
-    if (now.name, now.projector) != ("dark", False) or not (isinstance(app, QApplication) and app.styleSheet()):
-        theme.apply("dark")
+    start_dark()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import theme
 
 ROOMY = QSize(1600, 1000)
 
@@ -51,6 +52,13 @@ def opened_window(
         window.close()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+def start_dark() -> None:
+    """Have the dark theme, which takes long to put on anew."""
+    app, now = QApplication.instance(), theme.current()
+    if (now.name, now.projector) != ("dark", False) or not (isinstance(app, QApplication) and app.styleSheet()):
+        theme.apply("dark")
 
 
 def settle(session: Session, *panels: Panel, limit_ms: int = 20_000) -> None:

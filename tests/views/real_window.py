@@ -12,7 +12,8 @@ from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.snapshot import picture, wait_until_drawn
-from ropewalk.views.style import theme
+
+from tests.views.driving import start_dark
 
 PROMPT = "Two <b>cats</b> & two -> dogs"
 
@@ -20,7 +21,7 @@ PROMPT = "Two <b>cats</b> & two -> dogs"
 @contextmanager
 def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -> Iterator[MainWindow]:
     """Open a window on a prompt, drawn and idle; gone at the end."""
-    theme.apply("dark")
+    start_dark()
     session = Session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pypdf
+import pypdfium2
 import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
@@ -157,14 +158,15 @@ def test_no_page_is_without_what_a_page_must_have() -> None:
         assert not [name for name in wanted if getattr(getattr(page, name), "__isabstractmethod__", False)], page
 
 
-@pytest.mark.parametrize("name", ["", "scores", "rope", "ledger"])
-def test_paper_is_white_and_the_window_stays_dark(
-    qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path, name: str
-) -> None:
+def test_paper_is_white_and_the_window_stays_dark(qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path) -> None:
+    for name in ("", "scores", "rope", "ledger"):
+        check_paper(qtbot, window, take, tmp_path / f"paper-{name}.png", name)
+
+
+def check_paper(qtbot: QtBot, window: MainWindow, take: Take, path: Path, name: str) -> None:
     window.reveal(name or "rope")
     qtbot.waitUntil(window.files.exporter.drawn)
     before = docks_in_sight(window)
-    path = tmp_path / "paper.png"
     assert take(lambda: window.files.exporter.picture(name, pictures.FORMATS[0], path, 1, paper=True)) == ""
     pixels = np.asarray(Image.open(path).convert("L"))
     assert np.median(pixels) > 225
@@ -227,27 +229,32 @@ def test_the_file_menu_lists_its_actions_with_their_keys(window: MainWindow) -> 
 # Numbers ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("place", "queries", "keys"),
-    [(0, (5, 6), (0, None)), (1, (0, None), (2, 3)), (2, (0, None), (0, None)), (3, (1, 4), (0, 3))],
-)
-def test_the_numbers_of_a_range_are_the_engines(
+def test_the_numbers_of_a_range_are_the_engines(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    Ends = tuple[int, int | None]
+    ranges: tuple[tuple[Ends, Ends], ...] = (
+        ((5, 6), (0, None)), ((0, None), (2, 3)), ((0, None), (0, None)), ((1, 4), (0, 3))
+    )  # fmt: skip
+    for place, (queries, keys) in enumerate(ranges):
+        check_numbers(window, take, tmp_path / f"numbers-{place}.csv", place, queries, keys)
+
+
+def check_numbers(
     window: MainWindow,
-    dialog: ExportDialog,
     take: Take,
-    tmp_path: Path,
+    path: Path,
     place: int,
     queries: tuple[int, int | None],
     keys: tuple[int, int | None],
 ) -> None:
+    dialog = window.files.export()
     window.session.selection.update(layer=1, head=6, query=5, key=2)
     page: NumbersPage = page_of(dialog, NumbersPage.title)
     page.range.setCurrentIndex(place)
     for box, value in zip(page.corners, (1, 3, 0, 2), strict=True):
         box.setValue(value)
     choose(dialog, "csv")
-    assert take(lambda: dialog.save_to(str(tmp_path / "numbers.csv"))) == ""
-    lines = (tmp_path / "numbers.csv").read_text().splitlines()
+    assert take(lambda: dialog.save_to(str(path))) == ""
+    lines = path.read_text().splitlines()
     cells = list(csv.DictReader(line for line in lines if not line.startswith("# ")))
     handle = window.session.handle
     assert handle is not None
@@ -399,8 +406,8 @@ def test_a_lesson_becomes_a_handout(qtbot: QtBot, lesson: MainWindow, take: Take
     dialog.what.setCurrentText("The open lesson, to be printed")
     path = tmp_path / "lesson.pdf"
     assert take(lambda: dialog.save_to(str(path))) == ""
-    pages = pypdf.PdfReader(path).pages
-    texts = [page.extract_text() for page in pages]
+    with pypdfium2.PdfDocument(path) as pages:  # many of them, and pypdf is slow
+        texts = [page.get_textpage().get_text_range() for page in pages]
     whole, answers = plain("".join(texts)), plain(texts[-1])
     opened, player = lesson.lesson.lesson, lesson.lesson.player
     assert opened is not None
@@ -446,11 +453,12 @@ def plain(text: str) -> str:
 # Failing ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", pictures.FORMATS, ids=lambda kind: kind.name)
-def test_a_full_disk_leaves_the_old_picture_and_is_reported(
-    window: MainWindow, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pictures.PictureFormat
-) -> None:
-    folder = tmp_path / "out"
+def test_a_full_disk_leaves_the_old_picture_and_is_reported(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    for kind in pictures.FORMATS:
+        check_full_disk(window, take, tmp_path / kind.name, kind)
+
+
+def check_full_disk(window: MainWindow, take: Take, folder: Path, kind: pictures.PictureFormat) -> None:
     folder.mkdir()
     path = folder / f"picture.{kind.name}"
     path.write_bytes(b"old")
@@ -458,9 +466,9 @@ def test_a_full_disk_leaves_the_old_picture_and_is_reported(
     def full(*args: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", full)
-    messages = take(lambda: window.files.exporter.picture("scores", kind, path))
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        messages = take(lambda: window.files.exporter.picture("scores", kind, path))
     assert messages == f"picture.{kind.name} could not be written to {folder}: No space left on device."
     assert window.failure.sentence.text() == messages
     assert path.read_bytes() == b"old"

@@ -198,45 +198,38 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     assert scores.subtitle.text().startswith("L2H3 · 14 × 14")
 
 
-@pytest.mark.parametrize(
-    ("change", "redrawn"),
-    [
+def test_a_change_redraws_each_dependent_panel_once_and_no_other(
+    qtbot: QtBot, window: MainWindow, running: Session
+) -> None:
+    changes: tuple[tuple[dict[str, int], set[str]], ...] = (
         ({"key": 2}, {"rope", "why"}),
         ({"head": 5}, {"tokens", "scores", "rope", "why"}),
         ({"layer": 3}, {"tokens", "ledger", "scores", "rope", "why"}),
-    ],
-)
-def test_a_change_redraws_each_dependent_panel_once_and_no_other(
-    qtbot: QtBot, window: MainWindow, running: Session, change: dict[str, int], redrawn: set[str]
-) -> None:
-    before = draws(window)
-    running.selection.update(**change)
-    snapshot.wait_until_drawn(window)
-    after = draws(window)
-    seen = {name for name, panel in window.panels.items() if panel.on_screen}
-    assert {name: after[name] - before[name] for name in after} == {
-        name: int(name in redrawn and name in seen) for name in after
-    }
+    )
+    for change, redrawn in changes:
+        before = draws(window)
+        running.selection.update(**change)
+        snapshot.wait_until_drawn(window)
+        after = draws(window)
+        seen = {name for name, panel in window.panels.items() if panel.on_screen}
+        assert {name: after[name] - before[name] for name in after} == {
+            name: int(name in redrawn and name in seen) for name in after
+        }, change
 
 
-@pytest.mark.parametrize(
-    ("key", "field", "by"),
-    [
+def test_keys_walk_layers_and_heads(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+    for key, field, by in (
         (Qt.Key.Key_Down, "layer", 1),
         (Qt.Key.Key_Up, "layer", -1),
         (Qt.Key.Key_BracketRight, "head", 1),
         (Qt.Key.Key_BracketLeft, "head", -1),
-    ],
-)
-def test_keys_walk_layers_and_heads(
-    qtbot: QtBot, window: MainWindow, running: Session, key: Qt.Key, field: str, by: int
-) -> None:
-    window.setFocus()
-    before = getattr(running.selection.now, field)
-    QTest.keyClick(window, key)
-    assert getattr(running.selection.now, field) == before + by
-    QTest.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
-    assert getattr(running.selection.now, field) == before
+    ):
+        window.setFocus()
+        before = getattr(running.selection.now, field)
+        QTest.keyClick(window, key)
+        assert getattr(running.selection.now, field) == before + by
+        QTest.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+        assert getattr(running.selection.now, field) == before
 
 
 def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, engine: CannedEngine) -> None:

@@ -35,17 +35,24 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pace, "took", lambda self, seconds, size=0: None)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+RUNS: tuple[tuple[int, int, Logits, Branch], ...] = (
+    (512, 0, "all", "fused"),
+    (1024, 128, "none", "fused"),
+    (256, 0, "none", "explicit"),
+    (256, 0, "last", "fused"),
+    (512, 128, "all", "fused"),
+    (2048, 256, "last", "fused"),
+    (2048, 1024, "none", "fused"),
+)
+"""Tokens, rows at a time, logits and branch; the first three are whole, in pieces, and with its scores kept."""
+
+
 @pytest.mark.parametrize(
-    ("tokens", "rows", "logits", "branch"),
+    ("name", "tokens", "rows", "logits", "branch"),
     [
-        (256, 0, "last", "fused"),
-        (512, 0, "all", "fused"),
-        (512, 128, "all", "fused"),
-        (1024, 128, "none", "fused"),
-        (2048, 256, "last", "fused"),
-        (2048, 1024, "none", "fused"),
-        (256, 0, "none", "explicit"),
+        pytest.param(name, *run, marks=() if name == "plain" or run in RUNS[:3] else pytest.mark.slow)
+        for name in CONFIGS
+        for run in RUNS
     ],
 )
 def test_a_run_takes_what_was_predicted_within_a_tenth(

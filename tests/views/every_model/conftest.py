@@ -21,6 +21,10 @@ TRAITS = {
     "test_interventions_on_scores": "soft cap, sliding window",
     "test_interventions_on_the_rotation": "partial rotary",
     "test_interventions_on_heads_and_mlps": "experts, grouped heads with QK-norm",
+    "test_interventions_go_on_while_decoding": "soft cap, sliding window",
+    "test_the_prompt_in_another_order": "experts, grouped heads with QK-norm",
+    "test_timeline": "soft cap, sliding window",
+    "test_compare": "partial rotary",
 }
 """Tests that take long, and the model whose traits they are about; on others but the bundled one they are slow."""
 
@@ -30,7 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the slow run what is about no trait of a model."""
     for item in items:
         if isinstance(item, pytest.Function) and item.originalname in TRAITS and item.path.parent == FOLDER:
-            subject: Subject = item.callspec.params["whole"]
+            subject = item.callspec.params["whole"]
+            assert isinstance(subject, Subject)
             if subject.name not in ("bundled", TRAITS[item.originalname]):
                 item.add_marker(pytest.mark.slow)
 

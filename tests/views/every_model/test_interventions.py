@@ -5,8 +5,6 @@ Numbers are checked against ``tests.views.twin``, numpy over the arrays that the
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
@@ -19,6 +17,7 @@ from ropewalk.model.decoder.interventions import (
     PermuteTokens,
 )
 from ropewalk.model.engine.questions import AskLedger
+from ropewalk.model.readings.records import Doubles
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
@@ -73,6 +72,13 @@ def trial(window: MainWindow, whole: tuple[MainWindow, Subject]) -> Trial:
     return Trial(window)
 
 
+def vector_of(window: MainWindow, line: str) -> Doubles:
+    """The vector of a line of the selected cell's arithmetic."""
+    vector = arithmetic_of(window).line(line).vector
+    assert vector is not None
+    return vector
+
+
 def test_every_experiment_is_tried(window: MainWindow) -> None:
     assert sorted((*SCORES, *ROTATION, *HEADS, *ORDERS)) == sorted(front(window, "experiments").buttons)
 
@@ -84,7 +90,7 @@ def test_interventions_on_scores(trial: Trial) -> None:
     assert np.allclose(twin.scaled(0, HEAD), before.scaled(0, HEAD) / scale, rtol=1e-4, atol=1e-3)
     assert_shown(panel.effect.text(), "{}", before.entropy(LAYER, HEAD, QUERY))
     click(window, panel.undo_button)
-    assert window.session.interventions.now == ()
+    assert list(window.session.interventions.now) == []
     panel.factor.setValue(3.0)
     _, twin = toggled("factor")
     assert np.allclose(twin.scaled(0, HEAD), 3 * before.scaled(0, HEAD), rtol=1e-4, atol=1e-3)
@@ -94,12 +100,12 @@ def test_interventions_on_scores(trial: Trial) -> None:
     assert window.session.interventions.now == (NoCausalMask(),)
     without()
     toggled("zero")
-    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    assert not np.any(vector_of(window, "softmax.z"))
     without()
     (made,), _ = toggled("mean")
     assert isinstance(made, AblateHeads)
     assert np.allclose(made.means[0], before.z(LAYER, HEAD).mean(0), atol=1e-4)
-    assert np.allclose(arithmetic_of(window).line("softmax.z").vector, made.means[0], atol=1e-6)
+    assert np.allclose(vector_of(window, "softmax.z"), made.means[0], atol=1e-6)
     without()
 
 
@@ -166,19 +172,16 @@ def test_interventions_on_heads_and_mlps(trial: Trial) -> None:
     without()
     interventions, _ = toggled("all_heads")
     assert interventions == (AblateHeads(LAYER, tuple(range(config.heads))),)
-    assert not np.any(arithmetic_of(window).line("output.concat").vector)
+    assert not np.any(vector_of(window, "output.concat"))
     without()
     interventions, _ = toggled("mlp")
     assert interventions == (AblateMlp(LAYER),)
-    read_again = arithmetic_of(window)
-    assert not np.any(read_again.line("mlp.out").vector)
-    assert np.array_equal(
-        cast("Any", read_again.line("residual.second").vector), read_again.line("residual.first").vector
-    )
+    assert not np.any(vector_of(window, "mlp.out"))
+    assert np.array_equal(vector_of(window, "residual.second"), vector_of(window, "residual.first"))
     without()
     (made,), _ = toggled("mlp_mean")
     assert isinstance(made, AblateMlp)
-    assert np.allclose(arithmetic_of(window).line("mlp.out").vector, made.mean, atol=1e-6)
+    assert np.allclose(vector_of(window, "mlp.out"), made.mean, atol=1e-6)
     without()
 
 
@@ -197,7 +200,7 @@ def test_interventions_go_on_while_decoding(window: MainWindow) -> None:
     row = prefill + 1
     window.session.selection.update(layer=LAYER, head=HEAD, query=row, key=prefill)
     snapshot.wait_until_drawn(window)
-    assert not np.any(arithmetic_of(window).line("softmax.z").vector)
+    assert not np.any(vector_of(window, "softmax.z"))
     for ledger in answer(window, AskLedger(LAYER)):
         assert [entry.key for entry in ledger.failed] == []
         assert all(entry.check.passed for entry in ledger.entries if entry.check is not None)

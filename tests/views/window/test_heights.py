@@ -103,7 +103,7 @@ def test_a_run_of_two_lines_is_all_in_sight(
     others = {name: window.docks[name].height() for name in ("scores", "why")}
     count = 12
     while tokens(window).strip.lines < 2:
-        count += 1
+        count += 3
         run(window, engine, count)
     assert lines_in_sight(window) == 2
     assert tokens(window).more.text() == ""
