@@ -1,7 +1,8 @@
 """Breaks random places, one after the other, and counts what the tests notice: ``python -m tests.mutants``.
 
 The places come from a seed. ``--beside`` names another tree, an older state for example: then only lines that are the
-same in both are broken, in both, and the two shares can be compared.
+same in both are broken, in both, and the two shares can be compared. Only the nearest tests run, and only for some
+seconds: a share is what these notice, not what all tests would.
 """
 
 from __future__ import annotations

@@ -408,3 +408,16 @@ def test_a_right_to_left_token_leaves_the_words_around_it_in_order(qtbot: QtBot,
     qtbot.waitUntil(lambda: "query 3" in window.panels["why"].subtitle.text())
     assert "query 3 \u2068שלום\u2069 → key 1 a" in window.panels["why"].subtitle.text()
     assert window.panels["tokens"].cell.text() == "query 3 \u2068שלום\u2069 → key 1 a"  # type: ignore[attr-defined]
+
+
+def test_the_template_that_is_chosen_is_the_one_that_is_ticked(
+    qtbot: QtBot, running: Session, engine: CannedEngine
+) -> None:
+    window = MainWindow(running, restore=False)
+    qtbot.addWidget(window)
+    engine.known = {"chats": ("default", "tool_use")}
+    running.open(None)
+    driving.settle(running)
+    for name in ("tool_use", "default"):
+        window.bar.chat.choose(name, "")
+        assert window.bar.chat.template == name

@@ -105,6 +105,7 @@ def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWi
     dialog = window.findChild(QFileDialog, "sessions")
     assert isinstance(dialog, QFileDialog)
     assert dialog.acceptMode() == QFileDialog.AcceptMode.AcceptSave
+    assert Path(dialog.selectedFiles()[0]).name == "session.ropewalk"
     assert do(lambda: dialog.fileSelected.emit(str(path))) == "Saved my work.ropewalk"
     dialog.reject()
     assert window.windowTitle() == "my work.ropewalk — Ropewalk"

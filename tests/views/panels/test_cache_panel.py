@@ -143,3 +143,22 @@ def test_both_themes_and_no_text_is_cut(running: Session, shown: Shown) -> None:
     theme.apply("light")
     panel.theme_changed()
     assert panel.grab().toImage() != dark
+
+
+def test_arrows_walk_from_column_to_column_and_from_layer_to_layer(running: Session, shown: Shown) -> None:
+    panel = shown(CachePanel, running, 570, 180)
+    running.selection.update(layer=1, key=5)
+    reached = []
+    for arrow in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Up):
+        QTest.keyClick(panel.slabs, arrow)
+        reached.append((running.selection.now.layer, running.selection.now.key))
+    assert reached == [(1, 6), (2, 6), (2, 5), (1, 5), (0, 5), (0, 5)]
+
+
+def test_the_planner_begins_at_the_models_limit_and_counts_every_sequence(running: Session, shown: Shown) -> None:
+    panel = shown(CachePanel, running, 570, 300)
+    limit = run_on(running).config.max_position
+    assert panel.planner.context.value() == limit
+    assert panel.planner.bars.lines[0].startswith(f"{1024 * limit:,} bytes")
+    panel.planner.batch.setValue(3)
+    assert panel.planner.bars.lines[0].startswith(f"{3 * 1024 * limit:,} bytes")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QTextLayout
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -337,3 +337,9 @@ def test_scripts_of_the_world_are_drawn_and_what_no_font_has_is_its_code_point(q
     strip.resize(300, 60)
     strip.set_tokens((TokenText(0, f"x{missing}"),), 1)
     assert strip._looks[0].text == "xU+10FFFD"
+
+
+def test_a_click_beside_the_tokens_picks_none(qtbot: QtBot) -> None:
+    strip = strip_of(qtbot, tuple(TokenText(i, f"t{i}") for i in range(3)), 3)
+    with qtbot.assertNotEmitted(strip.query_picked):
+        QTest.mouseClick(strip, Qt.MouseButton.LeftButton, pos=QPoint(strip.width() - 5, strip.height() - 5))

@@ -47,3 +47,8 @@ def test_the_arrows_pick_the_key_beside_and_stop_at_the_ends(qtbot: QtBot, bars:
         for arrow in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             QTest.keyClick(bars, arrow)
     assert picked == [1, 2, 4, 6]
+
+
+def test_every_bar_is_found_under_its_own_middle(bars: RowBars) -> None:
+    bars.resize(400, 120)
+    assert [bars.key_at(bars.bar_rect(key).center()) for key in range(8)] == list(range(8))

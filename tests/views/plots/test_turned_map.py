@@ -10,8 +10,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+from ropewalk.views.plots.signed import HeadMap
 from ropewalk.views.plots.turned_map import TurnedMap
-from ropewalk.views.style import ink
+from ropewalk.views.style import ink, wording
 
 NUMBERS = np.arange(12, dtype=np.float32).reshape(3, 4)  # [A, B]
 SIZES = {"A down": (500, 420), "A across": (300, 560)}
@@ -67,3 +68,12 @@ def test_marks_turn_along(shown: TurnedMap) -> None:
     shown.resize(size.transposed())
     shown.grab()
     assert (shown.marked, shown.hovered) == ((2, 1), (1, 0))
+
+
+def test_a_map_of_heads_says_which_one_is_marked(qtbot: QtBot) -> None:
+    heads = HeadMap("logit without the head")
+    qtbot.addWidget(heads)
+    heads.show_heads(NUMBERS.astype(np.float64))
+    for layer, head in ((0, 0), (2, 0), (1, 3)):
+        heads.mark(layer, head)
+        assert heads.accessibleDescription() == f"L{layer}H{head}: {wording.number(NUMBERS[layer, head])}"
