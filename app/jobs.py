@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 from ropewalk.model.progress import Partial, Progress

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_config_dir
+
 from ropewalk.model.codec import from_plain, read_json, stored, to_json
 from ropewalk.model.readings.records import Sampling
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ropewalk.app.commands.line import parser
-from ropewalk.model.checkpoints.families.table import FAMILIES
 
 import ropewalk
+from ropewalk.app.commands.line import parser
+from ropewalk.model.checkpoints.families.table import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (

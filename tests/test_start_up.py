@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ropewalk.views.panels.registry import PANELS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
+
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.views import keys
 from ropewalk.views.files.file_menu import FileMenu

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import Qt
+
 from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.style import motion, theme
 

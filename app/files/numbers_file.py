@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.model.readings.records import HeadNumbers, TokenText
 

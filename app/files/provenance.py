@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from ropewalk import __version__
 from ropewalk.app.address import head_name
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.readings.records import Run, Sampling
-
-from ropewalk import __version__
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
 from ropewalk.app.lessons.filling import fill_check, fill_step
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.app.models.downloads import download_steps
 from ropewalk.app.models.local_models import LocalModel, cache_folder, local_models_steps
 from ropewalk.model.engine.urgency import Urgency

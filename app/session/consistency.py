@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.app.jobs import Failure
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
 from ropewalk.model.readings.records import ConsistencyCheck

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.app.jobs import Failure
 from ropewalk.model.decoder.interventions import Intervention, RopeScaling
 from ropewalk.model.engine.urgency import Urgency

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.model.codec import stored
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
+
 from ropewalk.app.engine import load_engine
 from ropewalk.app.jobs import Exports, Failure, Jobs
 from ropewalk.app.session.baseline import Baseline

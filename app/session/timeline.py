@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
+
 from ropewalk.app.jobs import Failure
 from ropewalk.app.session.context import SessionContext
 from ropewalk.app.settings import sampling_refusal

@@ -46,6 +46,7 @@ def main() -> int:
     """Grade: challenge, file, where to write the verdict, seconds, MiB."""
     name, file, out, seconds, memory = sys.argv[1:]
     import torch
+
     from ropewalk.model.challenges.grading import grade
 
     torch.set_num_threads(1)

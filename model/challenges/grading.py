@@ -13,6 +13,8 @@ from itertools import combinations
 from typing import Any, Final
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.challenges import reference
 from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.challenges.mistakes import SENTENCES
@@ -24,7 +26,6 @@ from ropewalk.model.decoder.hooks import capture
 from ropewalk.model.decoder.rope import frequencies, rotate
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.ledger.ledger import build_ledger
-from torch import Tensor
 
 Function = Callable[..., Any]
 Result = tuple[Tensor, ...]

@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.families.knobs import words
 from ropewalk.model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import torch
+
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.checkpoints.families.reading import read_config

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.tokens.tokenizer import Tokenizer
-from torch import Tensor
 
 Options = Mapping[str, Any]
 """Answers to what a file leaves open, such as ``{"heads": 8}``."""

@@ -13,6 +13,9 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
 from ropewalk.model.checkpoints.families.layouts import Fused, Piece, Rule, Shape, WeightMap
 from ropewalk.model.checkpoints.source import Part, Stored, TensorFile
 from ropewalk.model.decoder.config import ModelConfig
@@ -21,8 +24,6 @@ from ropewalk.model.decoder.packing import allocate
 from ropewalk.model.decoder.rope import Rotary
 from ropewalk.model.errors import CheckpointError, ShapeError
 from ropewalk.model.progress import SLICE_SECONDS, Pace, Progress, Steps, Watch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 ReadRows = Callable[[int, int], Tensor]
 """Reads rows of one parameter, from and to."""

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.hooks import HookPoint
@@ -25,7 +27,6 @@ from ropewalk.model.decoder.rope import rotate
 from ropewalk.model.decoder.scores import count_visible, key_range, log_weights, scaled_scores, visible_keys
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.errors import AttentionError
-from torch import Tensor, nn
 
 BLOCK_ELEMENTS = 1 << 23
 """Scores a row block may hold at once (32 MiB in float32)."""

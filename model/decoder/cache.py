@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from ropewalk.model.errors import ShapeError, TraceError
 from ropewalk.model.progress import Progress, Steps, Watch
-from torch import Tensor
 
 SMALLEST_ROOM = 64
 GROWTH = 8

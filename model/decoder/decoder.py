@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from ropewalk.model.decoder.attention import Attention, Call
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Activation, Branch, ModelConfig, MoeConfig, RopeConfig
@@ -21,8 +24,6 @@ from ropewalk.model.decoder.packing import Joined, pack
 from ropewalk.model.decoder.rope import Rotary
 from ropewalk.model.decoder.spec import RotationSegment
 from ropewalk.model.errors import PositionError, PromptError, ShapeError
-from torch import Tensor, nn
-from torch.nn import functional
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,

@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from ropewalk.model.errors import HookError
 from torch import Tensor, nn
+
+from ropewalk.model.errors import HookError
 
 Change = Callable[[Tensor], Tensor]
 Watch = Callable[[Tensor], None]

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import Attention, last_points
 from ropewalk.model.decoder.decoder import Block, Decoder
 from ropewalk.model.decoder.hooks import Change, intervening
@@ -28,7 +30,6 @@ from ropewalk.model.decoder.interventions import (
 from ropewalk.model.decoder.rope import plane_features
 from ropewalk.model.decoder.rope_scaling import as_run, turned_rule
 from ropewalk.model.decoder.spec import AttentionSpec
-from torch import Tensor
 
 
 @contextmanager

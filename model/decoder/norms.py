@@ -7,8 +7,9 @@ arXiv:1607.06450). Statistics are taken in float32 whatever the model's dtype.
 from __future__ import annotations
 
 import torch
-from ropewalk.model.decoder.config import ModelConfig, NormKind
 from torch import Tensor, nn
+
+from ropewalk.model.decoder.config import ModelConfig, NormKind
 
 
 class Norm(nn.Module):

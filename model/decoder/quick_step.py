@@ -18,12 +18,13 @@ from functools import cache
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.attention import Call, fused_kernel
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import ACTIVATIONS, Block, Decoder, Mlp
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.decoder.rope import plane_features
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)

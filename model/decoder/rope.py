@@ -15,10 +15,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.config import Pairing, RopeConfig, Scaling
 from ropewalk.model.decoder.spec import RotationSegment
 from ropewalk.model.errors import ConfigError
-from torch import Tensor, nn
 
 TABLE_ROWS = 2048
 """Positions a table starts with; it doubles when a run needs more."""

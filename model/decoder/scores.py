@@ -10,8 +10,9 @@ with them. Numbers keep the dtype they are given in. Letters as in ``model.decod
 from __future__ import annotations
 
 import torch
-from ropewalk.model.decoder.spec import AttentionSpec
 from torch import Tensor
+
+from ropewalk.model.decoder.spec import AttentionSpec
 
 Span = tuple[int, int]
 """A half-open range of rows."""

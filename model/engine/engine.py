@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+
 from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted

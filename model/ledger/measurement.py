@@ -10,6 +10,8 @@ import math
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.decoder import Decoder, MoeMlp
 from ropewalk.model.decoder.interventions import AblateHeads, AblatePlane
 from ropewalk.model.decoder.rope import plane_features
@@ -21,7 +23,6 @@ from ropewalk.model.ledger.weight_shapes import measure_weights
 from ropewalk.model.progress import Progress, Steps, Watch, finished
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import LentCache, Trace
-from torch import Tensor
 
 READ_ROWS = 8
 """Rows of a trace whose weights are read back in every head."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.attention import Attention, last_points
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch
@@ -22,7 +24,6 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.ledger.ledger import Seen
 from ropewalk.model.ledger.weight_shapes import block_of, experts_of, linears_of, norms_of, seen
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.norms import QkNorm
 from ropewalk.model.decoder.spec import AttentionSpec
-from torch import Tensor
 
 
 def relative(found: Tensor, expected: Tensor) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.decoder import Block, Decoder, Mlp, MoeMlp
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.errors import TraceError
 from ropewalk.model.ledger.ledger import Measured, Seen
-from torch import Tensor, nn
 
 
 def seen(x: Tensor) -> Seen:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
@@ -17,7 +19,6 @@ from ropewalk.model.readings import patterns
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.runs.trace import capture as run
 from ropewalk.model.tokens.tokenizer import Tokenizer
-from torch import Tensor
 
 ATTENTION_POINTS = ("q", "k", "v", "q_normed", "k_normed", "rot_q", "rot_k", "z")
 BLOCK_POINTS = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out")

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.checkpoints.opening import Checkpoint, device_of, dtype_of
 from ropewalk.model.decoder.decoder import Decoder, Mlp
 from ropewalk.model.decoder.hooks import capture
 from ropewalk.model.errors import LessonError, TokenizerError
 from ropewalk.model.lessons.toy_spec import Numbers, ToySpec, ids_of
 from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
-from torch import Tensor, nn
 
 
 class WordCodec:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.decoder import Block, Decoder, MoeMlp
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.readings.attribution import direct_attribution
 from ropewalk.model.readings.readout import read_cell, read_planes, read_row
 from ropewalk.model.readings.records import Arithmetic, CellReading, Doubles, Line, PlaneReading, RowReading, Stage
 from ropewalk.model.runs.trace import Trace, replay
-from torch import Tensor, nn
 
 TOP = 3
 """Next tokens whose logits are followed."""

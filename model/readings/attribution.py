@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.decoder.interventions import AblateHeads
@@ -20,7 +22,6 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import DirectAttribution, HeadNeeds
 from ropewalk.model.runs.trace import Trace, replay
-from torch import Tensor
 
 
 def head_needs_steps(model: Decoder, trace: Trace, row: int, token: int, *, batch: int = 0) -> Steps[HeadNeeds]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
+from torch import Tensor
+
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings import readout
 from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, TokenChange, TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
-from torch import Tensor
 
 Alignment = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import Call, last_points
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch
@@ -24,7 +26,6 @@ from ropewalk.model.readings.next_token import row_logits
 from ropewalk.model.readings.records import ConsistencyCheck, LayerGap
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, capture_steps, replay
-from torch import Tensor
 
 UNIT: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Unit roundoff u: the largest relative error of storing one number."""

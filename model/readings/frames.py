@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.scores import Span, key_range
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings.readout import checked_span
 from ropewalk.model.readings.records import Reduction
 from ropewalk.model.runs.layer_trace import LayerTrace
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A picture of thousands of numbers then needs no arithmetic in the window. No tor
 from __future__ import annotations
 
 import numpy as np
+
 from ropewalk.model.readings.records import Bytes, Floats
 
 FULL = 254

@@ -6,11 +6,12 @@ Greedy is temperature 0. A draw depends only on the seed and the row, so steppin
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import PromptError
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Sampling, TokenText
 from ropewalk.model.runs.trace import Trace, replay
-from torch import Tensor
 
 SEED_STRIDE = 1_000_003
 """A prime that keeps the draws of neighbouring seeds and rows apart."""

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import fused_attention
 from ropewalk.model.decoder.scores import key_range, paired_scores
 from ropewalk.model.progress import Partial, Progress, Steps, finished
@@ -19,7 +21,6 @@ from ropewalk.model.readings.records import AtlasPart, Doubles, Floats, HeadAtla
 from ropewalk.model.readings.tiles import read_head, whole_head_steps
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
-from torch import Tensor
 
 FORMULAS = {
     "previous": "previous token: mean over q ≥ 1 of w[q, q − 1]",

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.attention import explicit_attention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.readings.records import Init, RandomLayer
-from torch import Tensor, nn
 
 INITS: Final[tuple[Init, ...]] = ("normal", "library")
 MOST: Final = 1 << 22

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from ropewalk.model.decoder.rope import plane_features, unrotate
 from ropewalk.model.decoder.scores import Span, soft_capped
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
@@ -30,7 +32,6 @@ from ropewalk.model.readings.records import (
 )
 from ropewalk.model.runs.layer_trace import LayerTrace, check_row
 from ropewalk.model.runs.trace import Trace
-from torch import Tensor
 
 
 def frozen(tensor: Tensor) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
 from ropewalk.model.codec import stored
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.spec import AttentionSpec

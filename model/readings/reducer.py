@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.scores import Span, key_range, log_weights, scaled_scores
 from ropewalk.model.progress import Progress, Steps, Watch
 from ropewalk.model.readings.frames import Frame, Pixels, starts
 from ropewalk.model.runs.layer_trace import LayerTrace
-from torch import Tensor
 
 BLOCK_QUERIES = 256
 BLOCK_KEYS = 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.scores import Span
 from ropewalk.model.progress import Partial, Progress, Steps, finished
 from ropewalk.model.readings.frames import Frame, Pixels, frame_of, reaches, starts
@@ -20,7 +22,6 @@ from ropewalk.model.readings.readout import frozen
 from ropewalk.model.readings.records import HeadPatch, HeadPicture, Reduction, Tile
 from ropewalk.model.readings.reducer import WHAT, reduced
 from ropewalk.model.runs.layer_trace import LayerTrace
-from torch import Tensor
 
 AT_ONCE = 1 << 21
 """Cells that are reduced without a pause: about 10 ms on one core, so that another head is seen within a few frames."""

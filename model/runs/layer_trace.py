@@ -10,11 +10,12 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.scores import Span, count_visible, log_weights, paired_scores, scaled_scores, sees
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import TraceError
-from torch import Tensor
 
 Picked = Span | Tensor | None
 """Rows of a run: a half-open range, row numbers [n], or all."""

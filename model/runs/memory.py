@@ -13,6 +13,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+
 from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import Steps
 

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import (
     BRANCHES,
     WINDOW_BLOCK,
@@ -30,7 +32,6 @@ from ropewalk.model.decoder.scores import key_range
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.progress import Pace, Pauses
 from ropewalk.model.runs.budget import LEAST_ROWS, PIECE_ROWS, SLICE_SCORES, rows_in_slice
-from torch import Tensor
 
 LEAST_KEYS = 1024
 """With fewer keys merging would be a good part of the work."""

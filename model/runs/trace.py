@@ -13,6 +13,8 @@ from functools import partial
 from typing import Protocol, TypedDict, TypeVar, Unpack
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import Call
 from ropewalk.model.decoder.cache import KvCache, Rows, grow_ahead
 from ropewalk.model.decoder.config import Branch, ModelConfig
@@ -29,7 +31,6 @@ from ropewalk.model.progress import Pace, Pauses, Progress, Steps, Watch, finish
 from ropewalk.model.runs.budget import CHUNK_ROWS, ROOM, Logits, default_logits
 from ropewalk.model.runs.layer_trace import LayerTrace, check_row
 from ropewalk.model.runs.slices import Slices
-from torch import Tensor
 
 LOGIT_ROWS = 16
 """Rows whose logits are computed first; then as many as fit in a slice of time."""

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ropewalk import __version__
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from ropewalk.model.decoder.attention import last_points
 from ropewalk.model.decoder.cache import Rows
@@ -21,11 +26,6 @@ from ropewalk.model.errors import ConfigError, TraceError
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
 from ropewalk.model.whole_file import whole_file
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
-
-from ropewalk import __version__
 
 AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
 PATTERN_LIMIT = 2 << 30

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.readings.records import TokenKind, TokenText
 from ropewalk.model.tokens.chat import ChatTemplate
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 END_OF_TEXT = "<|endoftext|>"
 """The special token of a vocabulary made here: it ends a text, and so comes before the next one."""

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import TrainingError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.patterns import head_scores, repeated_ids
 from ropewalk.model.readings.records import Doubles
 from ropewalk.model.runs.trace import capture
-from torch import Tensor
-from torch.nn import functional
 
 PERIODS = (24, 48, 128)
 """N of the random sequences, said twice, that induction is graded on."""

@@ -10,6 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save
+from torch import Tensor
+
 from ropewalk.model.checkpoints.families.reading import read_config
 from ropewalk.model.checkpoints.families.table import BY_TYPE
 from ropewalk.model.checkpoints.weights import pattern_of
@@ -17,8 +20,6 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import ConfigError
 from ropewalk.model.tokens.tokenizer import JsonCodec, Tokenizer
-from safetensors.torch import save
-from torch import Tensor
 
 WEIGHTS = "model.safetensors"
 LAYOUT = "qwen3"

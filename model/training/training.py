@@ -19,6 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
@@ -29,10 +34,6 @@ from ropewalk.model.tokens.tokenizer import Tokenizer, train_tokenizer
 from ropewalk.model.training.grading import Grades, grade_steps, side_by_side, token_losses
 from ropewalk.model.training.model_card import write_card
 from ropewalk.model.training.saving import WEIGHTS, save_folder
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
-from torch.nn import functional
 
 STATE = "training.safetensors"
 """The state of an unfinished run, in the folder where the model will be."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.fake_engine import FakeEngine
 
 

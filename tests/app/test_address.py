@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ropewalk.app.address import AddressError, head_name, read_address
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
+
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.commands.output import finished, plain
 from ropewalk.app.files.shot import Shot
 from ropewalk.model.errors import Cancelled
 from ropewalk.model.progress import Progress
-from safetensors import safe_open
 
 Run = Callable[..., tuple[int, str, str]]
 

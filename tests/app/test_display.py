@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.display import (
     LIBRARIES,
     X11_LIBRARIES,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.jobs import Failure, Jobs
 from ropewalk.app.models.download_child import reason
 from ropewalk.app.models.downloads import CHILD, download_steps
@@ -17,7 +18,6 @@ from ropewalk.model.child_process import child_command
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.progress import Progress, finished
-
 from tests.app.local_hub import COMMIT, Hub, serving
 
 WEIGHTS = bytes(range(256)) * 16_000

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import DEFAULT_PROMPT, Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine import engine

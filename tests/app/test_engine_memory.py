@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from ropewalk.model.engine import engine
 from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import finished

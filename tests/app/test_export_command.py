@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.commands.export import ENDINGS, FILMS
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.files.shot import Export, Shot

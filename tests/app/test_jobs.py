@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QCoreApplication, QTimer
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.jobs import Failure, JobProgress, Jobs
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, PromptError
 from ropewalk.model.progress import Partial, Progress
-
 from tests.fake_engine import Gate
 
 

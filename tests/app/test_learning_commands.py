@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.lessons.progress import ProgressStore
 

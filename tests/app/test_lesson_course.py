@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ropewalk.model.challenges.challenge import CHALLENGES
 
+from ropewalk.model.challenges.challenge import CHALLENGES
 from tests.app.filled_lessons import SHELF
 
 REACHED: dict[str, tuple[str, ...]] = {

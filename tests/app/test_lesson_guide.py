@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from ropewalk.app.lessons.shelf import load_shelf
 
+from ropewalk.app.lessons.shelf import load_shelf
 from tests.app.test_lesson_course import REACHED
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.engine import load_engine
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
+from safetensors import safe_open
+
 from ropewalk.app.files.shot import Shot
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.shot import take
 from ropewalk.views.pictures.snapshot import picture
-from safetensors import safe_open
-
 from tests.app.test_commands import Run, one_sentence, run, shots
 from tests.app.tiny_checkpoint import write_chatty
 

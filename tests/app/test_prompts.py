@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files.session_file import SavedView
 from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.session.session import Session
@@ -43,7 +44,6 @@ from ropewalk.model.errors import ChatError, TooLongError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.app.session.test_session import settle
 from tests.app.tiny_checkpoint import write_chatty
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine import engine, questions
 from ropewalk.model.engine.answers import ANSWERS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTokens
 from ropewalk.model.engine.questions import AskHeadDifference
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.app.session.test_session import settle, text
 from tests.fake_engine import FakeEngine
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.fake_engine import FakeEngine
 
 

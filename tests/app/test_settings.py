@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ropewalk.app.settings import RECENT, Settings, SettingsStore, settings_path
 from ropewalk.model.readings.records import Sampling
 

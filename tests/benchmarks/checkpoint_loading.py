@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 import torch
-from ropewalk.model.checkpoints import open_steps
 from safetensors.torch import save_file
+
+from ropewalk.model.checkpoints import open_steps
 
 D, F, LAYERS, HEADS, KV_HEADS, HEAD_WIDTH, VOCABULARY = 1536, 4096, 10, 12, 4, 128, 32_000
 CONFIG = {

@@ -33,6 +33,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.app.engine import load_engine
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
@@ -46,7 +47,6 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures.snapshot import wait_until_drawn
-
 from tests.benchmarks.callbacks import FRAME_MS, Record, TimedApplication
 
 BUNDLED = resource("bundled")

@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from PySide6.QtCore import QEventLoop
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import (

@@ -13,9 +13,9 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.style import theme
-
 from tests.views.canned import CONFIG, CannedEngine, canned_session
 from tests.views.driving import settle
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.progress import finished

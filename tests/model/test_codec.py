@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from ropewalk.model.codec import CodecError, from_msgpack, from_plain, read_json, stored, to_json, to_msgpack, to_plain
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import BRANCHES
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch, ModelConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture, intervening
 from ropewalk.model.decoder.spec import AttentionSpec
-from torch import Tensor
 
 ROOT2 = math.sqrt(2)
 

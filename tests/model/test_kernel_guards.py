@@ -14,10 +14,11 @@ from multiprocessing.connection import Connection
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import explicit_attention, fused_kernel
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import AttentionError
-from torch import Tensor
 
 if sys.platform == "win32":
     from multiprocessing.context import SpawnContext as FreshContext

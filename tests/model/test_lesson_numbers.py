@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import LessonError
@@ -36,7 +37,6 @@ from ropewalk.model.lessons.values import (
     plain,
     write,
 )
-
 from tests.model.lessons.test_toys import CAPSTONE, VIEWS
 
 ROOT = Path(__file__).resolve().parents[2]

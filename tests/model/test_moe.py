@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.decoder import Decoder, DenseMlp, Mlp, MoeMlp, balance_loss
 from ropewalk.model.decoder.hooks import capture, intervening
-from torch import Tensor, nn
-from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 D, E, F = 12, 4, 10
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from ropewalk.model.whole_file import obstacle, whole_file
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
@@ -56,7 +57,6 @@ from ropewalk.model.readings.records import (
     Tile,
     TokenText,
 )
-
 from tests.fake_engine import FakeEngine
 
 CONFIG = ModelConfig(

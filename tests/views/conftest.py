@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import Panel
-
 from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import settle, start_dark
 

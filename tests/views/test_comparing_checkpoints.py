@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.pictures import snapshot
-
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened_window, run_of
 from tests.views.shown_numbers import assert_shown

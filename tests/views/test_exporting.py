@@ -22,6 +22,7 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
@@ -34,7 +35,6 @@ from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.style import theme
-
 from tests.views.real_window import PROMPT, real_window
 
 

@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.model.decoder.costs import kv_bytes, kv_bytes_at_bits
 from ropewalk.model.decoder.interventions import AblateHeads, NoCausalMask, NoScale, PermuteTokens, RopeBase
 from ropewalk.model.engine.questions import AskCell, AskNextToken, AskPlanes, AskRow
@@ -25,7 +26,6 @@ from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.why import WhyPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.turning import scores_by_distance
-
 from tests.views.driving import answer, click, front, opened_window, run_of
 from tests.views.shown_numbers import assert_shown
 

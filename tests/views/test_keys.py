@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QTextEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.views import keys
 from ropewalk.views.style import theme
 from ropewalk.views.window.key_sheet import KeySheet

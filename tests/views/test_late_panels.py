@@ -10,6 +10,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.lessons.plan import Scene
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale, RopeOff
@@ -17,7 +18,6 @@ from ropewalk.model.readings.records import Sampling
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
-
 from tests.views.canned import canned_session
 from tests.views.driving import settle
 

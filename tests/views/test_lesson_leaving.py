@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.lessons.plan import Lesson
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.session.session import Session
@@ -26,7 +27,6 @@ from ropewalk.views.panels.next_token import NextTokenPanel
 from ropewalk.views.panels.panel import NOTHING_YET
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import highlight, theme
-
 from tests.views import driving
 from tests.views.canned import CONFIG
 

@@ -15,6 +15,7 @@ from PySide6.QtGui import QFontInfo, QPainter, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QTextEdit, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, example_reply
 from ropewalk.app.lessons.plan import Asked, Lesson
 from ropewalk.app.lessons.shelf import load_shelf
@@ -32,7 +33,6 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import highlight, theme
-
 from tests.views import driving
 
 SMALLEST = 24

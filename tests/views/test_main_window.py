@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskCell
 from ropewalk.model.errors import CheckpointError
@@ -26,7 +27,6 @@ from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from ropewalk.views.window.prompt_bar import sampling_text
-
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import run_on, settle

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.pictures import snapshot
-
 from tests.model.checkpoints import reference
 from tests.views.driving import click, opened_window, run_of
 

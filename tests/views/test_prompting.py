@@ -15,6 +15,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
+from safetensors.torch import load_file, save_file
+
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import RopeScaling
@@ -24,8 +26,6 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.window.chat_button import ChatButton
 from ropewalk.views.window.prompt_bar import PromptBar
-from safetensors.torch import load_file, save_file
-
 from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
 from tests.views import driving
 from tests.views.canned import CannedEngine

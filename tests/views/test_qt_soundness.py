@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.views.panels.panel import plain_label
 
 

@@ -12,13 +12,13 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.window.open_dialog import OpenDialog
-
 from tests.model.checkpoints.fetch import FILE
 
 PATIENCE = 120_000

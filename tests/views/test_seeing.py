@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.model.readings.records import TokenText
 from ropewalk.views.panels.tokens import TokenStrip
 from ropewalk.views.style import highlight, ink, theme

@@ -9,11 +9,11 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.style import theme
 from ropewalk.views.window.heights import LeastHeight
-
 from tests.views import driving
 from tests.views.canned import CannedEngine
 

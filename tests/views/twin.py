@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from ropewalk.app.session.session import Session
 
 Array = NDArray[np.float64]

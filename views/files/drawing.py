@@ -16,6 +16,7 @@ from PySide6.QtCore import QBuffer, QIODevice, QPoint, QPointF, QRect, QSize
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.views.files.parts import parts_of
 from ropewalk.views.style import theme

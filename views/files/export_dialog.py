@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.files import animation, numbers_file
 from ropewalk.views.files import pictures
 from ropewalk.views.files.exporter import WINDOW, Exporter

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QMimeData, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
+
 from ropewalk.app.files.animation import AnimationFormat, Recording, encoded_steps
 from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
 from ropewalk.app.files.numbers_file import NumberFormat

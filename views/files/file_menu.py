@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QMenu
+
 from ropewalk.views import keys
 from ropewalk.views.files.session_files import SessionFiles
 from ropewalk.views.style import wording

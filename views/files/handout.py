@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QSizeF
 from PySide6.QtGui import QPageLayout, QPageSize, QPainter, QPdfWriter, QPicture
+
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson
 from ropewalk.model.lessons.text import Span

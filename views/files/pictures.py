@@ -9,6 +9,7 @@ from typing import Final
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QPoint, QRect, QSizeF
 from PySide6.QtGui import QImage, QPageSize, QPainter, QPdfWriter, QRegion
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.app.files.provenance import Provenance, software
 from ropewalk.model.errors import RopewalkError
 from ropewalk.views.files.drawing import draw_svg

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtGui import QImage
+
 from ropewalk.app.files.animation import Recording
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import Progress

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
+
 from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView, write_session
 from ropewalk.app.files.session_keeping import open_session, save_session, saved_steps
 from ropewalk.model.errors import CheckpointError, RopewalkError

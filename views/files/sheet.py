@@ -23,6 +23,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 from PySide6.QtSvg import QSvgRenderer
+
 from ropewalk.model.lessons.text import FilledText, Paragraph, Span
 from ropewalk.views.style import theme
 from ropewalk.views.style.formulas import formula_svg

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from PySide6.QtCore import QObject, QTimer
+
 from ropewalk.app.jobs import JobProgress, unexpected
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import Progress

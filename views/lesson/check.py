@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, Reply, Verdict
 from ropewalk.app.lessons.plan import Asked
 from ropewalk.app.lessons.progress import CheckRecord

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QAbstractButton, QMainWindow, QWidget
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.style import motion, theme

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextEdit, QWidget
+
 from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.style import theme, wording

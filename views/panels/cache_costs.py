@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QScrollArea, QSpinBox, QVBoxLayout, QWidget
+
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, kv_bytes_at_bits, kv_bytes_visible
 from ropewalk.model.readings.records import CacheReading, Run

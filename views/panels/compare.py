@@ -11,6 +11,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference, Question
 from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, Run, TokenChange

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
 from ropewalk.model.readings.records import ConsistencyCheck, LayerGap
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import ink, theme, wording

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskLedger, Question
 from ropewalk.model.readings.records import Run

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QPushButton, QWidget
+
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question

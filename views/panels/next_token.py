@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.questions import AskNextToken, Question
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Run, Sampling

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run

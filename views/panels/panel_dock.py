@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QVBoxLayout, QWidget
+
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.style import theme
 

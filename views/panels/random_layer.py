@@ -11,6 +11,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSpinBox, QVBoxLayout, QWidget
+
 from ropewalk.model.engine.questions import AskRandomLayers
 from ropewalk.model.readings.records import RandomLayer
 from ropewalk.views.panels.panel import plain_label

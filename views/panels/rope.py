@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run

@@ -11,6 +11,7 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRouting, Question
 from ropewalk.model.readings.records import Routing, Run

@@ -9,6 +9,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QShowEvent
 from PySide6.QtWidgets import QComboBox, QPushButton, QToolTip, QWidget
+
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.decoder.costs import kv_bytes
 from ropewalk.model.engine.questions import AskNextToken, Question

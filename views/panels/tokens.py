@@ -27,6 +27,7 @@ from PySide6.QtGui import (
     QResizeEvent,
 )
 from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRow, Question
 from ropewalk.model.readings.bidi import isolated

@@ -14,6 +14,7 @@ import numpy as np
 from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskArithmetic, AskCell, Question
 from ropewalk.model.readings.records import Arithmetic, CellReading, Doubles, Run

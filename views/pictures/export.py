@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, QSize, SignalInstance
+
 from ropewalk.app.files import animation, numbers_file
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.app.lessons.shelf import load_shelf

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessageHandler
+
 from ropewalk.app.files.shot import Export
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore

@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QBuffer, QEvent, QEventLoop, QIODevice, QSize, QTimer
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
+
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.whole_file import whole_file
 from ropewalk.views.main_window import MainWindow

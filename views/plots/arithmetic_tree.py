@@ -8,6 +8,7 @@ from typing import Final
 from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
+
 from ropewalk.model.readings.records import Arithmetic, Line, Stage
 from ropewalk.views.style import ink, theme, wording
 

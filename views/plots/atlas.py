@@ -9,6 +9,7 @@ import numpy as np
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
+
 from ropewalk.model.readings.records import AtlasPart, Floats, HeadAtlas
 from ropewalk.views.plots.atlas_plan import Metrics, Place, Plan, Planner
 from ropewalk.views.style import highlight, ink, theme, wording

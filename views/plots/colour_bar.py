@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
+
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.ink import Bytes
 from ropewalk.views.style.lettering import face

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QPolygonF,
 )
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
+
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule
 from ropewalk.views.plots.turning import scores_by_distance
 from ropewalk.views.style import ink, theme, wording

@@ -27,6 +27,7 @@ from PySide6.QtGui import (
     QWheelEvent,
 )
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.model.readings.records import Bools, Floats, Reduction
 from ropewalk.views.plots import colour_bar
 from ropewalk.views.style import highlight, ink, theme, wording

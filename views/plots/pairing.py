@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.plots.turning import misread, reexpressed
 from ropewalk.views.style import ink, theme, wording

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QResizeEvent,
 )
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
+
 from ropewalk.model.readings.records import Doubles
 from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.plots.turning import Turned

@@ -12,6 +12,7 @@ import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Doubles, RowReading
 from ropewalk.views.plots import arrow_keys

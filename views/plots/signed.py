@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPainter, QPen
+
 from ropewalk.model.readings.records import Doubles
 from ropewalk.views.plots.heatmap import Levels
 from ropewalk.views.plots.turned_map import TurnedMap

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QResizeEvent,
 )
 from PySide6.QtWidgets import QToolTip, QWidget
+
 from ropewalk.model.readings.magnitudes import FULL, UNDEFINED
 from ropewalk.model.readings.records import Bools, Bytes, CacheReading
 from ropewalk.views.plots import arrow_keys

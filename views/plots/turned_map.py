@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QColor, QPainter, QResizeEvent
+
 from ropewalk.model.readings.records import Bools, Floats
 from ropewalk.views.plots.heatmap import Heatmap
 from ropewalk.views.style import ink, theme

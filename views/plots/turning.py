@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from ropewalk.model.readings.records import Doubles, Floats, PlaneReading, RopeRule
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
+
 from ropewalk.views.style import ink, theme
 
 Highlights = Mapping[str, frozenset[Any]]

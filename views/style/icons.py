@@ -6,6 +6,7 @@ from typing import Final
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap
+
 from ropewalk.views.style import theme
 
 _POLYGONS: Final[dict[str, tuple[tuple[tuple[float, float], ...], ...]]] = {

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.views.style.lettering import face
 from ropewalk.views.style.theme import Theme
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPalette
 from PySide6.QtWidgets import QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
+
 from ropewalk.model.readings.bidi import ISOLATES
 from ropewalk.resources import resource
 from ropewalk.views.style import lettering

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QToolButton, QWidget, QWidgetAction
+
 from ropewalk.model.readings.records import ModelCard, Run
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QObject, QPoint, QRect
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMainWindow, QWidget
+
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.window.blank_screen import BlankScreen

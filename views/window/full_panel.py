@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtWidgets import QMainWindow, QWidget
+
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.window.layout_memory import VERSION
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QLayout, QMainWindow, QStyle
+
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.panels.tokens import TokensPanel
 

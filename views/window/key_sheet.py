@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
 from ropewalk.views import keys
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme

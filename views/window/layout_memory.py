@@ -6,6 +6,7 @@ import hashlib
 
 from PySide6.QtCore import QByteArray, QTimer
 from PySide6.QtWidgets import QMainWindow
+
 from ropewalk.views.window import layouts
 
 VERSION = 1

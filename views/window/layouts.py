@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QMainWindow
+
 from ropewalk.views.panels.panel_dock import PanelDock
 from ropewalk.views.panels.registry import PANELS, Area
 from ropewalk.views.style import theme

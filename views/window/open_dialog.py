@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel

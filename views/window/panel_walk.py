@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QChildEvent, QEvent, QObject, Qt
 from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
+
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
+
 from ropewalk.model.readings.records import ConsistencyCheck
 from ropewalk.views import keys
 from ropewalk.views.lesson.scene import LessonScenes

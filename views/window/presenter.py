@@ -13,6 +13,7 @@ from typing import Final
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
 from ropewalk.model.lessons.text import FilledText, Span
 from ropewalk.views.lesson.text import LessonText, words
 from ropewalk.views.panels.panel import plain_label

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
 from ropewalk.app.jobs import JobProgress
 from ropewalk.model.decoder.interventions import Intervention, RopeScaling
 from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run

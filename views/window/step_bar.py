@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
 from ropewalk.model.readings.records import Run
 from ropewalk.views import keys
 from ropewalk.views.style import icons, theme, wording

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QToolBar, QVBoxLayout, QWidget
+
 from ropewalk.model.lessons.text import Span
 from ropewalk.views import keys
 from ropewalk.views.lesson.text import LessonText

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ropewalk.model.decoder.config import ModelConfig
 from torch import Tensor
+
+from ropewalk.model.decoder.config import ModelConfig
 
 Shape = tuple[int, ...]
 Order = Literal["rows", "groups", "interleaved", "codegen"]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.families.fields import Fields
 from ropewalk.model.checkpoints.families.gguf_architectures import ARCHITECTURES, NAMES, Architecture
 from ropewalk.model.checkpoints.families.refused import reason
@@ -23,7 +25,6 @@ from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.rope import frequencies
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.tokens.tokenizer import Tokenizer
-from torch import Tensor
 
 if TYPE_CHECKING:
     from ropewalk.model.checkpoints.formats.gguf_file import GgufFile

@@ -20,10 +20,11 @@ import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
+from torch import Tensor
+
 from ropewalk.model.checkpoints.damage import check_is_data
 from ropewalk.model.checkpoints.source import WHOLE, Part
 from ropewalk.model.errors import CheckpointError
-from torch import Tensor
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

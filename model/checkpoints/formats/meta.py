@@ -14,13 +14,14 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.config_file import read_json, whole_option
 from ropewalk.model.checkpoints.families.fields import Fields
 from ropewalk.model.checkpoints.formats import safetensors_files, torch_files
 from ropewalk.model.checkpoints.source import WHOLE, Format, Options, Part, Question, Source, Stored, TensorFile
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
-from torch import Tensor
 
 PARAMS = "params.json"
 SHARD = re.compile(r"consolidated\.(\d{2})\.pth")

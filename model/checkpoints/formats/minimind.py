@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.formats import torch_files
 from ropewalk.model.checkpoints.source import Format, Options, Question, Source
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
-from torch import Tensor
 
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.")

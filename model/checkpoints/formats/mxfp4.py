@@ -11,9 +11,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
 from ropewalk.model.errors import CheckpointError
-from torch import Tensor
 
 METHOD = "mxfp4"
 BLOCKS, SCALES = "_blocks", "_scales"

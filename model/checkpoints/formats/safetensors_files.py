@@ -17,11 +17,12 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
 from ropewalk.model.checkpoints.damage import check_is_data
 from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
 from ropewalk.model.errors import CheckpointError
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

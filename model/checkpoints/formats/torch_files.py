@@ -18,11 +18,12 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.damage import check_is_data, first_bytes
 from ropewalk.model.checkpoints.formats.safetensors_files import check_no_extra_shard, read_index, shard_path
 from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
 from ropewalk.model.errors import CheckpointError
-from torch import Tensor
 
 SUFFIXES = (".bin", ".pth", ".pt", ".ckpt")
 SINGLE = "pytorch_model.bin"

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
+
 from ropewalk.model.checkpoints.tokenizers.chat_templates import templates_in
 from ropewalk.model.checkpoints.tokenizers.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, USER, SpmCodec
 from ropewalk.model.checkpoints.tokenizers.spm_normalizer import Normalizer
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import JsonCodec, Tokenizer, byte_alphabet
-from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
 
 ENDINGS = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"

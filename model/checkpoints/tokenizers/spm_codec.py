@@ -15,10 +15,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tokenizers import models
+
 from ropewalk.model.checkpoints.tokenizers.spm_normalizer import SPACE, Normalizer
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import BYTE_PIECE, Piece, library_errors
-from tokenizers import models
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 LOOKS_SPECIAL = re.compile(

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers
+
 from ropewalk.model.checkpoints.damage import first_bytes
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import JsonCodec, Piece, Tokenizer, byte_alphabet, library_errors
-from tokenizers import Regex, decoders, models, pre_tokenizers
 
 LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d{1,9}\r?\n")
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import NoCausalMask
 from ropewalk.model.errors import LessonError
@@ -13,7 +15,6 @@ from ropewalk.model.lessons.runs import Runs, device_of, matrix_of, place_of
 from ropewalk.model.lessons.values import Matrix, ModelName, Vector
 from ropewalk.model.readings import readout
 from ropewalk.model.readings.records import CellReading, RowReading
-from torch import Tensor
 
 # ----------------------------------------------------------------------------------------------------------------------
 # One head

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import LessonError
@@ -13,7 +15,6 @@ from ropewalk.model.lessons.values import ModelName
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import Trace, append
 from ropewalk.model.runs.trace import capture as run
-from torch import Tensor
 
 
 def cached_gap(

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
+from torch.nn import functional
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import RopeOff
@@ -19,7 +21,6 @@ from ropewalk.model.readings import readout
 from ropewalk.model.readings.next_token import row_logits
 from ropewalk.model.readings.patterns import repeated_ids
 from ropewalk.model.runs.trace import capture as run
-from torch.nn import functional
 
 ROWS = 8
 """Sequences that a loss is averaged over."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.attention import Call
 from ropewalk.model.decoder.decoder import ACTIVATIONS, Block, next_token_loss
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs, vector_of
 from ropewalk.model.lessons.values import ModelName, Vector
-from torch import Tensor
 
 
 def rms(vector: Vector) -> float:

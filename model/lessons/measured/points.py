@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.decoder import MoeMlp
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs, matrix_of, place_of, vector_of
 from ropewalk.model.lessons.values import Matrix, ModelName, Vector
-from torch import Tensor
 
 
 def point(runs: Runs, model: ModelName, name: str, row: int, layer: int = 0, prompt: str = "") -> Vector | Matrix:

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder import rope
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
@@ -15,7 +17,6 @@ from ropewalk.model.lessons.values import ModelName, Vector
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.runs.trace import capture as run
-from torch import Tensor
 
 SMALL_VOCABULARY = 16
 

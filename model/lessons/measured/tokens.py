@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs, place_of
 from ropewalk.model.lessons.values import ModelName
 from ropewalk.model.readings.next_token import row_logits
-from torch import Tensor
 
 
 def tokens(runs: Runs, model: ModelName, prompt: str = "") -> int:

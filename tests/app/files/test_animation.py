@@ -16,6 +16,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
+
 from ropewalk.app.files import animation
 from ropewalk.app.files.animation import AnimationFormat, Recording, encoded_steps, in_palette
 from ropewalk.app.files.provenance import Provenance

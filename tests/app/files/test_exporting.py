@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files import numbers_file
 from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
 from ropewalk.app.files.provenance import Provenance, provenance

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.session_file import (
     SavedCheckpoint,

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
 from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.session.session import Session

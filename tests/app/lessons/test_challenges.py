@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.app.lessons.challenges import STARTERS, Limits, check_name, run_challenge, starter, write_starter
 from ropewalk.model.challenges import child, grading
 from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
 from ropewalk.model.challenges.grading import LEDGER_CALLS, LEDGER_ROWS, TASKS, grade
 from ropewalk.model.challenges.mistakes import SENTENCES
 from ropewalk.model.errors import ChallengeError
-from torch import Tensor
 
 SOLUTIONS = """
 import math

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, Verdict, judge, read_numbers
 from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import Asked, AskedOption, Check
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import Span, plain_text
 from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, numbers
-
 from tests.app.filled_lessons import IDS, lesson_of
 from tests.app.small_lesson import NUMBER_CHECK, SMALL, read
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.engine import load_engine
 from ropewalk.app.lessons.checks import Clicked, Entered, example_reply
 from ropewalk.app.lessons.player import LessonPlayer
@@ -22,7 +23,6 @@ from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 
 LESSON = (

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.lessons.progress import CheckRecord, LearnerProgress, LessonRecord, ProgressStore, decoded
 from ropewalk.app.settings import settings_path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.lessons.checks import Entered, example_reply, judge
 from ropewalk.app.lessons.filling import fill_lesson
 from ropewalk.app.lessons.plan import expressions_of
@@ -15,7 +16,6 @@ from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTo
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.progress import finished
-
 from tests.app.filled_lessons import spans_of
 from tests.app.small_lesson import CHECK, NUMBER_CHECK, SMALL, read
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from ropewalk.app.lessons.checks import Chosen, example_reply, judge
 from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import HIGHLIGHTS, PANELS
@@ -19,7 +20,6 @@ from ropewalk.model.errors import LessonError
 from ropewalk.model.ledger.ledger import build_ledger
 from ropewalk.model.lessons.text import Words, plain_text
 from ropewalk.model.lessons.toys import build_toy
-
 from tests.app.filled_lessons import IDS, SHELF, filled_of, lesson_of, runs_of, spans_of
 
 

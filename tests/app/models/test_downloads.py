@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ropewalk.app.models.download_child import needed
 from ropewalk.app.models.downloads import is_name
 from ropewalk.model.errors import CheckpointError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from ropewalk.app.session.selection import Bounds, Hover, Selection, SelectionStore
 
 BOUNDS = Bounds(layers=4, heads=8, rows=12, planes=8)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Selection
 from ropewalk.app.session.session import DEFAULT_PROMPT, Session
 from ropewalk.app.settings import SettingsStore
@@ -14,7 +15,6 @@ from ropewalk.model.engine.questions import AskAtlas, AskHead, AskRow
 from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.tokens.prompt import Prompt
-
 from tests.fake_engine import FakeEngine
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from ropewalk.app.commands.options import json_option
 from ropewalk.app.commands.output import check_folder, finished, print_json, print_table
 from ropewalk.model.errors import Cancelled, RopewalkError
-
 from tests.benchmarks.peers.plot import draw_growth
 from tests.benchmarks.peers.report import Report, machine_in_words
 from tests.benchmarks.peers.suite import bench_steps

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
@@ -17,8 +19,6 @@ from ropewalk.model.readings.tiles import AT_ONCE, read_head, refine_steps
 from ropewalk.model.runs.budget import chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back
 from ropewalk.model.runs.trace import Trace, append, capture, capture_steps
-from torch import Tensor
-
 from tests.benchmarks.peers.meters import PeakMemory, alternating, copy_bandwidth, resident, seconds_of
 from tests.benchmarks.peers.subject import SMOLLM2, one_layer_trace, prompt, subject
 

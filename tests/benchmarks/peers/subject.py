@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.config import ModelConfig
@@ -16,7 +18,6 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, capture
-from torch import Tensor
 
 SMOLLM2 = KNOWN["smollm2_135m"]
 """SmolLM2-135M (huggingface.co/HuggingFaceTB/SmolLM2-135M); its limit of 8,192 is raised where a run is longer."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Literal
 
 from ropewalk.model.progress import Progress, Steps
-
 from tests.benchmarks.peers import figures
 from tests.benchmarks.peers.process import Measuring, Numbers
 from tests.benchmarks.peers.report import Figure, Report

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import ConfigError
-
 from tests.benchmarks.peers import figures, meters
 from tests.benchmarks.peers.__main__ import main
 from tests.benchmarks.peers.ours import pictures

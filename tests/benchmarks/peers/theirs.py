@@ -9,12 +9,12 @@ import tempfile
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints.families.weight_maps import LLAMA
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import ConfigError
 from ropewalk.model.runs.trace import capture
-from torch import Tensor
-
 from tests.benchmarks.peers.meters import PeakMemory, alternating, seconds_of
 from tests.benchmarks.peers.ours import PROMPT, WARM_UP, Numbers, generate
 from tests.benchmarks.peers.subject import prompt, subject

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ropewalk.model.checkpoints import weights
 from ropewalk.model.progress import Pace, Watch
 

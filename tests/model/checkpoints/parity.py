@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.checkpoints.families.table import BY_TYPE
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.costs import parameters
 from ropewalk.model.decoder.hooks import capture
-from torch import Tensor
-
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, PROMPT, VOCABULARY, Case
 

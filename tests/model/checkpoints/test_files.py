@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from ropewalk.model.checkpoints import open_checkpoint, open_steps, opening, outline_checkpoint
 from ropewalk.model.checkpoints.formats import hf_folder
 from ropewalk.model.checkpoints.formats.safetensors_files import SafetensorsFiles
 from ropewalk.model.errors import CheckpointError, DeviceError
-from safetensors.torch import load_file, save_file
-
 from tests.closeness import assert_close, assert_identical, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, prompt

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
 from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.decoder.costs import parameters
 from ropewalk.model.decoder.hooks import capture
 from ropewalk.model.errors import CheckpointError, ConfigError
-from torch import Tensor
 
 IDS = torch.tensor([[5, 17, 300, 5, 17, 42, 9]])
 

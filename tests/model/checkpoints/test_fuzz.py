@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.tokens.tokenizer import JsonCodec, train_tokenizer
-from safetensors.torch import load_file
-
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case

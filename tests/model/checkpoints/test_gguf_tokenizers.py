@@ -16,14 +16,14 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
+from tokenizers import Regex, models, pre_tokenizers
+from transformers.convert_slow_tokenizer import TikTokenConverter
+
 from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
 from ropewalk.model.checkpoints.tokenizers.gguf import SPLITTERS, WHOLE_WORDS, tokenizer_of
 from ropewalk.model.checkpoints.tokenizers.spm_codec import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import JsonCodec, Tokenizer, train_tokenizer
-from tokenizers import Regex, models, pre_tokenizers
-from transformers.convert_slow_tokenizer import TikTokenConverter
-
 from tests.model.checkpoints.odd_texts import WORDS, odd_texts
 from tests.model.checkpoints.tokenizers.test_beside import CORPUS, ranks_of_a_small_vocabulary, train, write_tiktoken
 

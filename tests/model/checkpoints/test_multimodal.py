@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
 from ropewalk.model.checkpoints.multimodal import ABSENT, TEXT_TYPES, WRAPPERS, text_name
 from ropewalk.model.errors import CheckpointError
-
 from tests.closeness import assert_close, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import decode, prompt, read

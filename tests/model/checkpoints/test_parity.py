@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.checkpoints.families.table import FAMILIES
-
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, measure_half, prompt, read
 from tests.model.checkpoints.reference import CASES, Case

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.decoder.hooks import capture
-
 from tests.model.checkpoints.fetch import FILE
 
 TEXT = "The cat sat on the mat because it was tired."

@@ -13,10 +13,10 @@ from typing import Any
 import gguf
 import pytest
 import torch
-from ropewalk.model.checkpoints import open_checkpoint
-from ropewalk.model.errors import CheckpointError, RopewalkError, ShapeError
 from safetensors.torch import load_file, save_file
 
+from ropewalk.model.checkpoints import open_checkpoint
+from ropewalk.model.errors import CheckpointError, RopewalkError, ShapeError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case

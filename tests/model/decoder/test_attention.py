@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from ropewalk.model.decoder import attention
-from ropewalk.model.decoder.attention import Attended, explicit_attention, fused_attention
-from ropewalk.model.decoder.spec import AttentionSpec
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ropewalk.model.decoder import attention
+from ropewalk.model.decoder.attention import Attended, explicit_attention, fused_attention
+from ropewalk.model.decoder.spec import AttentionSpec
 from tests.covering import covering
 
 B, H, DH, PAST = 2, 4, 8, 5

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder import cache as cache_module
 from ropewalk.model.decoder.cache import GROWTH, SMALLEST_ROOM, KvCache, Rows, grow_ahead
 from ropewalk.model.errors import ShapeError, TraceError
 from ropewalk.model.progress import finished
-from torch import Tensor
 
 
 def counted(start: int, stop: int, batch: int = 1) -> Tensor:

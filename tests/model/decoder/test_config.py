@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+
 from ropewalk.model.codec import CodecError, from_plain, read_json, to_json, to_plain
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.errors import ConfigError, PositionError

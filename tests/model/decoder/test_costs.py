@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.costs import (
     Flops,
@@ -28,7 +30,6 @@ from ropewalk.model.decoder.costs import (
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import ConfigError
-from torch.utils.flop_counter import FlopCounterMode
 
 KIB, GIB = 2**10, 2**30
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture, hook_points, intervening, watching
 from ropewalk.model.errors import HookError
-from torch import Tensor
-
 from tests.closeness import assert_close, terms_of
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])

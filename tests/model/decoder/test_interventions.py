@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
@@ -31,7 +32,6 @@ from ropewalk.model.errors import InterventionError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import Trace, append, capture, capture_steps, replay
-
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 IDS = random_ids(9)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder.attention import Attention
 from ropewalk.model.decoder.config import ModelConfig, NormKind
 from ropewalk.model.decoder.norms import Norm, QkNorm, stream_norm
-from torch import Tensor, nn
 
 D = 12
 

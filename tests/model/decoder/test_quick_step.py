@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder, Mlp
 from ropewalk.model.decoder.hooks import capture as recording
@@ -13,7 +14,6 @@ from ropewalk.model.decoder.packing import Joined, pack
 from ropewalk.model.decoder.quick_step import QuickStep
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import Trace, append, capture
-
 from tests.closeness import assert_close, assert_identical, terms_of
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 

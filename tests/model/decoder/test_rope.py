@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
 from ropewalk.model.decoder.config import ModelConfig, Pairing, QkNorm, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.rope import TABLE_ROWS, Rotary, frequencies, other_rules, plane_features, rotate, unrotate
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import capture
-from torch import Tensor, nn
-from transformers import LlamaConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
 from tests.closeness import assert_close, terms_of
 from tests.model.small_models import BASE, random_ids
 

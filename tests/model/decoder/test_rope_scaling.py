@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig, Scaling
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import (

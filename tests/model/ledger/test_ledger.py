@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ropewalk.model.decoder.config import Branch, ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.decoder.costs import Flops, forward_flops, layer_flops, linear_flops, parameters
 from ropewalk.model.errors import ConfigError, PositionError

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from ropewalk.model.decoder import attention
 from ropewalk.model.decoder.attention import Attended
 from ropewalk.model.decoder.cache import KvCache, Rows
@@ -36,8 +38,6 @@ from ropewalk.model.ledger.observation import watch_call
 from ropewalk.model.ledger.reference import relative
 from ropewalk.model.ledger.weight_shapes import block_of, measure_weights
 from ropewalk.model.runs.trace import append, capture
-from torch import Tensor, nn
-
 from tests.model.small_models import make, random_ids
 
 IDS = [3, 1, 4, 1, 5, 9]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import LessonError, TokenizerError
@@ -20,7 +22,6 @@ from ropewalk.model.lessons.toys import build_toy, toy_checkpoint
 from ropewalk.model.lessons.values import ModelName
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import append, capture
-from torch import Tensor
 
 VIEWS = ToySpec(
     ModelConfig(

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.readings.arithmetic import read_arithmetic
 from ropewalk.model.readings.records import Arithmetic
 from ropewalk.model.runs.trace import append, capture
-
 from tests.model.small_models import BASE, random_ids
 
 Array = NDArray[np.float64]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import AblateHeads, ScaleScores
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
 from ropewalk.model.runs.trace import append, capture
-
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 VARIANTS = {

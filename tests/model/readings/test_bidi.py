@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import TokenText
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.errors import TraceError
@@ -14,7 +15,6 @@ from ropewalk.model.readings import readout
 from ropewalk.model.readings.comparison import align, aligned, head_difference, next_token_difference
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.trace import capture
-
 from tests.model.small_models import BASE, make, random_ids
 
 

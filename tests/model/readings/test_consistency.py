@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder import attention
 from ropewalk.model.decoder.attention import Attended
 from ropewalk.model.decoder.config import RopeConfig
@@ -17,8 +19,6 @@ from ropewalk.model.progress import finished
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.records import ConsistencyCheck
 from ropewalk.model.runs.trace import Trace, append, capture
-from torch import Tensor
-
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 TOKENS, STEPS = 14, 4

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
-from ropewalk.model.readings.consistency import UNIT, logit_tolerance
 from torch import Tensor
 
+from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
+from ropewalk.model.readings.consistency import UNIT, logit_tolerance
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import decode, prompt, read
 from tests.model.checkpoints.reference import CASES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ropewalk.model.readings.magnitudes import FULL, SAMPLED, UNDEFINED, magnitudes
 from ropewalk.model.readings.records import Floats
 

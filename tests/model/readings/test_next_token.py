@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.errors import PromptError
 from ropewalk.model.readings.next_token import distribution, draw, next_token_reading, row_logits
 from ropewalk.model.readings.records import Sampling, TokenText
 from ropewalk.model.runs.trace import append, capture
-
 from tests.model.small_models import make, random_ids
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import ReadKvHead
 from ropewalk.model.progress import Partial, finished
 from ropewalk.model.readings import patterns, readout
 from ropewalk.model.readings.records import AtlasPart
 from ropewalk.model.runs.trace import capture
-
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 

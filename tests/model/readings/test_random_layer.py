@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.readings.random_layer import drawn, random_layers
 from ropewalk.model.readings.records import Init

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings import readout
 from ropewalk.model.readings.magnitudes import magnitudes
 from ropewalk.model.runs.trace import Trace, append, capture, replay
-
 from tests.model.small_models import CONFIGS, make, random_ids
 
 TOKENS = 14

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import TraceError
@@ -17,7 +18,6 @@ from ropewalk.model.readings.records import Bools, Floats, HeadPatch, HeadPictur
 from ropewalk.model.readings.tiles import TileCache, read_head, refine_steps
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, append, capture
-
 from tests.closeness import assert_close
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 

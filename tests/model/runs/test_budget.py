@@ -6,6 +6,7 @@ import gc
 
 import pytest
 import torch
+
 from ropewalk.model.decoder.config import Branch, ModelConfig, MoeConfig
 from ropewalk.model.decoder.costs import weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
@@ -13,7 +14,6 @@ from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import Pace, finished
 from ropewalk.model.runs.budget import Logits, check_budget, longest_that_fits, run_budget
 from ropewalk.model.runs.trace import capture_steps
-
 from tests.model.memory_meter import MemoryMeter
 
 CONFIG = ModelConfig(

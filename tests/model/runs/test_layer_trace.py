@@ -6,6 +6,8 @@ import weakref
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder.interventions import ReadKvHead
 from ropewalk.model.decoder.scores import count_visible, soft_capped, visible_keys
 from ropewalk.model.decoder.spec import AttentionSpec
@@ -13,8 +15,6 @@ from ropewalk.model.progress import finished
 from ropewalk.model.readings.patterns import mean_weight
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import RunHeader, Trace, append, capture, record_steps
-from torch import Tensor
-
 from tests.model.small_models import CONFIGS, make, random_ids
 
 TOKENS = 13

@@ -8,6 +8,7 @@ import weakref
 import psutil
 import pytest
 import torch
+
 from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.runs.memory import give_back, within_memory

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
+
 from ropewalk.model.decoder import attention
 from ropewalk.model.decoder.interventions import AblateHeads, AblatePlane, Intervention, ReadKvHead, ScaleScores
 from ropewalk.model.progress import Pace, finished
 from ropewalk.model.runs import slices
 from ropewalk.model.runs.trace import Trace, capture, capture_steps
-from torch import Tensor
-
 from tests.model.small_models import CONFIGS, make, random_ids
 
 CHUNK = 16

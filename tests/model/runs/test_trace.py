@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
@@ -12,7 +13,6 @@ from ropewalk.model.progress import Progress, finished
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.budget import ALL_LOGITS_UP_TO, ROOM
 from ropewalk.model.runs.trace import append, capture, capture_steps, replay
-
 from tests.closeness import assert_close, terms_of
 from tests.model.memory_meter import MemoryMeter
 from tests.model.small_models import BASE, CONFIGS, make, random_ids

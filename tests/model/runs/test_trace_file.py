@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
@@ -16,9 +19,6 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import append, capture
 from ropewalk.model.runs.trace_file import AXES, load_trace, save_trace
-from safetensors import safe_open
-from safetensors.torch import save_file
-
 from tests.closeness import assert_close, assert_identical
 from tests.model.small_models import CONFIGS, make, random_ids
 

@@ -15,6 +15,8 @@ import psutil
 import pytest
 import tokenizers
 import transformers
+from tokenizers import decoders, models, pre_tokenizers, processors
+
 from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.checkpoints.tokenizers.chat_templates import templates_beside, templates_in
@@ -24,8 +26,6 @@ from ropewalk.model.errors import ChatError
 from ropewalk.model.progress import finished
 from ropewalk.model.tokens.chat import ChatTemplate, Limits, conversation, rendered_steps
 from ropewalk.model.tokens.tokenizer import Tokenizer
-from tokenizers import decoders, models, pre_tokenizers, processors
-
 from tests.model.checkpoints.fetch import FILE
 
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}

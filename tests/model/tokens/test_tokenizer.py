@@ -11,6 +11,8 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import (
     END_OF_TEXT,
@@ -23,7 +25,6 @@ from ropewalk.model.tokens.tokenizer import (
     train_tokenizer,
     visible,
 )
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 TEXT = "The cat sat on the mat, and the cat was fat.\n" * 3
 

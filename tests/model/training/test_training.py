@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture
@@ -49,8 +51,6 @@ from ropewalk.model.training.training import (
     train,
     train_step,
 )
-from safetensors.torch import load_file, save_file
-
 from tests.closeness import assert_close
 
 SMALL = TrainOptions(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
-
 from tests import imported
 from tests.views.driving import opened_window, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, MODELS, QUERY, Subject

@@ -14,11 +14,11 @@ from typing import cast
 
 import pytest
 from _pytest.mark import ParameterSet
+
 from ropewalk.model.engine.questions import AskArithmetic
 from ropewalk.model.readings.records import Arithmetic
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.style import wording
-
 from tests.model.checkpoints.fetch import FILE
 from tests.views.driving import answer
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
+
 from ropewalk.model.decoder import attention
 from ropewalk.model.decoder.costs import kv_bytes, kv_bytes_at_bits
 from ropewalk.model.tokens.prompt import Prompt
@@ -22,7 +23,6 @@ from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.slabs import SIDES
 from ropewalk.views.style import wording
-
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, LAYER, QUERY, arithmetic_of
 from tests.views.twin import Twin

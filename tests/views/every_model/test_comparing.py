@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -17,7 +18,6 @@ from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.needs import NeedsPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
-
 from tests.views.driving import click, front, run_of
 from tests.views.every_model.models import FEW_HEADS, HEAD, LAYER, QUERY, Subject
 from tests.views.shown_numbers import assert_shown

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,
@@ -21,7 +22,6 @@ from ropewalk.model.readings.records import Doubles
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
-
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, Subject, arithmetic_of
 from tests.views.shown_numbers import assert_shown

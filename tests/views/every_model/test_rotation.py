@@ -10,13 +10,13 @@ from typing import cast
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
-
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY
 from tests.views.shown_numbers import assert_shown

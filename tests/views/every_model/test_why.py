@@ -13,11 +13,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.why import WhyPanel, hover_of, panel_of
 from ropewalk.views.pictures import snapshot
-
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY, read
 from tests.views.shown_numbers import assert_shown

@@ -18,6 +18,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.model.readings.readout import read_row
 from ropewalk.views.files import pictures
@@ -25,7 +26,6 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.plots.heatmap import Levels
 from ropewalk.views.style import ink, theme
-
 from tests.views.real_window import PROMPT, real_window
 
 SVG = "{http://www.w3.org/2000/svg}"

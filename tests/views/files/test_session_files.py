@@ -15,6 +15,7 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files.session_file import read_session
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.session.session import Session
@@ -24,7 +25,6 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.snapshot import wait_until_drawn
 from ropewalk.views.style import theme
-
 from tests.app.tiny_checkpoint import write_checkpoint
 from tests.views.real_window import PROMPT, real_window
 

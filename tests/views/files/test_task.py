@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import Progress

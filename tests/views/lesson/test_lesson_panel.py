@@ -11,6 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.shelf import Problem, Shelf, load_shelf
@@ -23,7 +24,6 @@ from ropewalk.views.panels import registry
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.style import theme
 from ropewalk.views.style.formulas import formula_picture
-
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 from tests.views import driving
 

@@ -12,6 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskCache
@@ -20,7 +21,6 @@ from ropewalk.views.panels.cache import CachePanel, byte_lines
 from ropewalk.views.panels.cache_costs import costs
 from ropewalk.views.plots.slabs import Side, capacity, magnitude_colours
 from ropewalk.views.style import ink, theme
-
 from tests.views import canned
 from tests.views.driving import run_on, settle
 

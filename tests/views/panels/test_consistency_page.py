@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
@@ -20,7 +21,6 @@ from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.consistency import alarm, conditions, small, verdict
 from ropewalk.views.panels.why import WhyPanel
 from ropewalk.views.style import theme
-
 from tests.views.canned import CannedEngine
 from tests.views.driving import settle
 

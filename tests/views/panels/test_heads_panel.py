@@ -12,6 +12,7 @@ from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskAtlas
@@ -21,7 +22,6 @@ from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasView, sorted_heads
 from ropewalk.views.plots.atlas_plan import Metrics, Plan, Planner
 from ropewalk.views.style import theme
-
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle

@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
@@ -28,7 +29,6 @@ from ropewalk.model.readings.records import RopeRule
 from ropewalk.views.panels.interventions import InterventionsPanel, added, numbers_in
 from ropewalk.views.pictures.snapshot import wait_until_drawn
 from ropewalk.views.plots.turning import drift, misread, reexpressed, scores_by_distance
-
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine
 from tests.views.driving import front, opened_window, run_on, settle

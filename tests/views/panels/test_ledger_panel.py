@@ -10,12 +10,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.ledger.ledger import Check, LedgerEntry
 from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel, LedgerRow, description, memory_text, paired, totals_text
 from ropewalk.views.style import theme, wording
-
 from tests.views import canned
 from tests.views.driving import run_on, settle
 

@@ -11,12 +11,12 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskNextToken
 from ropewalk.model.readings.records import Sampling
 from ropewalk.views.panels.next_token import NextTokenPanel
 from ropewalk.views.style import theme, wording
-
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
@@ -57,7 +57,7 @@ def test_each_line_tells_of_its_own_candidate(running: Session, shown: Shown, mo
     for row in (0, 1, len(panel.candidates.shown())):
         place = QPoint(5, round((row + 0.5) * panel.candidates.pitch()))
         QApplication.sendEvent(panel.candidates, QHelpEvent(QEvent.Type.ToolTip, place, QPoint()))
-    assert told == [*(wording.tooltip(panel.candidates.told(row)) for row in (0, 1)), ""]
+    assert told == [*(wording.tooltip(panel.candidates.description(row)) for row in (0, 1)), ""]
 
 
 def test_the_token_that_follows_is_marked(running: Session, shown: Shown, qtbot: QtBot) -> None:

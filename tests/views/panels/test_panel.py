@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Selection
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskAtlas
@@ -13,7 +14,6 @@ from ropewalk.model.errors import RopewalkError
 from ropewalk.model.readings.records import Run
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.panel import Panel
-
 from tests.views.canned import CannedEngine
 from tests.views.driving import settle
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.views.panels.places import lit
 

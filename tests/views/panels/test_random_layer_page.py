@@ -9,12 +9,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
-
 from tests.views.driving import click, front, opened_window
 
 

@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import RopeConfig
@@ -22,7 +23,6 @@ from ropewalk.views.plots.pairing import PairingView
 from ropewalk.views.plots.planes import PlanesView
 from ropewalk.views.plots.turning import Turned, rotated, scores_by_position
 from ropewalk.views.style import theme, wording
-
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle

@@ -12,6 +12,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
@@ -21,7 +22,6 @@ from ropewalk.views.panels.panel import NOTHING_YET
 from ropewalk.views.panels.scores import ScoresPanel, value_range
 from ropewalk.views.plots.heatmap import Heatmap
 from ropewalk.views.style import theme
-
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle

@@ -12,13 +12,13 @@ from PySide6.QtGui import QTextLayout
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.tokens import AT_ONCE, TokensPanel, TokenStrip
 from ropewalk.views.style import theme
-
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle

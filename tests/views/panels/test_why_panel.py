@@ -14,12 +14,12 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskCell
 from ropewalk.model.readings.records import CellReading
 from ropewalk.views.panels.why import WhyPanel, arithmetic, exact_text, scale_text
 from ropewalk.views.style import theme
-
 from tests.views import canned
 from tests.views.driving import run_on, settle
 

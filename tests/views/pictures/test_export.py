@@ -9,6 +9,7 @@ import pypdf
 import pytest
 from PIL import Image
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.files.session_file import read_session
 from ropewalk.app.files.shot import Export
 from ropewalk.model.errors import RopewalkError

@@ -11,12 +11,12 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.errors import RopewalkError
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
-
 from tests.views.canned import CannedEngine
 
 IN_A_NEW_PROCESS = """

@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, Q
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+
 from ropewalk.model.readings.records import Floats
 from ropewalk.views.plots.heatmap import Heatmap, Levels, brief
 from ropewalk.views.plots.signed import signed_colour

@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.model.readings.records import RowReading
 from ropewalk.views.plots.row_bars import RowBars
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
+
 from ropewalk.views.plots.signed import HeadMap
 from ropewalk.views.plots.turned_map import TurnedMap
 from ropewalk.views.style import ink, wording

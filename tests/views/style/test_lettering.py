@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
+
 from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.style import ink, lettering, theme
 

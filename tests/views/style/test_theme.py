@@ -9,9 +9,9 @@ import pytest
 from PySide6.QtGui import QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
+
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme
-
 from tests.views.conftest import spread
 
 GROUNDS = ("window", "panel", "field", "hover", "chosen")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ropewalk.views.style import wording
 
 

@@ -11,6 +11,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel
 from pytestqt.qtbot import QtBot
+
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
@@ -19,7 +20,6 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import PromptBar
-
 from tests.fake_engine import Gate
 from tests.views.canned import CONFIG, CannedEngine
 from tests.views.driving import meant, run_on, settle

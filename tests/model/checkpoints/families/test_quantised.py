@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
-from ropewalk.model.checkpoints.formats.mxfp4 import unpacked
-from ropewalk.model.errors import CheckpointError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
+from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
+from ropewalk.model.checkpoints.formats.mxfp4 import unpacked
+from ropewalk.model.errors import CheckpointError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.families.test_table import change
 from tests.model.checkpoints.parity import prompt, read

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
 from ropewalk.model.checkpoints.families.layouts import Fused
 from ropewalk.model.checkpoints.families.reading import fields_of, read_config
@@ -18,8 +20,6 @@ from ropewalk.model.checkpoints.families.table import BY_TYPE, FAMILIES
 from ropewalk.model.checkpoints.multimodal import WRAPPERS
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
-from safetensors.torch import load_file, save_file
-
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, NARROW, SIZES, Case
 

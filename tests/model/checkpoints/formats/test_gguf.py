@@ -9,15 +9,15 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.checkpoints.families.gguf_architectures import ARCHITECTURES
 from ropewalk.model.checkpoints.formats.gguf import open_file as open_gguf
 from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
 from ropewalk.model.checkpoints.source import Part
 from ropewalk.model.errors import CheckpointError
-from safetensors.torch import load_file
-from torch import Tensor
-
 from tests.closeness import assert_close, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import CONVERSIONS, write

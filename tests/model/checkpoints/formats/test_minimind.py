@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
-from ropewalk.model.errors import CheckpointError
 from torch import Tensor
 
+from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
+from ropewalk.model.errors import CheckpointError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import prompt
 from tests.model.checkpoints.reference import EXPERTS, SIZES, Case

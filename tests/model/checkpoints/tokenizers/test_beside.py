@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import sentencepiece
 import tiktoken
+from transformers.convert_slow_tokenizer import TikTokenConverter
+from transformers.integrations.mistral.tokenizer import MistralConverter
+
 from ropewalk.model.checkpoints.tokenizers import tekken
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.checkpoints.tokenizers.sentencepiece import BPE, UNIGRAM, read_model
@@ -21,9 +24,6 @@ from ropewalk.model.checkpoints.tokenizers.spm_codec import CONTROL, NORMAL, UNK
 from ropewalk.model.checkpoints.tokenizers.tiktoken import CASED, MAKERS, ONE_DIGIT, THREE_DIGITS, read_tiktoken
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.tokens.tokenizer import JsonCodec, byte_alphabet, train_tokenizer
-from transformers.convert_slow_tokenizer import TikTokenConverter
-from transformers.integrations.mistral.tokenizer import MistralConverter
-
 from tests.model.checkpoints.odd_texts import odd_texts
 
 CORPUS = """
