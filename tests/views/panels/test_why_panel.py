@@ -15,10 +15,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskCell
 from ropewalk.model.readings.records import CellReading
-from ropewalk.views.panels.why import WhyPanel, arithmetic, exact_text, scale_text
+from ropewalk.views.panels.why import WhyPanel, arithmetic, exact_text, hover_of, scale_text
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.driving import run_on, settle
@@ -171,3 +172,26 @@ def test_the_cell_redraws_it_once_and_a_plane_does_not(running: Session, shown: 
     settle(running, panel)
     assert panel.draws == drawn + 1
     assert "query 9" in panel.subtitle.text()
+
+
+SELECTED = Selection(layer=2, head=5, query=8, key=3)
+"""What a line of the arithmetic is asked about."""
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "hover"),
+    [
+        ("cell", "x", Hover(query=8, key=3, layer=2, head=5)),
+        ("row", "x", Hover(query=8)),
+        ("next_token", "x", Hover(query=8)),
+        ("plane:4", "x", Hover(plane=4)),
+        ("cache:key", "x", Hover(key=3, layer=2, head=5, slot="K")),
+        ("cache:value", "x", Hover(key=3, layer=2, head=5, slot="V")),
+        ("tokens", "x.query.y", Hover(query=8)),
+        ("tokens", "x.key.y", Hover(key=3)),
+        ("ledger:scores", "x", Hover(operation="scores")),
+        ("", "x", Hover()),
+    ],
+)
+def test_a_line_points_at_what_it_is_about(place: str, key: str, hover: Hover) -> None:
+    assert hover_of(place, key, SELECTED) == hover
