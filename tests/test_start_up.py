@@ -51,7 +51,7 @@ LATE = {
     "ropewalk.views.window.palette",
     "ropewalk.views.window.presenter",
 }
-"""Rooms that somebody has to ask for."""
+"""Modules that somebody has to ask for."""
 
 
 def printed(code: str, **environment: str) -> str:

@@ -1,1 +1,1 @@
-"""Functions of lessons that are worked out here and now, without torch; ``table`` says how to add one."""
+"""Functions of lessons that are worked out here and now, without torch; ``model.lessons.table`` says how to add one."""

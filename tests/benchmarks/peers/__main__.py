@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="end within a minute")
     parser.add_argument("--again", type=Path, metavar="FILE.json", help="measure nothing, show what --json printed")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw how time and memory grow with the tokens")
-    parser.add_argument("--markdown", action="store_true", help="print tables for a README")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/performance.md")
     json_option(parser)
     return parser
 

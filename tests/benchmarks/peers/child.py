@@ -28,13 +28,13 @@ WHERE = {
     "decoding_beside_generate": "theirs",
     "agreement": "theirs",
 }
-"""The room of each measurement."""
+"""The module of each measurement."""
 
 
 def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """One measurement; peers are imported only where one is asked for."""
-    room = importlib.import_module(f"tests.benchmarks.peers.{WHERE[name]}")
-    numbers: dict[str, Any] = getattr(room, name)(**options)
+    module = importlib.import_module(f"tests.benchmarks.peers.{WHERE[name]}")
+    numbers: dict[str, Any] = getattr(module, name)(**options)
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""How seconds and bytes grow with T, both axes logarithmic, as a picture for the README."""
+"""How seconds and bytes grow with T, both axes logarithmic, as a picture for docs/performance.md."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Report:
         return lines
 
     def markdown(self) -> str:
-        """All tables for a README, the machine described in words."""
+        """All tables of docs/performance.md, the machine described in words."""
         parts = [machine_in_words(self.machine), ""]
         for section in self.sections():
             head, *lines = self.rows(section)
