@@ -126,8 +126,17 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def to_msgpack(value: Any, other: Callable[[Any], Any] | None = None) -> bytes:
-    """A dataclass as MessagePack; ``other`` makes something plain of what only the caller knows, such as arrays."""
-    return msgspec.msgpack.encode(_plain(value, _msgpack_leaf), enc_hook=other)
+    """A dataclass as MessagePack; ``other`` makes something plain of what only the caller knows, such as arrays.
+
+    Raises
+    ------
+    CodecError
+        For an integer of more than 64 bits, and for a name in a mapping that UTF-8 cannot say.
+    """
+    try:
+        return msgspec.msgpack.encode(_plain(value, _msgpack_leaf), enc_hook=other)
+    except UnicodeEncodeError as error:  # an extension cannot stand there
+        raise CodecError(f"{_short(ascii(error.object))} cannot be a name") from error
 
 
 def _plain(value: Any, leaf: Callable[[Any], Any]) -> Any:

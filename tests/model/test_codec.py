@@ -214,3 +214,10 @@ def test_no_bytes_do_worse_than_a_refusal(data: bytes) -> None:
 def test_json_is_ascii_and_without_bare_words() -> None:
     assert to_json(FULL).isascii()
     json.loads(to_json(FULL), parse_constant=pytest.fail)
+
+
+def test_a_name_that_msgpack_cannot_say_is_refused() -> None:
+    value = Everything(0, answers={"/m/\udcff": {"heads": 1}})
+    assert from_plain(Everything, read_json(to_json(value))) == value
+    with pytest.raises(CodecError, match=r"'/m/\\udcff' cannot be a name"):
+        to_msgpack(value)

@@ -151,6 +151,16 @@ def test_the_ending_of_a_name_is_the_format_or_the_format_is_its_ending(
     assert {path.name for path in tmp_path.iterdir() if path.name[:2] in ("a.", "b.")} == {"a.unknown.png", "b.SVG"}
 
 
+def test_what_was_just_written_has_its_room_in_a_picture(window: MainWindow) -> None:
+    panel = window.panels["heads"]
+    assert isinstance(panel, HeadsPanel)
+    panel.reading.setText("L0H3")
+    QApplication.processEvents()
+    panel.reading.setText("L0H3 · kv0 · previous 0.657")
+    window.files.exporter.be_quiet()
+    assert panel.reading.width() >= panel.reading.sizeHint().width()
+
+
 def test_no_page_is_without_what_a_page_must_have() -> None:
     wanted = [name for name, one in vars(Page).items() if getattr(one, "__isabstractmethod__", False)]
     assert wanted == ["formats", "stem", "save"]

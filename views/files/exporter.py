@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QMimeData, QObject, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -118,11 +118,9 @@ class Exporter(QObject):
         return self.window.session.run is not None and all(panel.settled for panel in panels if panel.isVisible())
 
     def be_quiet(self) -> None:
-        """Leave the progress of taking a picture out of the picture."""
+        """Leave the progress of taking a picture out of the picture, and let what was just written find its room."""
         self.window.session.progress_changed.emit(None)
-        layout = self.window.status.layout()
-        if layout is not None:
-            layout.activate()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
 
     @contextmanager
     def printed(self, name: str, paper: bool) -> Iterator[None]:

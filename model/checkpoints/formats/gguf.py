@@ -1,7 +1,7 @@
 """GGUF files as checkpoints: metadata read as a config, tensors under their own names, q and k un-permuted.
 
-The container is in ``gguf_file.py``, the table of architectures in ``families/gguf_architectures.py``, tokenizers in
-``tokenizers/gguf.py``.
+The container is in ``gguf_file.py``, the table of architectures in ``model.checkpoints.families.gguf_architectures``,
+tokenizers in ``model.checkpoints.tokenizers.gguf``.
 """
 
 from __future__ import annotations
