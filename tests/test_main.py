@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -172,8 +173,16 @@ def test_a_picture_too_small_for_the_window_says_how_large_it_became(
     )
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process whose children can be interrupted; a shell that starts tests in the background takes that from them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_ctrl_c_ends_a_picture_and_leaves_no_file(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_picture_and_leaves_no_file(interruptible: None, tmp_path: Path) -> None:
     out = tmp_path / "x.png"
     command = [sys.executable, str(ROOT / "main.py"), "snapshot", str(out), "--steps", "400"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "QT_DEBUG_PLUGINS": "1"}, text=True)

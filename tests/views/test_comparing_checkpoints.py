@@ -28,21 +28,44 @@ def checkpoint(folder: Path, family: str, variant: str, seed: int = 0) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("checkpoints")
+    """Two checkpoints of as many heads."""
+    made = tmp_path_factory.mktemp("checkpoints")
+    checkpoint(made / "dense", "qwen3", "plain")
+    checkpoint(made / "experts", "qwen3_moe", "plain", seed=1)
+    return made
 
 
 @pytest.fixture(scope="module")
-def window(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
-    with opened_window(folder, str(checkpoint(folder / "dense", "qwen3", "plain")), IDS) as window:
+def shared(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
+    with opened_window(folder, str(folder / "dense"), IDS) as window:
         yield window
+
+
+@pytest.fixture
+def window(shared: MainWindow, folder: Path) -> MainWindow:
+    """A window that shows a run of one checkpoint, pinned."""
+    session = shared.session
+    if run_of(shared).model.name != "dense":
+        session.open(str(folder / "dense"))
+        snapshot.wait_until_drawn(shared)
+    if run_of(shared).prompt != IDS:
+        session.start(Prompt(IDS))
+        snapshot.wait_until_drawn(shared)
+    panel: ComparePanel = front(shared, "compare")
+    click(shared, panel.pin_button)
+    return shared
+
+
+def open_other(window: MainWindow, path: Path | None) -> None:
+    """Open another checkpoint, in which the same prompt is run."""
+    window.session.open(None if path is None else str(path))
+    snapshot.wait_until_drawn(window)
 
 
 def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
     panel: ComparePanel = front(window, "compare")
-    click(window, panel.pin_button)
     a = Twin(window.session)
-    window.session.open(str(checkpoint(folder / "experts", "qwen3_moe", "plain", seed=1)))
-    snapshot.wait_until_drawn(window)
+    open_other(window, folder / "experts")
     assert run_of(window).model.name == "experts"
     b, difference = Twin(window.session), panel.difference
     assert difference is not None
@@ -68,8 +91,11 @@ def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWin
     assert f"{int(q.argmax())}" in panel.sentence.text()
 
 
-def test_another_prompt_on_another_checkpoint_leaves_the_rest_without_a_partner(window: MainWindow) -> None:
+def test_another_prompt_on_another_checkpoint_leaves_the_rest_without_a_partner(
+    window: MainWindow, folder: Path
+) -> None:
     panel: ComparePanel = front(window, "compare")
+    open_other(window, folder / "experts")
     window.session.start(Prompt(f"{IDS} 11 12"))
     snapshot.wait_until_drawn(window)
     difference = panel.difference
@@ -81,8 +107,7 @@ def test_another_prompt_on_another_checkpoint_leaves_the_rest_without_a_partner(
 
 def test_heads_that_differ_in_number_are_refused_in_a_sentence(window: MainWindow) -> None:
     panel: ComparePanel = front(window, "compare")
-    window.session.open(None)
-    snapshot.wait_until_drawn(window)
+    open_other(window, None)
     assert panel.notice.text() == ("A has 4 layers of 6 heads and this run 4 of 8, so their heads cannot be compared.")
     click(window, panel.pin_button)
     assert panel.difference is not None
