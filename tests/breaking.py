@@ -16,9 +16,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -237,14 +238,19 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 def _wait(child: int, until: float) -> int | None:
     """The exit status of a child, None where it had to be stopped with all that it started."""
-    while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        with suppress(ProcessLookupError):  # it ended just now
+            os.killpg(child, signal.SIGKILL)
+
+    timer = threading.Timer(max(0.0, until - time.monotonic()), stop)
+    timer.start()
+    _, status = os.waitpid(child, 0)
+    timer.cancel()
+    timer.join()  # the next child is forked from a process of one thread
+    return None if late.is_set() else os.waitstatus_to_exitcode(status)
 
 
 @contextmanager
