@@ -1,33 +1,30 @@
-"""Cooperative jobs on one compute thread: urgency, replacement, progress and cancel.
+"""Jobs of the window: one for each slot, the newest wanted; they ask processes, and what comes back is heard in turn.
 
-A job is a generator. Each value it yields is a progress point, a cancel point, and a place where a more urgent job may
-run; what it returns is its result. The thread is owned and awaited by :class:`Jobs`; results and errors arrive on the
-thread of the :class:`Jobs` object, one in each turn of its event loop.
+A job is a generator on the window's own thread. It yields calls to a process and is sent their results; what it returns
+is its result. Whatever arrives is handed over one in each turn of the event loop, so that what it draws is painted
+between, and nothing that is no longer wanted is even read.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
-import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
+from ropewalk.app.engine.connection import Call, CallFailed, Calls, Connection, Reply
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
-from ropewalk.model.progress import Partial, Progress
+from ropewalk.model.errors import RopewalkError, unforeseen
+from ropewalk.model.progress import Progress
 
 log = logging.getLogger(__name__)
-
-
-Work: TypeAlias = Generator[Progress, None, Any]
 
 
 @dataclass(frozen=True)
@@ -40,32 +37,22 @@ class JobProgress:
     cancellable: bool
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a job has no result: one sentence for the person, what is folded under it, and what would work instead."""
-
-    sentence: str
-    details: str = ""
-    offers: tuple[Any, ...] = ()
-
-
 @dataclass(eq=False)
 class Job:
-    """One request, and how far it is."""
+    """One request of the window, and how far it is."""
 
     slot: str
     urgency: Urgency
-    work: Work
+    work: Calls[Any]
     on_done: Callable[[Any], None]
     on_failed: Callable[[Failure], None]
     what: str
     cancellable: bool
-    number: int
-    cancelled: bool = False
-    started: float = 0.0
-    reported: float = 0.0
-    point: Progress | None = None
     on_part: Callable[[Any], None] | None = None
+    connection: Connection | None = None
+    number: int = 0
+    point: Progress | None = None
+    began: float = field(default_factory=time.monotonic)
 
     def progress(self) -> JobProgress:
         """Where the job stands."""
@@ -74,8 +61,21 @@ class Job:
         return JobProgress(self.point.what or self.what, self.point.done, self.point.total, self.cancellable)
 
 
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """Something that a job is to hear in its turn; what nobody wants any more is only acknowledged."""
+
+    job: Job
+    hand_over: Callable[[], None]
+    acknowledge: Callable[[], None] = lambda: None
+
+    def now(self) -> None:
+        """Hand it over in this very turn."""
+        self.hand_over()
+
+
 class Jobs(QObject):
-    """The compute thread and its queue. Every method is for the thread that made the object.
+    """The jobs under way.
 
     Signals
     -------
@@ -88,39 +88,23 @@ class Jobs(QObject):
 
     progress_changed = Signal(object)
     settled = Signal()
-    _finished = Signal(object, object)
-    _advanced = Signal(object)
-    _parted = Signal(object, object)
-
-    REPORT_EVERY = 0.033
-    GATHER = 0.003
-    """Seconds in which an idle thread lets all who hear of a change ask, so that it begins with the most urgent."""
 
     def __init__(self, parent: QObject | None = None, show_after: float = 0.2) -> None:
         super().__init__(parent)
         self.show_after = show_after
         self._alive: dict[str, Job] = {}
         self._shown: Job | None = None
-        self._queue: list[Job] = []
-        self._running: Job | None = None
-        self._closing = False
-        self._condition = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._numbers = itertools.count()
+        self._closed = False
         self._patience = QTimer(self)
         self._patience.setSingleShot(True)
+        self._patience.setInterval(round(show_after * 1000))
         self._patience.timeout.connect(self._on_patience)
-        self._arrived: deque[Callable[[], bool]] = deque()
-        """Results and parts that wait for their turn, oldest first; each says whether anybody heard it."""
+        self._arrived: deque[Arrival] = deque()
+        """Results and parts that wait for their turn, oldest first."""
         self._turn = QTimer(self)
         self._turn.setSingleShot(True)
         self._turn.setInterval(0)
         self._turn.timeout.connect(self._on_turn)
-        self._finished.connect(self._on_finished, Qt.ConnectionType.QueuedConnection)
-        self._advanced.connect(self._on_advanced, Qt.ConnectionType.QueuedConnection)
-        self._parted.connect(self._on_parted, Qt.ConnectionType.QueuedConnection)
-
-    # For the owner's thread ---------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -135,7 +119,7 @@ class Jobs(QObject):
         self,
         slot: str,
         urgency: Urgency,
-        work: Work,
+        work: Calls[Any],
         on_done: Callable[[Any], None],
         on_failed: Callable[[Failure], None],
         *,
@@ -143,38 +127,33 @@ class Jobs(QObject):
         cancellable: bool = True,
         on_part: Callable[[Any], None] | None = None,
     ) -> None:
-        """Queue a job; an older one of the same slot is dropped.
+        """Begin a job; an older one of the same slot is dropped.
 
         Parameters
         ----------
         slot
             What kind of request this is; only the newest of a kind is wanted.
         work
-            A generator that has not been started; it runs and is closed on the compute thread.
+            A generator that has not been started; it yields calls and is sent their results.
         on_done, on_failed
-            Called on this object's thread, unless the job is replaced or cancelled before.
+            Called in a later turn of the event loop, unless the job is replaced or cancelled before.
         what
             What the progress says until the job says better.
         cancellable
             Whether the person is offered to cancel it.
         on_part
-            Called on this object's thread with the reading of every :class:`~model.progress.Partial`.
+            Called with the reading of every :class:`~model.progress.Partial` of its calls.
         """
-        if self._closing:
+        if self._closed:
             return
         self._drop(slot)
-        job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, next(self._numbers), on_part=on_part)
+        job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, on_part)
         self._alive[slot] = job
-        with self._condition:
-            self._queue.append(job)
-            self._condition.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="ropewalk-compute")
-            self._thread.start()
+        self._advance(job, partial(next, work), self._queue_turn)
         self._wait_to_show()
 
     def cancel(self, slot: str) -> None:
-        """Drop a job: its result will not be delivered, and the thread is asked to end it at its next point."""
+        """Drop a job: its result will not be delivered, and whoever works on it is asked to end at its next pause."""
         if self._drop(slot):
             self._settle()
 
@@ -189,45 +168,54 @@ class Jobs(QObject):
         if had:
             self._settle()
 
-    def pulse(self, point: Progress) -> None:
-        """Hear, on the compute thread, how far work is that cannot pause, and end it there when it was cancelled.
-
-        Raises
-        ------
-        Cancelled
-            When nobody waits for the result any more.
-        """
-        job = self._running
-        if job is None:
-            return
-        if job.cancelled or self._closing:
-            raise Cancelled
-        job.point = point
-        self._report(job)
-
     def close(self) -> None:
-        """Cancel everything and wait for the thread; nothing is delivered afterwards."""
+        """Cancel everything; nothing is delivered afterwards."""
+        self._closed = True
         self._patience.stop()
         self._turn.stop()
-        self._arrived.clear()
-        with self._condition:
-            self._closing = True
-            self._condition.notify()
         for slot in list(self._alive):
             self._drop(slot)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        for arrival in self._arrived:
+            arrival.acknowledge()
+        self._arrived.clear()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _advance(self, job: Job, go: Callable[[], Call], end: Callable[[Arrival], None]) -> None:
+        """Let a job go on to its next call, or to its end, which ``end`` hands over."""
+        try:
+            call = go()
+        except StopIteration as stop:
+            end(Arrival(job, partial(self._end, job, partial(job.on_done, stop.value))))
+        except CallFailed as error:
+            end(Arrival(job, partial(self._end, job, partial(job.on_failed, error.failure))))
+        except RopewalkError as error:
+            failure = Failure(error.sentence, error.details, error.offers)
+            end(Arrival(job, partial(self._end, job, partial(job.on_failed, failure))))
+        except Exception as error:  # whoever waits is owed a sentence, whatever happened
+            log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
+            end(Arrival(job, partial(self._end, job, partial(job.on_failed, unexpected(job.what, error)))))
+        else:
+            job.connection = call.connection
+            job.number = call.connection.call(call.request, job.slot, job.urgency, partial(self._on_reply, job))
+
+    def _end(self, job: Job, answer: Callable[[], None]) -> None:
+        del self._alive[job.slot]
+        self._hide(job)
+        answer()
+        if self._alive:
+            self._wait_to_show()
+        self._settle()
 
     def _drop(self, slot: str) -> bool:
-        """Disconnect a job first, then ask the thread to end it."""
+        """Disconnect a job first, then have it ended."""
         job = self._alive.pop(slot, None)
         if job is None:
             return False
         self._hide(job)
-        with self._condition:
-            job.cancelled = True
-            self._condition.notify()
+        if job.connection is not None:
+            job.connection.cancel(job.number)
+        job.work.close()
         return True
 
     def _settle(self) -> None:
@@ -242,162 +230,65 @@ class Jobs(QObject):
 
     def _wait_to_show(self) -> None:
         if not self._patience.isActive():
-            self._patience.start(round(self.show_after * 1000))
+            self._patience.start()
 
     def _on_patience(self) -> None:
-        """Show a job that has run for long without saying anything."""
-        job = self._running
-        if job is not None and self._alive.get(job.slot) is job and self._is_long(job):
-            self._on_advanced(job)
-        elif self._alive:
+        """Show a job that has been under way for long: one that is known to be worked on, else the most urgent."""
+        long = [job for job in self._alive.values() if self._is_long(job)]
+        if long and self._shown is None:
+            self._show(min(long, key=lambda job: (job.point is None, job.urgency)))
+        if self._alive:
             self._wait_to_show()
 
     def _is_long(self, job: Job) -> bool:
-        return job.started > 0 and time.monotonic() - job.started >= self.show_after
+        return time.monotonic() - job.began >= self.show_after
 
-    def _on_advanced(self, job: Job) -> None:
-        if self._alive.get(job.slot) is job:
-            self._shown = job
-            self.progress_changed.emit(job.progress())
+    def _show(self, job: Job) -> None:
+        self._shown = job
+        self.progress_changed.emit(job.progress())
 
-    def _on_parted(self, job: Job, reading: Any) -> None:
-        self._queue_turn(partial(self._hand_part, job, reading))
+    def _is_alive(self, job: Job) -> bool:
+        return self._alive.get(job.slot) is job
 
-    def _on_finished(self, job: Job, outcome: Any) -> None:
-        self._queue_turn(partial(self._hand_over, job, outcome))
+    def _on_reply(self, job: Job, reply: Reply) -> None:
+        """Take what a process says of a job; all but progress waits for its turn."""
+        if reply.kind == "progress":
+            if self._is_alive(job):
+                job.point = reply.value()
+                if self._is_long(job):
+                    self._show(job)
+            return
+        self._queue_turn(Arrival(job, partial(self._hear, job, reply), reply.acknowledge))
 
-    def _queue_turn(self, hand: Callable[[], bool]) -> None:
+    def _queue_turn(self, arrival: Arrival) -> None:
         """Let what arrives together be heard in one turn of the event loop each: what it draws is painted between."""
-        self._arrived.append(hand)
+        self._arrived.append(arrival)
         if not self._turn.isActive():
             self._turn.start()
 
     def _on_turn(self) -> None:
-        """Hand over the oldest result that is still wanted."""
+        """Hand over the oldest arrival that is still wanted."""
         while self._arrived:
-            hand = self._arrived.popleft()
+            arrival = self._arrived.popleft()
             if self._arrived:
                 self._turn.start()  # before: what is heard may run an event loop of its own
-            if hand():
+            if self._is_alive(arrival.job):
+                arrival.hand_over()
                 return
+            arrival.acknowledge()
 
-    def _hand_part(self, job: Job, reading: Any) -> bool:
-        if self._alive.get(job.slot) is not job or job.on_part is None:
-            return False
-        job.on_part(reading)
-        return True
-
-    def _hand_over(self, job: Job, outcome: Any) -> bool:
-        if self._alive.get(job.slot) is not job:
-            return False
-        del self._alive[job.slot]
-        self._hide(job)
-        if isinstance(outcome, Failure):
-            job.on_failed(outcome)
-        elif not isinstance(outcome, Cancelled):
-            job.on_done(outcome)
-        if self._alive:
-            self._wait_to_show()
-        self._settle()
-        return True
-
-    # On the compute thread ----------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        while True:
-            with self._condition:
-                if not self._queue:
-                    self._condition.wait_for(lambda: self._queue or self._closing)
-                    self._condition.wait_for(lambda: self._closing, self.GATHER)
-                if not self._queue:
-                    return
-                job = self._most_urgent()
-                ended = job.cancelled or self._closing
-            self._running = job
-            if ended:
-                self._end(job)
-            else:
-                self._advance(job)
-            self._running = None
-            del job  # a finished job may hold large results; do not keep it while waiting
-
-    def _most_urgent(self) -> Job:
-        """The next job to advance: a cancelled one first (to end it), then by urgency, then by age."""
-        return min(self._queue, key=lambda job: (not job.cancelled, job.urgency, job.number))
-
-    def _advance(self, job: Job) -> None:
-        job.started = job.started or time.monotonic()
-        try:
-            job.point = next(job.work)
-        except StopIteration as stop:
-            self._deliver(job, stop.value)
-        except Cancelled as cancelled:
-            self._deliver(job, cancelled)
-        except RopewalkError as error:
-            self._deliver(job, Failure(error.sentence, error.details, error.offers))
-        except Exception as error:  # the thread has to survive whatever a job does
-            log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
-            self._deliver(job, unexpected(job.what, error))
+    def _hear(self, job: Job, reply: Reply) -> None:
+        """Let a job go on with what came for it."""
+        value = reply.value()
+        if reply.kind == "part":
+            if job.on_part is not None:
+                job.on_part(value)
+        elif isinstance(value, Failure):
+            self._advance(job, partial(job.work.throw, CallFailed(value)), Arrival.now)
         else:
-            if isinstance(job.point, Partial) and job.on_part is not None:
-                self._parted.emit(job, job.point.reading)
-            self._report(job)
-
-    def _report(self, job: Job) -> None:
-        """Let the owner's thread know how far a job is, now and then."""
-        now = time.monotonic()
-        if now - job.started >= self.show_after and now - job.reported >= self.REPORT_EVERY:
-            job.reported = now
-            self._advanced.emit(job)
-
-    def _deliver(self, job: Job, outcome: Any) -> None:
-        self._forget(job)
-        self._finished.emit(job, outcome)
-
-    def _end(self, job: Job) -> None:
-        try:
-            job.work.close()
-        except Exception:  # nobody waits for this job any more, and the thread has to survive
-            log.exception("A cancelled job did not end cleanly: %s", job.what or job.slot)
-        self._forget(job)
-
-    def _forget(self, job: Job) -> None:
-        with self._condition:
-            self._queue.remove(job)
+            self._advance(job, partial(job.work.send, value), Arrival.now)
 
 
 def unexpected(what: str, error: Exception) -> Failure:
     """Put an exception that nobody foresaw into one sentence, with the traceback as details."""
     return Failure(unforeseen(error, what), "".join(traceback.format_exception(error)))
-
-
-class Exports:
-    """Makes files beside everything else."""
-
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
-
-    def make(
-        self,
-        slot: str,
-        work: Generator[Progress, None, Any],
-        on_done: Callable[[Any], None],
-        on_failed: Callable[[str], None],
-        *,
-        what: str,
-    ) -> None:
-        """Make a file; a newer one of the same slot replaces an older one, and ``on_failed`` hears a sentence."""
-        self._jobs.submit(slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what)
-
-    @property
-    def pulse(self) -> Callable[[Progress], None]:
-        """What work that cannot pause tells its progress to, on its own thread; raises when it is to end."""
-        return self._jobs.pulse
-
-    def cancel(self) -> None:
-        """End what is being made."""
-        self._jobs.cancel_all()
-
-    def close(self) -> None:
-        """Cancel everything and wait for the thread."""
-        self._jobs.close()

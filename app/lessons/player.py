@@ -7,16 +7,18 @@ the person had open before comes back when the lesson ends. See ``app.lessons`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
 
+from ropewalk.app.engine.connection import Calls, Kept
+from ropewalk.app.engine.remote import RemoteEngine, in_view
 from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
-from ropewalk.app.lessons.filling import fill_check, fill_step
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.progress import ProgressStore
+from ropewalk.app.lessons.requests import FillCheck, FillStep, OpenRuns
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import SessionState, placed
 from ropewalk.model.engine.interface import ModelHandle
@@ -25,7 +27,6 @@ from ropewalk.model.errors import LessonError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.text import Span
-from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import ModelCard, Run
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -88,7 +89,7 @@ class LessonPlayer(QObject):
         self._lesson: Lesson | None = None
         self._step = 0
         self._filled: dict[int, FilledStep] = {}
-        self._runs: Any = None
+        self._runs: Kept | None = None
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
         self._your_prompt = Prompt()
@@ -223,7 +224,7 @@ class LessonPlayer(QObject):
         asked, lesson, step = self.asked(place), self._lesson, self._step
         if lesson is None:
             return
-        check, runs = lesson.steps[step].checks[place], self._runs
+        kept, alone = self._runs, _step_alone(lesson, step)
         seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
 
         def arrived(fresh: Asked) -> None:
@@ -233,9 +234,14 @@ class LessonPlayer(QObject):
                 self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)
 
+        def work(engine: RemoteEngine) -> Calls[Asked]:
+            runs = kept if kept is not None else (yield from self._open_runs(engine, lesson))
+            fresh: Asked = yield runs.call(FillCheck(alone, runs.number, asked.id, seed))
+            return fresh
+
         self.session.work(
             "lesson check",
-            lambda engine: _at_once(lambda: fill_check(lesson, check, runs, seed)),
+            work,
             arrived,
             self.failed.emit,
             what="Drawing fresh numbers",
@@ -248,15 +254,12 @@ class LessonPlayer(QObject):
         lesson = self._lesson
         if lesson is None:
             return
-        kept, yours = self._runs, self._yours
-        handle = self.session.handle if self.session.model_handle is yours else None
+        kept = None if self._runs is None or self._runs.connection.gone is not None else self._runs
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
-        def work(engine: Any) -> Generator[Progress, None, tuple[Any, FilledStep]]:
-            runs = kept
-            if runs is None:
-                runs = yield from engine.lesson_runs(lesson.models, yours, handle)
-            filled = yield from fill_step(lesson, step, runs, seeds)
+        def work(engine: RemoteEngine) -> Calls[tuple[Kept, FilledStep]]:
+            runs = kept or (yield from self._open_runs(engine, lesson))
+            filled: FilledStep = yield runs.call(FillStep(_step_alone(lesson, step), runs.number, seeds))
             return runs, filled
 
         self.session.work(
@@ -268,7 +271,18 @@ class LessonPlayer(QObject):
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
-    def _on_filled(self, lesson: Lesson, step: int, runs: Any, filled: FilledStep) -> None:
+    def _open_runs(self, engine: RemoteEngine, lesson: Lesson) -> Calls[Kept]:
+        """Have runs of the lesson's models, and of what the person has open, where that is."""
+        yours, handle = self._yours, self.session.handle
+        if yours is None or yours.checkpoint.connection.gone is not None:
+            asked, connection = OpenRuns(dict(lesson.models)), engine.connection
+        else:
+            connection = yours.checkpoint.connection
+            run = None if handle is None or self.session.model_handle is not yours else in_view(handle)
+            asked = OpenRuns(dict(lesson.models), yours.checkpoint.number, run)
+        return connection.keep((yield connection.asking(asked)))
+
+    def _on_filled(self, lesson: Lesson, step: int, runs: Kept, filled: FilledStep) -> None:
         if self._lesson is not lesson:
             return
         self._runs, self._filled[step] = runs, filled
@@ -346,7 +360,7 @@ class LessonPlayer(QObject):
             return
         if model.kind == "bundled" and self._yours is not None and self._yours.card.name == "bundled":
             self._models[model.name] = self._yours
-        if model.name in self._models:
+        if model.name in self._models and self._models[model.name].checkpoint.connection.gone is None:
             then(self._models[model.name])
             return
 
@@ -393,18 +407,13 @@ class LessonPlayer(QObject):
         self._runs, self._shown_run = None, None
 
 
-def _opening(engine: Any, model: LessonModel) -> Generator[Progress, None, ModelHandle]:
+def _opening(engine: RemoteEngine, model: LessonModel) -> Calls[ModelHandle]:
     """The job that opens a toy or the bundled model."""
-    model_handle: ModelHandle
-    if model.kind == "toy":
-        name = "toy" if model.name == "main" else f"toy {model.name}"
-        model_handle = yield from engine.open_toy(model.toy, name)
-    else:
-        model_handle = yield from engine.open_model(None, "cpu", "float32")
-    return model_handle
+    if model.kind == "toy" and model.toy is not None:
+        return engine.open_toy(model.toy, "toy" if model.name == "main" else f"toy {model.name}")
+    return engine.open_model(None, "cpu", "float32")
 
 
-def _at_once(act: Callable[[], Any]) -> Generator[Progress, None, Any]:
-    """A job of one slice."""
-    yield Progress(0, 1, "")
-    return act()
+def _step_alone(lesson: Lesson, step: int) -> Lesson:
+    """A lesson with one of its steps, which is enough to fill that."""
+    return replace(lesson, steps=(lesson.steps[step],))

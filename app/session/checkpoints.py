@@ -1,7 +1,7 @@
 """Checkpoints that could be opened: what one is, which lie on this machine, and fetching one when asked.
 
-Downloads have a thread of their own: the network is slow, and panels must not wait for it. Opening one is the
-session's; reading one is the model's.
+Each download and each look has a process of its own on the engine's machine: the network is slow, and panels must not
+wait for it. Opening one is the session's; reading one is the model's.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.models.downloads import download_steps
-from ropewalk.app.models.local_models import LocalModel, cache_folder, local_models_steps
+from ropewalk.app.models.local_models import LocalModel
+from ropewalk.app.models.requests import DownloadModel, ListModels
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:
+    from ropewalk.app.engine.engines import Engines
+    from ropewalk.app.engine.short_lived import ShortLived
     from ropewalk.app.jobs import Jobs
     from ropewalk.app.session.context import SessionContext
     from ropewalk.model.engine.interface import CheckpointOutline
@@ -32,9 +34,18 @@ class Checkpoints(QObject):
 
     fetched = Signal(object)
 
-    def __init__(self, session: SessionContext, downloads: Jobs, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        session: SessionContext,
+        engines: Engines,
+        beside: ShortLived,
+        downloads: Jobs,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
         self._session = session
+        self._engines = engines
+        self._beside = beside
         self._downloads = downloads
         self._downloads.progress_changed.connect(self.fetched)
 
@@ -49,7 +60,7 @@ class Checkpoints(QObject):
         self._session.submit(
             "outline",
             Urgency.COARSE,
-            lambda engine: engine.outline(path, options or {}),
+            lambda engine: self._engines.remote(self._engines.prepare()).outline(path, options or {}),
             answer,
             lambda failure: failed(failure.sentence),
             what="Looking at the checkpoint",
@@ -57,8 +68,8 @@ class Checkpoints(QObject):
 
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
-        steps = local_models_steps(cache_folder())
-        self._session.jobs.submit("local models", Urgency.COARSE, steps, answer, self._session.fail)
+        work = self._beside.ask(ListModels())
+        self._session.jobs.submit("local models", Urgency.COARSE, work, answer, self._session.fail)
 
     def forget_questions(self) -> None:
         """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
@@ -70,7 +81,7 @@ class Checkpoints(QObject):
         self._downloads.submit(
             "download",
             Urgency.PREFILL,
-            download_steps(name),
+            self._beside.ask(DownloadModel(name)),
             arrived,
             lambda failure: failed(failure.sentence),
             what=f"Downloading {name}",
@@ -81,5 +92,5 @@ class Checkpoints(QObject):
         self._downloads.cancel_all()
 
     def close(self) -> None:
-        """Cancel everything and wait for the thread."""
+        """Cancel everything."""
         self._downloads.close()

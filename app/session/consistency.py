@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.jobs import Failure
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.readings.records import ConsistencyCheck
 
 if TYPE_CHECKING:

@@ -5,16 +5,18 @@ The session hands itself to its parts as this, so that none of them imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ropewalk.app.jobs import Failure, Jobs
+from ropewalk.app.engine.connection import Calls
+from ropewalk.app.engine.remote import RemoteEngine
+from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.selection import SelectionStore
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import Intervention
-from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
+from ropewalk.model.engine.interface import ModelHandle, RunHandle
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -49,14 +51,14 @@ class SessionContext(Protocol):
         self,
         slot: str,
         urgency: Urgency,
-        call: Callable[[Engine], Generator[Progress, None, Any]],
+        call: Callable[[RemoteEngine], Calls[Any]],
         on_done: Callable[[Any], None],
         on_failed: Callable[[Failure], None],
         *,
         what: str,
         on_part: Callable[[Any], None] | None = None,
     ) -> None:
-        """Queue a job for the engine; ``call`` is given it on the compute thread."""
+        """Begin a job; ``call`` is given the engine in use."""
 
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.jobs import Failure
 from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:

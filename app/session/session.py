@@ -7,27 +7,33 @@ together. It holds the tensors of a run as an opaque handle and never looks insi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine import load_engine
-from ropewalk.app.jobs import Exports, Failure, Jobs
+from ropewalk.app.engine.connection import Calls, Connection, Ended
+from ropewalk.app.engine.engines import Connect, Engines
+from ropewalk.app.engine.process import engine_process, local_process
+from ropewalk.app.engine.remote import RemoteEngine
+from ropewalk.app.engine.short_lived import ShortLived
+from ropewalk.app.files.exports import Exports
+from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.selection import Bounds, SelectionStore
-from ropewalk.app.session.state import Scenes
+from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
-from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle, without_weights
+from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import ModelCard, Run
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -38,8 +44,38 @@ DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 """What is run on a model without a tokenizer until somebody types other ids."""
 
 
+MOST_RESTARTS = 2
+"""How often in a row an engine is started again for the same."""
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """What is run once the model that is being opened is there.
+
+    Attributes
+    ----------
+    prompt
+        What to run.
+    otherwise
+        Prompts to run where this one does not fit.
+    is_wish
+        Whether a person asked for it meanwhile, so that it is run on the old model when the new one cannot be opened.
+    """
+
+    prompt: Prompt
+    otherwise: tuple[str, ...] = ()
+    is_wish: bool = False
+
+
 class Session(QObject):
     """What the person is doing.
+
+    Parameters
+    ----------
+    settings
+        What is remembered.
+    engine, local
+        Start an engine process, and one on this machine that reads and writes files.
 
     Signals
     -------
@@ -51,6 +87,12 @@ class Session(QObject):
         A ``JobProgress``, or None when nothing takes long.
     failed(sentence, details)
         Something could not be done; what was on screen stays.
+    engine_ended(sentence, details)
+        The engine is gone; :meth:`restart` starts another and brings back what is on screen.
+    engine_unheard()
+        The engine goes on with what was cancelled two seconds ago; :meth:`end_engine` ends it.
+    engine_back()
+        What was on screen when the engine ended is there again.
     settled()
         No job is left, so everything asked for has been answered.
     cancelled()
@@ -72,19 +114,25 @@ class Session(QObject):
     model_changed = Signal(object)
     progress_changed = Signal(object)
     failed = Signal(str, str)
+    engine_ended = Signal(str, str)
+    engine_unheard = Signal()
+    engine_back = Signal()
     settled = Signal()
     cancelled = Signal()
 
     def __init__(
         self,
         settings: SettingsStore | None = None,
-        engine: Callable[[], Engine] = load_engine,
+        engine: Connect = engine_process,
+        local: Connect = local_process,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.settings = SettingsStore() if settings is None else settings
         self.selection = SelectionStore(self)
-        self._engine = engine
+        self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, self)
+        self.engines.ended.connect(self._on_engine_ended)
+        self.engines.unheard.connect(self.engine_unheard)
         self.jobs, downloads, files = Jobs(self), Jobs(self), Jobs(self)
         for jobs in (self.jobs, downloads, files):
             jobs.progress_changed.connect(self.progress_changed)
@@ -93,16 +141,19 @@ class Session(QObject):
         self._handle: RunHandle | None = None
         self._runs = 0
         self._prompt: Prompt | None = None
-        self._start_pending = False
-        self._fallbacks: list[str] = []
+        self._next: NextRun | None = None
+        self._asked: tuple[str | None, str, str] = (None, "cpu", "float32")
+        """What was last asked to be opened: path, device and dtype."""
+        self._restarts = 0
         self.closed = False
         self.timeline = Timeline(self, parent=self)
         self.consistency = ConsistencyChecks(self, parent=self)
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
         self.baseline = Baseline(self, self.scenes, parent=self)
-        self.checkpoints = Checkpoints(self, downloads, parent=self)
-        self.exports = Exports(files)
+        self.local, self.beside = ShortLived(local, self), ShortLived(engine, self)
+        self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
+        self.exports = Exports(files, self.local)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -128,7 +179,7 @@ class Session(QObject):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices of this machine; only ``cpu`` until a model is open."""
+        """The devices of the engine's machine; only ``cpu`` until a model is open."""
         return ("cpu",) if self._model_handle is None else self._model_handle.devices
 
     @property
@@ -152,10 +203,14 @@ class Session(QObject):
         remembered = self.settings.now
         first = remembered.prompt or DEFAULT_PROMPT
         self._prompt = Prompt(first) if prompt is None else prompt
-        self._fallbacks = [DEFAULT_PROMPT] if prompt is None and first != DEFAULT_PROMPT else []
+        otherwise = (DEFAULT_PROMPT,) if prompt is None and first != DEFAULT_PROMPT else ()
         self._show_notice()
         self._open(
-            path, remembered.device, remembered.dtype, on_failed=lambda failure: self._open_plainly(path, failure)
+            path,
+            remembered.device,
+            remembered.dtype,
+            then=NextRun(self._prompt, otherwise),
+            on_failed=lambda failure: self._open_plainly(path, failure),
         )
 
     def _show_notice(self) -> None:
@@ -185,10 +240,13 @@ class Session(QObject):
         card = self.model
         if options is None and self._model_handle is not None and path == self._model_handle.card.path:
             options = dict(self._model_handle.options)
+        under_way = self._prompt is not None and self.jobs.has("run")
+        waiting = self._next is not None and self._next.is_wish
         self._open(
             path,
             device or (card.device if card else self.settings.now.device),
             dtype or (card.dtype if card else self.settings.now.dtype),
+            then=None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting),
             on_failed=self._on_open_failed,
             options=options,
         )
@@ -198,7 +256,7 @@ class Session(QObject):
         if not prompt.text:
             self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
             return
-        self._fallbacks = []
+        self._restarts = 0
         self.run_prompt(prompt)
 
     def _open(
@@ -206,39 +264,46 @@ class Session(QObject):
         path: str | None,
         device: str,
         dtype: str,
+        then: NextRun | None,
         on_failed: Callable[[Failure], None],
         options: Mapping[str, int] | None = None,
     ) -> None:
+        """Open a model in a fresh engine, and take that where it succeeds."""
         self.timeline.leave()
-        self._start_pending = self._start_pending or self.jobs.has("run")
         for slot in ("run", "check"):
             self.jobs.cancel(slot)
-        name = "the bundled model" if path is None else path
+        self._next = then
+        self._asked = (path, device, dtype)
+        connection = self.engines.prepare()
         self.submit(
             "open",
             Urgency.PREFILL,
-            lambda engine: engine.open_model(path, device, dtype, options=options),
-            lambda model_handle: self._on_opened(model_handle, path),
+            lambda engine: self.engines.remote(connection).open_model(path, device, dtype, options=options),
+            lambda model_handle: self._on_opened(model_handle, path, connection),
             on_failed,
-            what=f"Opening {name}",
+            what=f"Opening {'the bundled model' if path is None else path}",
         )
 
     def _open_plainly(self, path: str | None, failure: Failure) -> None:
         """Open on the CPU after a remembered device has failed."""
         self.fail(failure)
-        if (self.settings.now.device, self.settings.now.dtype) != ("cpu", "float32"):
-            self._open(path, "cpu", "float32", on_failed=self.fail)
+        remembered = self.settings.now
+        if not isinstance(failure, Ended) and (remembered.device, remembered.dtype) != ("cpu", "float32"):
+            self._open(path, "cpu", "float32", then=self._next, on_failed=self.fail)
 
     def _on_open_failed(self, failure: Failure) -> None:
         """Stay with the model that is open, and run on it what was asked for meanwhile."""
-        self.fail(failure)
-        if self._start_pending and self._model_handle is not None and self._prompt is not None:
-            self.run_prompt(self._prompt)
+        self.engines.dismiss()
+        self.fail(_of_opening(failure, self._asked[0]))
+        wish, self._next = self._next, None
+        if wish is not None and wish.is_wish and self._model_handle is not None:
+            self.run_prompt(wish.prompt)
 
-    def _on_opened(self, model_handle: ModelHandle, path: str | None) -> None:
+    def _on_opened(self, model_handle: ModelHandle, path: str | None, connection: Connection) -> None:
         if model_handle.shapes_only:
             self._on_open_failed(Failure(without_weights(model_handle.card), ""))
             return
+        self.engines.adopt(connection)
         self._model_handle = model_handle
         self.interventions.arrived(())
         self.interventions.forget_prompts()
@@ -249,29 +314,53 @@ class Session(QObject):
         self.model_changed.emit(card)
         if model_handle.notice:
             self.failed.emit(model_handle.notice, "")
-        if self._prompt is not None:
-            prompt = self._prompt
-            if prompt.chat not in card.chats:
-                prompt = replace(prompt, chat="")
-            if not card.has_tokenizer and not any(c.isdigit() for c in prompt.text):
-                prompt = replace(prompt, text=DEFAULT_IDS)
-            if self._handle is not None:
-                self._fallbacks = [DEFAULT_PROMPT] if card.has_tokenizer else [DEFAULT_IDS]
-            self.run_prompt(prompt)
+        self._run_next(card)
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
-        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
+    def _run_next(self, card: ModelCard) -> None:
+        """Run what waited for a model, as far as this one can."""
+        following, self._next = self._next, None
+        if following is None:
+            return
+        prompt = following.prompt
+        if prompt.chat not in card.chats:
+            prompt = replace(prompt, chat="")
+        if not card.has_tokenizer and not any(c.isdigit() for c in prompt.text):
+            prompt = replace(prompt, text=DEFAULT_IDS)
+        otherwise = following.otherwise
+        if self._handle is not None and not following.is_wish:
+            otherwise = (DEFAULT_PROMPT if card.has_tokenizer else DEFAULT_IDS,)
+        self.run_prompt(prompt, otherwise=otherwise)
+
+    def run_prompt(
+        self,
+        prompt: Prompt,
+        interventions: Sequence[Intervention] | None = None,
+        notice: str = "",
+        otherwise: tuple[str, ...] = (),
+    ) -> None:
+        """Run a prompt.
+
+        Parameters
+        ----------
+        interventions
+            Others than now, where some are given.
+        notice
+            What is said once it is there.
+        otherwise
+            Prompts to run instead where this one fails.
+        """
         self._prompt = prompt
         self.timeline.leave()
         self.jobs.cancel("check")
-        if self._model_handle is None:
-            if not self.jobs.has("open"):
-                self.begin(prompt=prompt)
-            return
         if self.jobs.has("open"):
-            self._start_pending = True
+            self._next = NextRun(prompt, is_wish=True)
             return
-        self._start_pending = False
+        if self._model_handle is None:
+            self.begin(prompt=prompt)
+            return
+        if self.engines.gone is not None:
+            self.restart(NextRun(prompt, is_wish=True))
+            return
         model_handle, run_id, now = self._model_handle, self.next_run_id(), self.selection.now
         head = None if self._handle is None else (now.layer, now.head)
         active = self.interventions.now if interventions is None else interventions
@@ -281,38 +370,54 @@ class Session(QObject):
             Urgency.PREFILL,
             lambda engine: engine.run(model_handle, prompt, run_id, head, interventions=wanted),
             lambda handle: self._on_run(handle, wanted, notice),
-            lambda failure: self._on_run_failed(failure, prompt),
+            lambda failure: self._on_run_failed(failure, prompt, otherwise),
             what="Running the prompt",
         )
 
     def _on_run(self, handle: RunHandle, interventions: tuple[Intervention, ...], notice: str = "") -> None:
         self.timeline.leave()  # a step that was asked for meanwhile belongs to the run that goes
         self.timeline.drawn = ()
-        self._fallbacks = []
         if not handle.prompt.as_ids:
             self.settings.update(prompt=handle.prompt.text)
         self._show_notice()
+        self._restarts = 0
         self.consistency.forget()
         layer, head, query, key = handle.cell
         self.show_run(handle, layer=layer, head=head, query=query, key=key)
         self.interventions.arrived(interventions)
         if notice:
             self.failed.emit(notice, "")
+        self._bring_baseline(handle)
 
-    def _on_run_failed(self, failure: Failure, prompt: Prompt) -> None:
+    def _bring_baseline(self, handle: RunHandle) -> None:
+        """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
+        kept, run_id = self.baseline.kept, self.next_run_id()
+        if kept is not None and kept.handle.trace.connection is not handle.trace.connection:
+            self.submit(
+                "baseline",
+                Urgency.REFINEMENT,
+                lambda engine: again(engine, kept, run_id),
+                self.baseline.restore,
+                self.fail,
+                what="Bringing the pinned run over",
+            )
+
+    def _on_run_failed(self, failure: Failure, prompt: Prompt, otherwise: tuple[str, ...]) -> None:
         self.fail(failure, prompt)
-        if self._fallbacks:  # without the template: one that failed would fail again
-            self.run_prompt(replace(prompt, text=self._fallbacks.pop(0), as_ids=False, chat=""))
+        if otherwise and not isinstance(failure, Ended):  # without the template: one that failed would fail again
+            first, *others = otherwise
+            self.run_prompt(replace(prompt, text=first, as_ids=False, chat=""), otherwise=tuple(others))
 
     def work(
         self,
         slot: str,
-        call: Callable[[Any], Generator[Progress, None, Any]],
+        call: Callable[[RemoteEngine], Calls[Any]],
         on_done: Callable[[Any], None],
         on_failed: Callable[[str], None],
         *,
         what: str,
         urgency: Urgency = Urgency.COARSE,
+        on_part: Callable[[Any], None] | None = None,
     ) -> None:
         """Have the engine do something for a part of the app that owns no jobs.
 
@@ -323,7 +428,9 @@ class Session(QObject):
         call
             Given the engine, returns the job.
         on_done, on_failed
-            Called on this thread with the result, or with a sentence.
+            Called with the result, or with a sentence.
+        on_part
+            Called with what is ready of a long answer.
         """
         if not self.closed:
             self.submit(
@@ -333,6 +440,79 @@ class Session(QObject):
                 on_done,
                 lambda failure: on_failed(failure.sentence),
                 what=what,
+                on_part=on_part,
+            )
+
+    # The engine's end ---------------------------------------------------------------------------------------------
+
+    def restart(self, then: NextRun | None = None) -> None:
+        """Start another engine after one has ended, and bring back what was on screen; then run what is asked for now.
+
+        What has ended two engines in a row is not tried again.
+        """
+        kept, baseline = self.scenes.keep(), self.baseline.kept
+        if kept is None:
+            path, device, dtype = self._asked if self._restarts < MOST_RESTARTS else (None, "cpu", "float32")
+            self._restarts += 1
+            self._open(path, device, dtype, then or self._default_run(), self._on_restart_failed)
+            return
+        self._restarts += 1
+        connection, ids = self.engines.prepare(), (self.next_run_id(), self.next_run_id())
+
+        def work(engine: RemoteEngine) -> Calls[tuple[SessionState, SessionState | None]]:
+            remote = self.engines.remote(connection)
+            back = yield from again(remote, kept, ids[0])
+            if baseline is None:
+                return back, None
+            same = baseline.model_handle is kept.model_handle
+            return back, (yield from again(remote, baseline, ids[1], back.model_handle if same else None))
+
+        self._next = then
+        self.submit(
+            "open",
+            Urgency.PREFILL,
+            work,
+            lambda states: self._on_restarted(connection, *states),
+            self._on_restart_failed,
+            what="Starting the engine again",
+        )
+
+    def end_engine(self) -> None:
+        """End an engine that does not hear; what is on screen stays."""
+        self.engines.current.kill()
+
+    def _default_run(self) -> NextRun:
+        return NextRun(self._prompt or Prompt(DEFAULT_PROMPT), (DEFAULT_PROMPT,))
+
+    def _on_engine_ended(self, ended: Ended) -> None:
+        """Say it once; whoever waited for the engine hears of it too."""
+        self.timeline.leave()
+        self.engine_ended.emit(ended.sentence, ended.details)
+
+    def _on_restarted(self, connection: Connection, back: SessionState, baseline: SessionState | None) -> None:
+        following = self._next
+        self.engines.adopt(connection)
+        self.scenes.restore(back)
+        if baseline is not None:
+            self.baseline.restore(baseline)
+        self.engine_back.emit()
+        if following is not None:
+            self._next = following
+            self._run_next(back.model_handle.card)
+        else:
+            self._restarts = 0
+
+    def _on_restart_failed(self, failure: Failure) -> None:
+        """Offer it once more, but not for ever."""
+        self._next = None
+        self.engines.dismiss()
+        if self._restarts < MOST_RESTARTS:
+            self.engine_ended.emit(failure.sentence, failure.details)
+        else:
+            self.failed.emit(
+                "The engine has ended twice while it brought back what is on screen, so that is not tried again; open "
+                "another checkpoint, or the bundled model.",
+                f"{failure.sentence}\n{failure.details}".strip(),
             )
 
     # Questions ----------------------------------------------------------------------------------------------------
@@ -394,12 +574,12 @@ class Session(QObject):
         self.exports.cancel()
         self.cancelled.emit()
         self.timeline.leave()
-        self._start_pending = False
-        for slot in ("open", "run"):
+        self._next = None
+        for slot in ("open", "run", "baseline"):
             self.jobs.cancel(slot)
 
     def close(self) -> None:
-        """Cancel everything and wait for the compute thread; the session is of no use afterwards."""
+        """Cancel everything and end the processes; the session is of no use afterwards."""
         if self.closed:
             return
         self.closed = True
@@ -407,6 +587,8 @@ class Session(QObject):
         self.jobs.close()
         self.checkpoints.close()
         self.exports.close()
+        for processes in (self.engines, self.local, self.beside):
+            processes.close()
 
     # For its parts ------------------------------------------------------------------------------------------------
 
@@ -418,7 +600,7 @@ class Session(QObject):
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""
         self.timeline.leave()
-        self._fallbacks, self._start_pending = [], False
+        self._next = None
         for slot in slots:
             self.jobs.cancel(slot)
 
@@ -434,27 +616,20 @@ class Session(QObject):
         self,
         slot: str,
         urgency: Urgency,
-        call: Callable[[Engine], Generator[Progress, None, Any]],
+        call: Callable[[RemoteEngine], Calls[Any]],
         on_done: Callable[[Any], None],
         on_failed: Callable[[Failure], None],
         *,
         what: str,
         on_part: Callable[[Any], None] | None = None,
     ) -> None:
-        """Queue a job for the engine; ``call`` is given it on the compute thread, where it is loaded if need be."""
-        load = self._engine
-
-        def work() -> Generator[Progress, None, Any]:
-            return (yield from call(load()))
-
-        self.jobs.submit(slot, urgency, work(), on_done, on_failed, what=what, on_part=on_part)
+        """Begin a job; ``call`` is given the engine in use."""
+        self.jobs.submit(slot, urgency, call(self.engines.remote()), on_done, on_failed, what=what, on_part=on_part)
 
     def show_run(self, handle: RunHandle, **selection: int) -> None:
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
         before, self._handle = self.run, handle
         run = handle.run
-        if handle.tiles is not None:
-            handle.tiles.resize(self.settings.now.tile_mib << 20)
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()
@@ -473,7 +648,12 @@ class Session(QObject):
         )
 
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
-        """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
+        """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run.
+
+        The end of the engine is said once, whoever waited for it.
+        """
+        if isinstance(failure, Ended) and failure is self.engines.gone:
+            return
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:
             self.interventions.offer(failure.offers, refused)
@@ -483,3 +663,12 @@ def _bounds(run: Run) -> Bounds:
     planes = max((spec.rotary_width // 2 for spec in run.specs), default=0)
     config = run.config
     return Bounds(layers=config.layers, heads=config.heads, rows=run.length, planes=max(planes, 1))
+
+
+def _of_opening(failure: Failure, path: str | None) -> Failure:
+    """Why a checkpoint could not be opened, where that ended the process that was to open it."""
+    if not isinstance(failure, Ended):
+        return failure
+    name = "The bundled model" if path is None else Path(path).name
+    sentence = f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+    return Failure(sentence, failure.details)

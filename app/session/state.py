@@ -5,28 +5,33 @@ What a scene shows is the lesson's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
 if TYPE_CHECKING:
+    from ropewalk.app.engine.connection import Calls
+    from ropewalk.app.engine.remote import RemoteEngine
     from ropewalk.app.session.consistency import ConsistencyChecks
     from ropewalk.app.session.context import SessionContext
     from ropewalk.app.session.interventions import Interventions
     from ropewalk.app.session.selection import Selection
     from ropewalk.app.session.timeline import Timeline
     from ropewalk.model.decoder.interventions import Intervention
-    from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
-    from ropewalk.model.progress import Progress
+    from ropewalk.model.engine.interface import ModelHandle, RunHandle
     from ropewalk.model.tokens.prompt import Prompt
 
 
 @dataclass(frozen=True)
 class SessionState:
-    """What was on screen at a moment. The run is kept by its handle, so that bringing it back computes nothing."""
+    """What was on screen at a moment.
+
+    The run is kept by its handle, so that bringing it back computes nothing, unless the engine that had it is gone.
+    """
 
     model_handle: ModelHandle
     handle: RunHandle
@@ -57,8 +62,22 @@ class Scenes:
         return SessionState(model_handle, handle, session.prompt, drawn, interventions, session.selection.now)
 
     def restore(self, kept: SessionState) -> None:
-        """Put a run back on screen as it was: model, prompt, decoded tokens, interventions and selection."""
+        """Put a run back on screen as it was: model, prompt, decoded tokens, interventions and selection.
+
+        What an engine had that is gone by now is made again first.
+        """
         session = self._session
+        if kept.handle.trace.connection.gone is not None:
+            run_id = session.next_run_id()
+            session.submit(
+                "run",
+                Urgency.PREFILL,
+                lambda engine: again(engine, kept, run_id),
+                self.restore,
+                session.fail,
+                what="Bringing back what was on screen",
+            )
+            return
         session.drop("open", "run", "check")
         self._timeline.drawn = kept.drawn
         session.swap_model(kept.model_handle, kept.prompt)
@@ -96,7 +115,7 @@ class Scenes:
         run_id = session.next_run_id()
         wanted = self._interventions.want(interventions)
 
-        def staged(engine: Engine) -> Generator[Progress, None, RunHandle]:
+        def staged(engine: RemoteEngine) -> Calls[RunHandle]:
             handle = yield from engine.run(model_handle, prompt, run_id, (0, 0), interventions=wanted)
             if decoded:
                 handle = yield from engine.step(handle, decoded, Sampling())
@@ -113,6 +132,37 @@ class Scenes:
 
         session.submit("run", Urgency.PREFILL, staged, show, session.fail, what="Setting the scene")
         return run_id
+
+
+def again(
+    engine: RemoteEngine, kept: SessionState, run_id: int, model_handle: ModelHandle | None = None
+) -> Calls[SessionState]:
+    """Make a run again in another engine, where its model is opened first unless it is there already."""
+    before, run = kept.model_handle, kept.handle.run
+    if model_handle is None:
+        model_handle = yield from open_again(engine, before)
+    at = kept.selection
+    decoded = tuple(token.id for token in run.tokens[run.prefill : run.newest])
+    handle = yield from engine.run(
+        model_handle,
+        kept.handle.prompt,
+        run_id,
+        (at.layer, at.head),
+        interventions=kept.interventions,
+        decoded=decoded,
+    )
+    handle = replace(handle, run=replace(handle.run, length=run.length))
+    return replace(kept, model_handle=model_handle, handle=handle)
+
+
+def open_again(engine: RemoteEngine, before: ModelHandle) -> Calls[ModelHandle]:
+    """Open a model in another engine as it was open."""
+    card = before.card
+    if before.toy is not None:
+        return (yield from engine.open_toy(before.toy, card.name))
+    bundled = card.name == "bundled" and Path(card.path).parts[-2:] == ("resources", "bundled")
+    path = None if bundled else card.path  # it lies elsewhere on another machine
+    return (yield from engine.open_model(path, card.device, card.dtype, options=dict(before.options)))
 
 
 def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:

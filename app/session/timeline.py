@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from ropewalk.app.jobs import Failure
 from ropewalk.app.session.context import SessionContext
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.decoder.rope_scaling import offers
 from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Run, Sampling
 

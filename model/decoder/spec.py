@@ -6,7 +6,7 @@ the window can read it too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ropewalk.model.codec import stored
 from ropewalk.model.decoder.config import Pairing
@@ -80,3 +80,11 @@ class AttentionSpec:
             if segment.start <= row < segment.stop:
                 return segment
         return None
+
+
+def reaching(specs: tuple[AttentionSpec, ...], rows: int) -> tuple[AttentionSpec, ...]:
+    """The same specs for a run that was gone on with to so many rows by the rotation of its last ones."""
+    return tuple(
+        replace(spec, segments=(*spec.segments[:-1], replace(spec.segments[-1], stop=rows))) if spec.segments else spec
+        for spec in specs
+    )

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.questions import EVERYTHING, WITHOUT, Capability, Question
+from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.progress import Progress
-from ropewalk.model.readings.records import ModelCard, Run, Sampling
+from ropewalk.model.readings.records import HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
 
 
 @dataclass(frozen=True, eq=False)
 class ModelHandle:
-    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of this machine.
+    """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of its machine.
 
     ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
-    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences.
+    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences; ``toy`` is what it was built
+    from, where it is a lesson's.
     """
 
     card: ModelCard
@@ -32,6 +36,7 @@ class ModelHandle:
     shapes_only: bool = False
     options: tuple[tuple[str, int], ...] = ()
     notice: str = ""
+    toy: ToySpec | None = None
 
 
 def without_weights(card: ModelCard) -> str:
@@ -133,6 +138,25 @@ class Engine(Protocol):
 
     def answer(self, handle: RunHandle, question: Question) -> Generator[Progress, None, Any]:
         """Answer a panel's question about the rows in view."""
+
+    def open_toy(self, toy: ToySpec, name: str) -> Generator[Progress, None, ModelHandle]:
+        """Open a lesson's toy."""
+
+    def lesson_runs(
+        self, models: Mapping[str, LessonModel], model_handle: ModelHandle | None, handle: RunHandle | None
+    ) -> Generator[Progress, None, Any]:
+        """Keep runs of a lesson's models, and of what the person has open, to measure its numbers on."""
+
+    def numbers(
+        self, handle: RunHandle, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]
+    ) -> Generator[Progress, None, HeadNumbers]:
+        """Read a rectangle of a head, half-open ranges of the rows in view."""
+
+    def save_steps(self, handle: RunHandle, path: Path) -> Generator[Progress, None, Path]:
+        """Write the rows in view to a trace file."""
+
+    def length_of(self, model_handle: ModelHandle, prompt: Prompt) -> Generator[Progress, None, int]:
+        """Count the tokens of a prompt."""
 
     def tidy(self) -> Generator[Progress, None, None]:
         """Give the memory back that a run which is gone has left."""

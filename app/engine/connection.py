@@ -1,0 +1,261 @@
+"""Requests to a process, what comes back, and handles of what is kept there.
+
+Signals of Qt's own loop bring everything, so no thread of Python's is needed. How messages get to the other side is for
+the subclasses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from ropewalk.model.engine.frames import Kind, Message
+from ropewalk.model.engine.packing import Packed, Packing
+from ropewalk.model.engine.requests import Failure
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import RopewalkError
+
+T = TypeVar("T")
+
+PATIENCE_MS = 2000
+"""How long a process has to hear a cancel."""
+
+
+@dataclass(frozen=True)
+class Ended(Failure):
+    """There is no result because the process that was to give it has ended."""
+
+
+class CallFailed(RopewalkError):
+    """A call that has no result, as whoever waits for it hears of that."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence, failure.details)
+        self.failure = failure
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A request and where it goes: what a job yields, to be sent the result."""
+
+    connection: Connection
+    request: Any
+
+
+Calls: TypeAlias = Generator[Call, Any, T]
+"""A job of the window: it yields calls, is sent their results, and returns its own."""
+
+
+class Reply:
+    """Something that came back for a request; it is read when somebody asks for its value."""
+
+    def __init__(self, connection: Connection, message: Message) -> None:
+        self._connection = connection
+        self._message = message
+        self.kind: Kind = message.kind
+
+    def value(self) -> Any:
+        """What it says, or a :class:`Failure` where there is no result."""
+        self.acknowledge()
+        try:
+            return self._connection.packing.unpack_message(self._message)
+        except RopewalkError as error:
+            return self._connection.distrust(error)
+
+    def acknowledge(self) -> None:
+        """Let the other side send more; whoever reads the value has done so."""
+        self._connection.acknowledge(self._message)
+
+
+class NoReply(Reply):
+    """Stands for the reply of a process that has ended."""
+
+    def __init__(self, ended: Ended) -> None:
+        self.kind = "failed"
+        self._ended = ended
+
+    def value(self) -> Any:
+        """Why there is no result."""
+        return self._ended
+
+    def acknowledge(self) -> None:
+        """Nobody waits for it."""
+
+
+class Kept:
+    """Something that a process keeps for the window, by its number, for as long as this object lives."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        connection.kept += 1
+
+    def call(self, request: Any) -> Call:
+        """Ask the process that keeps it."""
+        return self.connection.asking(request)
+
+    def __del__(self) -> None:
+        """Let the process forget it."""
+        self.connection.release(self.number)
+
+
+class Connection(QObject):
+    """The way to one process.
+
+    Signals
+    -------
+    ended(ended)
+        The process is gone without having been told to go; an :class:`Ended`.
+    unheard()
+        A request goes on although it was cancelled two seconds ago.
+
+    Attributes
+    ----------
+    gone
+        Why nothing can be asked any more: an :class:`Ended`, else None.
+    kept
+        How many things the process keeps for the window.
+    """
+
+    ended = Signal(object)
+    unheard = Signal()
+
+    def __init__(self, packing: Packing, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.packing = packing
+        self.gone: Ended | None = None
+        self.kept = 0
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Callable[[Reply], None]] = {}
+        self._cancelled: set[int] = set()
+        self._patience = QTimer(self)
+        self._patience.setSingleShot(True)
+        self._patience.setInterval(PATIENCE_MS)
+        self._patience.timeout.connect(self._on_patience)
+        self._retired = False
+
+    # For those who ask --------------------------------------------------------------------------------------------
+
+    def asking(self, request: Any) -> Call:
+        """What a job yields to ask this process."""
+        return Call(self, request)
+
+    def call(self, request: Any, slot: str, urgency: Urgency, heard: Callable[[Reply], None]) -> int:
+        """Send a request; ``heard`` is called with every reply, in a later turn of the event loop. Returns its number."""
+        number = next(self._numbers)
+        self._waiting[number] = heard
+        if self.gone is None:
+            self._send("request", number, request, slot, urgency)
+        else:
+            QTimer.singleShot(0, self, self._tell_waiting)
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Wait no longer for replies, and have the request ended at its next pause."""
+        if self._waiting.pop(number, None) is None or self.gone is not None:
+            return
+        self._cancelled.add(number)
+        self._send("cancel", number)
+        if not self._patience.isActive():
+            self._patience.start()
+
+    def keep(self, number: int) -> Kept:
+        """A handle of something that the process keeps by this number."""
+        return Kept(self, number)
+
+    def release(self, number: int) -> None:
+        """Let the process forget what has this number."""
+        self.kept -= 1
+        if self.gone is None:
+            self._send("release", number)
+            self._close_if_unused()
+
+    def retire(self) -> None:
+        """Let the process go as soon as it keeps nothing for the window any more."""
+        self._retired = True
+        self._close_if_unused()
+
+    def close(self) -> None:
+        """End the process; nobody hears of it."""
+        if self.gone is None:
+            self.gone = Ended("The window has closed.")
+            self._waiting.clear()
+            self._patience.stop()
+            self._stop()
+
+    def kill(self) -> None:
+        """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
+        raise NotImplementedError
+
+    # For subclasses -----------------------------------------------------------------------------------------------
+
+    def write(self, message: Message) -> None:
+        """Send a message."""
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        """Let the process end by itself, and see to it that it does."""
+        raise NotImplementedError
+
+    def acknowledge(self, message: Message) -> None:
+        """Let the other side send as much more as this message took."""
+
+    def arrived(self, message: Message) -> None:
+        """Take a message of the other side."""
+        heard = self._waiting.get(message.id)
+        reply = Reply(self, message)
+        if message.kind in ("done", "failed"):
+            self._waiting.pop(message.id, None)
+            self._cancelled.discard(message.id)
+            if not self._cancelled:
+                self._patience.stop()
+        if heard is None:
+            reply.acknowledge()
+        else:
+            heard(reply)
+
+    def distrust(self, error: RopewalkError) -> Ended:
+        """End a process that said what cannot be understood."""
+        ended = Ended(
+            "The engine said something that cannot be understood, so it was ended; start it again to go on.",
+            f"{error.sentence}\n{error.details}".strip(),
+        )
+        self.lose(ended)
+        return ended
+
+    def lose(self, ended: Ended) -> None:
+        """Have no other side any more: whoever waits hears why."""
+        if self.gone is not None:
+            return
+        self.gone = ended
+        self._patience.stop()
+        self._cancelled.clear()
+        self._stop()
+        self.ended.emit(ended)
+        self._tell_waiting()
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _send(
+        self, kind: Kind, number: int, value: Any = None, slot: str = "", urgency: Urgency = Urgency.PICTURE
+    ) -> None:
+        packed = self.packing.pack(value)
+        self.write(Message(number, kind, slot, urgency, packed))
+
+    def _tell_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for heard in waiting.values():
+            if self.gone is not None:
+                heard(NoReply(self.gone))
+
+    def _on_patience(self) -> None:
+        if self._cancelled:
+            self.unheard.emit()
+
+    def _close_if_unused(self) -> None:
+        if self._retired and self.kept <= 0:
+            self.close()

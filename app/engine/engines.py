@@ -1,0 +1,106 @@
+"""The engines of a window: the one in use, and a fresh one in which the next checkpoint is opened.
+
+A checkpoint is opened in a process of its own, so that whatever is wrong with the file leaves what is on screen alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal
+
+from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.engine.remote import RemoteEngine
+
+Connect = Callable[[QObject], Connection]
+
+
+class Engines(QObject):
+    """Which process is asked.
+
+    Parameters
+    ----------
+    connect
+        Starts an engine process, as the child of a Qt object.
+    tile_bytes
+        What refined pictures of a run may keep.
+
+    Signals
+    -------
+    ended(ended)
+        The engine in use is gone; an :class:`Ended`.
+    unheard()
+        The engine in use goes on with what was cancelled two seconds ago.
+    """
+
+    ended = Signal(object)
+    unheard = Signal()
+
+    def __init__(self, connect: Connect, tile_bytes: Callable[[], int], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._connect = connect
+        self._tile_bytes = tile_bytes
+        self._current: Connection | None = None
+        self._fresh: Connection | None = None
+        self._used = False
+
+    @property
+    def current(self) -> Connection:
+        """The engine in use, started when it is first asked for."""
+        if self._current is None:
+            self._take(self._start())
+        assert self._current is not None
+        return self._current
+
+    @property
+    def gone(self) -> Ended | None:
+        """Why there is no engine any more, None where there is one."""
+        return None if self._current is None else self._current.gone
+
+    def remote(self, connection: Connection | None = None) -> RemoteEngine:
+        """The engine in use, or the one behind a connection, as the session asks it."""
+        return RemoteEngine(connection or self.current, self._tile_bytes)
+
+    def prepare(self) -> Connection:
+        """Have an engine ready in which a checkpoint can be opened: the one in use while nothing is open in it."""
+        if not self._used and self.gone is None:
+            return self.current
+        if self._fresh is None or self._fresh.gone is not None:
+            self._fresh = self._start()
+            self._fresh.unheard.connect(self._fresh.kill)  # nothing is lost with it
+        return self._fresh
+
+    def adopt(self, connection: Connection) -> None:
+        """Use an engine from now on, in which a model is open; the one before goes when nothing of it is needed."""
+        self._used = True
+        if connection is self._current:
+            return
+        if connection is self._fresh:
+            self._fresh = None
+            connection.unheard.disconnect(connection.kill)
+        self._take(connection)
+
+    def dismiss(self) -> None:
+        """Have no engine ready any more."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            fresh.close()
+
+    def close(self) -> None:
+        """End them all, and wait for that."""
+        for connection in self.findChildren(Connection):
+            connection.close()
+        for connection in self.findChildren(Connection):
+            connection.wait()
+
+    def _start(self) -> Connection:
+        return self._connect(self)
+
+    def _take(self, connection: Connection) -> None:
+        before, self._current = self._current, connection
+        connection.ended.connect(self.ended)
+        connection.unheard.connect(self.unheard)
+        if before is not None:
+            before.ended.disconnect(self.ended)
+            before.unheard.disconnect(self.unheard)
+            before.retire()

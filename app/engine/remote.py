@@ -1,0 +1,146 @@
+"""The engine as the session asks it: jobs that ask its process, with handles of what the process keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ropewalk.app.engine.connection import Calls, Connection, Kept
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.spec import reaching
+from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
+from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.requests import (
+    AnswerQuestion,
+    CountTokens,
+    Decode,
+    FetchTrace,
+    GrownRun,
+    MadeRun,
+    OpenedModel,
+    OpenModel,
+    OpenToy,
+    OutlineCheckpoint,
+    PutToken,
+    ReadNumbers,
+    RunInView,
+    RunPrompt,
+    Tidy,
+)
+from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.readings.records import HeadNumbers, Sampling
+from ropewalk.model.tokens.prompt import Prompt
+
+
+class RemoteEngine:
+    """The engine behind a connection.
+
+    Parameters
+    ----------
+    connection
+        Where models are opened; what is asked about a model or a run goes to the process that keeps it.
+    tile_bytes
+        What refined pictures of a run may keep.
+    """
+
+    def __init__(self, connection: Connection, tile_bytes: Callable[[], int] = lambda: 0) -> None:
+        self.connection = connection
+        self._tile_bytes = tile_bytes
+
+    def open_model(
+        self, path: str | None, device: str, dtype: str, *, options: Mapping[str, int] | None = None
+    ) -> Calls[ModelHandle]:
+        """Open a checkpoint; None is the bundled one."""
+        return self._opened((yield self.connection.asking(OpenModel(path, device, dtype, dict(options or {})))))
+
+    def open_toy(self, toy: ToySpec, name: str) -> Calls[ModelHandle]:
+        """Open a lesson's toy."""
+        return replace(self._opened((yield self.connection.asking(OpenToy(toy, name)))), toy=toy)
+
+    def _opened(self, opened: OpenedModel) -> ModelHandle:
+        kept = self.connection.keep(opened.number)
+        return ModelHandle(opened.card, opened.devices, kept, opened.shapes_only, opened.options, opened.notice)
+
+    def outline(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+        """Say what a checkpoint is and would cost, without loading it."""
+        found: CheckpointOutline = yield self.connection.asking(OutlineCheckpoint(path, dict(options)))
+        return found
+
+    def run(
+        self,
+        model_handle: ModelHandle,
+        prompt: Prompt,
+        run_id: int,
+        head: tuple[int, int] | None,
+        *,
+        interventions: Sequence[Intervention] = (),
+        decoded: Sequence[int] = (),
+    ) -> Calls[RunHandle]:
+        """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
+        kept: Kept = model_handle.checkpoint
+        asked = RunPrompt(
+            kept.number, prompt, run_id, head, tuple(interventions), tuple(decoded), tile_bytes=self._tile_bytes()
+        )
+        made: MadeRun = yield kept.call(asked)
+        trace = kept.connection.keep(made.number)
+        return RunHandle(made.run, model_handle, trace, made.cell, prompt=prompt, can=made.can)
+
+    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Calls[RunHandle]:
+        """Decode ``count`` tokens after the rows in view."""
+        return _grown(handle, (yield handle.trace.call(Decode(in_view(handle), count, sampling))))
+
+    def branch(self, handle: RunHandle, row: int, token: int) -> Calls[RunHandle]:
+        """Put another token in the place of a decoded row, and forget what came after it."""
+        return _grown(handle, (yield handle.trace.call(PutToken(in_view(handle), row, token))))
+
+    def answer(self, handle: RunHandle, question: Question) -> Calls[Any]:
+        """Answer a panel's question about the rows in view."""
+        baseline = handle.baseline
+        comparable = baseline is not None and baseline.trace.connection is handle.trace.connection
+        against = in_view(baseline) if baseline is not None and comparable else None
+        return (yield handle.trace.call(AnswerQuestion(in_view(handle), question, against)))
+
+    def numbers(
+        self, handle: RunHandle, layer: int, head: int, queries: tuple[int, int], keys: tuple[int, int]
+    ) -> Calls[HeadNumbers]:
+        """Read a rectangle of a head, half-open ranges of the rows in view."""
+        numbers: HeadNumbers = yield handle.trace.call(ReadNumbers(in_view(handle), layer, head, queries, keys))
+        return numbers
+
+    def trace_file(self, handle: RunHandle) -> Calls[int]:
+        """Bring the rows in view over as a trace file, whose bytes come in parts; returns how many there are."""
+        size: int = yield handle.trace.call(FetchTrace(in_view(handle)))
+        return size
+
+    def length_of(self, model_handle: ModelHandle, prompt: Prompt) -> Calls[int]:
+        """Count the tokens of a prompt."""
+        kept: Kept = model_handle.checkpoint
+        count: int = yield kept.call(CountTokens(kept.number, prompt))
+        return count
+
+    def tidy(self) -> Calls[None]:
+        """Give the memory back that a run which is gone has left."""
+        yield self.connection.asking(Tidy())
+
+
+def in_view(handle: RunHandle) -> RunInView:
+    """A run as its process knows it."""
+    return RunInView(handle.trace.number, handle.run.length)
+
+
+def _grown(handle: RunHandle, grown: GrownRun) -> RunHandle:
+    """The run that goes on from another."""
+    run, tokens = handle.run, (*handle.run.tokens[: grown.since], *grown.tokens)
+    length = len(tokens)
+    run = replace(
+        run,
+        specs=reaching(run.specs, length) if grown.specs is None else grown.specs,
+        tokens=tokens,
+        length=length,
+        newest=length,
+        seconds=grown.seconds,
+        trace_bytes=grown.trace_bytes,
+    )
+    return replace(handle, run=run, trace=handle.trace.connection.keep(grown.number))

@@ -1,0 +1,193 @@
+"""What may be asked of the engine: a frozen record each, with numbers in place of models and runs.
+
+Together with what comes back they are all that passes between the window and the engine. Nothing here computes;
+``model.engine.serving`` has an entry for every request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.engine.questions import Question, Capability
+from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
+from ropewalk.model.tokens.prompt import Prompt
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Asked
+
+
+@dataclass(frozen=True)
+class RunInView:
+    """A run by its number, and how many of its rows are in view."""
+
+    number: int
+    length: int
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """Open a checkpoint; None is the bundled one → :class:`OpenedModel`."""
+
+    path: str | None
+    device: str
+    dtype: str
+    options: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OpenToy:
+    """Open a lesson's toy → :class:`OpenedModel`."""
+
+    toy: ToySpec
+    name: str
+
+
+@dataclass(frozen=True)
+class OutlineCheckpoint:
+    """Say what a checkpoint is and would cost → ``CheckpointOutline``."""
+
+    path: str | None
+    options: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunPrompt:
+    """Prefill a prompt on the model of a number → :class:`MadeRun`.
+
+    ``head`` is the (layer, head) in view; ``decoded`` are tokens that follow the prompt and count as decoded;
+    ``tile_bytes`` is what refined pictures of the run may keep.
+    """
+
+    model: int
+    prompt: Prompt
+    run_id: int
+    head: tuple[int, int] | None
+    interventions: tuple[Intervention, ...] = ()
+    decoded: tuple[int, ...] = ()
+    tile_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Decode tokens after the rows in view → :class:`GrownRun`."""
+
+    run: RunInView
+    count: int
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class PutToken:
+    """Put another token in the place of a decoded row, and forget what came after it → :class:`GrownRun`."""
+
+    run: RunInView
+    row: int
+    token: int
+
+
+@dataclass(frozen=True)
+class AnswerQuestion:
+    """Answer a panel's question about the rows in view → what the question says."""
+
+    run: RunInView
+    question: Question
+    baseline: RunInView | None = None
+
+
+@dataclass(frozen=True)
+class ReadNumbers:
+    """Scores and weights of a rectangle of a head, half-open ranges of rows → ``HeadNumbers``."""
+
+    run: RunInView
+    layer: int
+    head: int
+    queries: tuple[int, int]
+    keys: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class FetchTrace:
+    """The rows in view as a trace file: its bytes in parts → how many there are."""
+
+    run: RunInView
+
+
+@dataclass(frozen=True)
+class CountTokens:
+    """How many tokens a prompt is → ``int``."""
+
+    model: int
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """Give the memory back that a run which is gone has left → ``None``."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Given back
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedModel:
+    """A model that is open, by its number; the rest is as in ``ModelHandle``."""
+
+    number: int
+    card: ModelCard
+    devices: tuple[str, ...]
+    shapes_only: bool
+    options: tuple[tuple[str, int], ...]
+    notice: str
+
+
+@dataclass(frozen=True, eq=False)
+class MadeRun:
+    """A run, by its number; the rest is as in ``RunHandle``."""
+
+    number: int
+    run: Run
+    cell: tuple[int, int, int, int]
+    can: frozenset[Capability]
+
+
+@dataclass(frozen=True, eq=False)
+class GrownRun:
+    """A run that goes on from one that the window has, by its own number.
+
+    Attributes
+    ----------
+    since, tokens
+        The rows that stay, and the tokens after them.
+    specs
+        What every layer was told, where that is more than the same for more rows.
+    seconds, trace_bytes
+        As in ``Run``.
+    """
+
+    number: int
+    since: int
+    tokens: tuple[TokenText, ...]
+    specs: tuple[AttentionSpec, ...] | None
+    seconds: float
+    trace_bytes: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request has no result: a sentence for the person, what is folded under it, what would work instead."""
+
+    sentence: str
+    details: str = ""
+    offers: tuple[Intervention, ...] = ()
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What either side says first: its version, and what the engine's machine is called where it matters."""
+
+    version: str
+    host: str = ""

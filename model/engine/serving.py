@@ -1,0 +1,190 @@
+"""What serves each request: one entry of a table, over the models and runs that a window has by their numbers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ropewalk.model.decoder.spec import reaching
+from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
+from ropewalk.model.engine.requests import (
+    AnswerQuestion,
+    CountTokens,
+    Decode,
+    FetchTrace,
+    GrownRun,
+    MadeRun,
+    OpenedModel,
+    OpenModel,
+    OpenToy,
+    OutlineCheckpoint,
+    PutToken,
+    ReadNumbers,
+    RunInView,
+    RunPrompt,
+    Tidy,
+)
+from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import Partial, Progress, Steps
+
+PART = 1 << 20
+"""Bytes of a file that are sent at a time."""
+
+Pulse: TypeAlias = Callable[[Progress], None]
+
+
+class Handles:
+    """The things that a window has by their numbers, until it releases them.
+
+    Parameters
+    ----------
+    load
+        Brings the engine in; called when something needs it for the first time.
+    pulse
+        Hears how far work is that cannot pause; raises ``Cancelled`` when it is to end.
+    """
+
+    def __init__(self, load: Callable[[], Engine], pulse: Pulse) -> None:
+        self._load = load
+        self.pulse = pulse
+        self._things: dict[int, Any] = {}
+        self._numbers = count(1)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, loaded by now."""
+        return self._load()
+
+    def keep(self, thing: object) -> int:
+        """Keep something; returns its number."""
+        number = next(self._numbers)
+        self._things[number] = thing
+        return number
+
+    def release(self, number: int) -> None:
+        """Keep something no longer."""
+        self._things.pop(number, None)
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def thing(self, number: int) -> Any:
+        """What has a number.
+
+        Raises
+        ------
+        TraceError
+            When nothing has it.
+        """
+        if number not in self._things:
+            raise TraceError("What was asked about is no longer there; run the prompt again.")
+        return self._things[number]
+
+    def model(self, number: int) -> ModelHandle:
+        """The model of a number."""
+        return self._typed(number, ModelHandle)
+
+    def run(self, view: RunInView) -> RunHandle:
+        """A run as far as it is in view."""
+        handle = self._typed(view.number, RunHandle)
+        run = handle.run
+        if not run.prefill <= view.length <= run.newest:
+            raise TraceError(f"Row {view.length} was asked for, but the run has {run.prefill} to {run.newest} rows.")
+        return handle if run.length == view.length else replace(handle, run=replace(run, length=view.length))
+
+    def _typed(self, number: int, kind: type[Any]) -> Any:
+        thing = self.thing(number)
+        if not isinstance(thing, kind):
+            raise TraceError("What was asked about is something else; run the prompt again.")
+        return thing
+
+
+Serve: TypeAlias = Callable[[Handles, Any], Steps[Any]]
+
+
+def _open_model(handles: Handles, asked: OpenModel) -> Steps[OpenedModel]:
+    opened = yield from handles.engine.open_model(asked.path, asked.device, asked.dtype, options=asked.options)
+    return _opened(handles, opened)
+
+
+def _open_toy(handles: Handles, asked: OpenToy) -> Steps[OpenedModel]:
+    return _opened(handles, (yield from handles.engine.open_toy(asked.toy, asked.name)))
+
+
+def _opened(handles: Handles, opened: ModelHandle) -> OpenedModel:
+    return OpenedModel(
+        handles.keep(opened), opened.card, opened.devices, opened.shapes_only, opened.options, opened.notice
+    )
+
+
+def _run_prompt(handles: Handles, asked: RunPrompt) -> Steps[MadeRun]:
+    made = yield from handles.engine.run(
+        handles.model(asked.model),
+        asked.prompt,
+        asked.run_id,
+        asked.head,
+        interventions=asked.interventions,
+        decoded=asked.decoded,
+    )
+    if made.tiles is not None and asked.tile_bytes:
+        made.tiles.resize(asked.tile_bytes)
+    return MadeRun(handles.keep(made), made.run, made.cell, made.can)
+
+
+def _decode(handles: Handles, asked: Decode) -> Steps[GrownRun]:
+    before = handles.run(asked.run)
+    after = yield from handles.engine.step(before, asked.count, asked.sampling)
+    return _grown(handles, before, after, asked.run.length)
+
+
+def _put_token(handles: Handles, asked: PutToken) -> Steps[GrownRun]:
+    before = handles.run(asked.run)
+    after = yield from handles.engine.branch(before, asked.row, asked.token)
+    return _grown(handles, before, after, asked.row)
+
+
+def _grown(handles: Handles, before: RunHandle, after: RunHandle, since: int) -> GrownRun:
+    run = after.run
+    specs = None if run.specs == reaching(before.run.specs, run.length) else run.specs
+    tokens = tuple(run.tokens[since:])
+    return GrownRun(handles.keep(after), since, tokens, specs, run.seconds, run.trace_bytes)
+
+
+def _answer(handles: Handles, asked: AnswerQuestion) -> Steps[Any]:
+    baseline = None if asked.baseline is None else handles.run(asked.baseline)
+    return handles.engine.answer(replace(handles.run(asked.run), baseline=baseline), asked.question)
+
+
+def _fetch_trace(handles: Handles, asked: FetchTrace) -> Steps[int]:
+    """The file is made here, where there may be more room than in memory, and read back a part at a time."""
+    with tempfile.TemporaryDirectory(prefix="ropewalk-trace-") as folder:
+        path = Path(folder) / "trace.safetensors"
+        yield from handles.engine.save_steps(handles.run(asked.run), path)
+        total, sent = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while part := file.read(PART):
+                sent += len(part)
+                yield Partial(sent, total, "Writing the trace", part)
+    return total
+
+
+SERVED: Mapping[type[Any], Serve] = {
+    OpenModel: _open_model,
+    OpenToy: _open_toy,
+    OutlineCheckpoint: lambda handles, asked: handles.engine.outline(asked.path, asked.options),
+    RunPrompt: _run_prompt,
+    Decode: _decode,
+    PutToken: _put_token,
+    AnswerQuestion: _answer,
+    ReadNumbers: lambda handles, asked: handles.engine.numbers(
+        handles.run(asked.run), asked.layer, asked.head, asked.queries, asked.keys
+    ),
+    FetchTrace: _fetch_trace,
+    CountTokens: lambda handles, asked: handles.engine.length_of(handles.model(asked.model), asked.prompt),
+    Tidy: lambda handles, asked: handles.engine.tidy(),
+}
+"""What serves each request of ``model.engine.requests``."""
