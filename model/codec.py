@@ -1,8 +1,8 @@
-"""Dataclasses as JSON, as MessagePack and back: each value is checked against its annotation, a refusal says where.
+"""Dataclasses as JSON and back: each value is checked against its annotation, a refusal says where.
 
 msgspec checks. It wants structs, which may be renamed, tagged and closed to unknown names, so each dataclass is read
-through a struct with the same fields. A dataclass says what it is called outside the program with :func:`stored`;
-without that, its fields keep their names. None may hold its own kind.
+through a struct with the same fields. A dataclass says what it is called in files with :func:`stored`; without that,
+its fields keep their names. ``model.engine.packing`` checks with the same structs what processes say to one another.
 
 In JSON bytes are base64, and a number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``, because
 JSON has no word for it; the bare words that Python's own ``json`` writes are read as well. Integers have 64 bits.
@@ -14,13 +14,14 @@ import base64
 import json
 import math
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ForwardRef, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -29,10 +30,10 @@ TAG = "kind"
 """Where a dataclass with a tag says which it is."""
 LIMIT = 1 << 63
 """What integers stay below, so that a tensor can hold each."""
-SURROGATES = 1
-"""The MessagePack extension of text that UTF-8 cannot say, for it holds half a pair of surrogates."""
-
 Whole = Annotated[int, msgspec.Meta(ge=-LIMIT, le=LIMIT - 1)]
+UNIONS = (Union, types.UnionType)
+EMPTY: Mapping[Any, Any] = types.MappingProxyType({})
+PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 CONTAINERS = (tuple, list, dict, frozenset, Sequence, Mapping)
 TITLES = {
     "int": "a whole number",
@@ -62,21 +63,20 @@ class _NotFinite(Enum):
 
 
 @dataclass(frozen=True)
-class _Names:
-    """What a dataclass is called outside the program."""
+class Names:
+    """What a dataclass is called outside the program; ``whole`` where no field may be missing, default or not."""
 
     fields: tuple[str, ...] = ()
     tag: str = ""
     closed: bool = True
+    whole: bool = False
 
 
-_NAMES: dict[type[Any], _Names] = {}
-_BEHIND: dict[type[Any], type[Any]] = {}
-"""The dataclass of each struct."""
+_NAMES: dict[type[Any], Names] = {}
 
 
 def stored(names: str = "", *, tag: str = "", closed: bool = True) -> Callable[[type[T]], type[T]]:
-    """Say what a dataclass and its fields are called in files and frames, whatever they are called in the program.
+    """Say what a dataclass and its fields are called in files, whatever they are called in the program.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def stored(names: str = "", *, tag: str = "", closed: bool = True) -> Callable[[
         given, wanted = names.split(), len(fields(kind))  # type: ignore[arg-type]
         if given and len(given) != wanted:
             raise TypeError(f"{kind.__name__} has {wanted} fields, but {len(given)} names")
-        _NAMES[kind] = _Names(tuple(given), tag, closed)
+        _NAMES[kind] = Names(tuple(given), tag, closed)
         return kind
 
     return keep
@@ -101,7 +101,7 @@ def stored(names: str = "", *, tag: str = "", closed: bool = True) -> Callable[[
 @cache
 def _layout(kind: Any) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
     """A dataclass's tag as it is written; each field's own name and the one outside the program."""
-    names, own = _NAMES.get(kind, _Names()), [one.name for one in fields(kind)]
+    names, own = _NAMES.get(kind, Names()), [one.name for one in fields(kind)]
     return {TAG: names.tag} if names.tag else {}, tuple(zip(own, names.fields or own, strict=True))
 
 
@@ -117,7 +117,7 @@ def to_plain(value: Any) -> Any:
     CodecError
         For an integer of more than 64 bits.
     """
-    return _plain(value, _json_leaf)
+    return _plain(value)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -125,38 +125,20 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(to_plain(value), indent=indent, allow_nan=False)
 
 
-def to_msgpack(value: Any, other: Callable[[Any], Any] | None = None) -> bytes:
-    """A dataclass as MessagePack; ``other`` makes something plain of what only the caller knows, such as arrays.
-
-    Raises
-    ------
-    CodecError
-        For an integer of more than 64 bits, and for a name in a mapping that UTF-8 cannot say.
-    """
-    try:
-        return msgspec.msgpack.encode(_plain(value, _msgpack_leaf), enc_hook=other)
-    except UnicodeEncodeError as error:  # an extension cannot stand there
-        raise CodecError(f"{_short(ascii(error.object))} cannot be a name") from error
-
-
-def _plain(value: Any, leaf: Callable[[Any], Any]) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, int):
         if not -LIMIT <= value < LIMIT:
-            raise CodecError(f"{_short(value)} has more than 64 bits")
+            raise CodecError(f"{short(value)} has more than 64 bits")
         return value
-    if isinstance(value, (tuple, list, frozenset)):
-        return [_plain(one, leaf) for one in value]
-    if isinstance(value, dict):
-        return {name: _plain(one, leaf) for name, one in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        tag, names = _layout(type(value))
-        return tag | {name: _plain(getattr(value, own), leaf) for own, name in names}
-    return leaf(value)
-
-
-def _json_leaf(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _not_finite(value).value
+    if isinstance(value, (tuple, list, frozenset)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        tag, names = _layout(type(value))
+        return tag | {name: _plain(getattr(value, own)) for own, name in names}
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
 
 
@@ -164,15 +146,6 @@ def _not_finite(value: float) -> _NotFinite:
     if math.isnan(value):
         return _NotFinite.NAN
     return _NotFinite.POSITIVE if value > 0 else _NotFinite.NEGATIVE
-
-
-def _msgpack_leaf(value: Any) -> Any:
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return msgspec.msgpack.Ext(SURROGATES, value.encode("utf-8", "surrogatepass"))
-    return float(value) if isinstance(value, float) else value
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -209,94 +182,140 @@ def from_plain(kind: type[T], data: Any, other: Callable[[Any, Any], Any] | None
     CodecError
         Naming the first place whose value is missing, unknown or of another type.
     """
-    form: Any = kind
-    try:
-        made: T = _made(msgspec.convert(data, _form(form), dec_hook=other))
-    except msgspec.ValidationError as error:
-        raise CodecError(_clause(str(error))) from error
-    except UnicodeEncodeError as error:
-        raise CodecError(f"{_short(ascii(error.object))} is unknown here") from error
+    made: T = _FILES.read(kind, data, other)
     return made
-
-
-def from_msgpack(kind: type[T], data: bytes, other: Callable[[Any, Any], Any] | None = None) -> T:
-    """A dataclass from what :func:`to_msgpack` made.
-
-    Raises
-    ------
-    CodecError
-        When it is no MessagePack, or as :func:`from_plain`.
-    """
-    try:
-        plain = msgspec.msgpack.decode(data, ext_hook=_extension)
-    except RecursionError as error:
-        raise CodecError("it is nested too deeply") from error
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
-        raise CodecError(f"it is no MessagePack: {error}") from error
-    return from_plain(kind, plain, other)
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"{_short(text)} is too large a number")
+        raise ValueError(f"{short(text)} is too large a number")
     return value
 
 
-def _extension(code: int, data: memoryview) -> str:
-    if code != SURROGATES:
-        raise ValueError(f"its extension {code} is unknown")
-    return bytes(data).decode("utf-8", "surrogatepass")
+class _Whatever(type):
+    """A type that msgspec takes any value for: it asks for one, and has no say in what it is."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return True
 
 
-@cache
-def _form(hint: Any) -> Any:
-    """An annotation with structs in place of the dataclasses, and numbers as JSON says them."""
-    if hint is float:
-        return float | _NotFinite
-    if hint is int:
-        return Whole
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _struct(hint)
-    origin, inner = get_origin(hint), tuple(_form(one) for one in get_args(hint))
-    if origin in (Union, types.UnionType):
-        return reduce(or_, inner)
-    return origin[inner] if origin in CONTAINERS else hint
+class Forms:
+    """The structs through which values are read and checked.
+
+    Parameters
+    ----------
+    called
+        What a dataclass is called.
+    tag
+        The name under which a dataclass with a tag says which it is.
+    number
+        How a number that need not be whole is said.
+    instead
+        Annotations that are read as others.
+    """
+
+    def __init__(
+        self, called: Callable[[type[Any]], Names], tag: str, number: Any = float, instead: Mapping[Any, Any] = EMPTY
+    ) -> None:
+        self._called, self._tag, self._number, self._instead = called, tag, number, instead
+        self._structs: dict[type[Any], type[Any]] = {}
+        self._behind: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {}
+        """The dataclass of each struct, and its fields."""
+        self._aliases: dict[tuple[str, str], type[Any]] = {}
+        self._meant: dict[type[Any], Any] = {}
+        """What stands for the name of a type within that type, and the form that is meant."""
+
+    def read(self, hint: Any, data: Any, other: Callable[[Any, Any], Any] | None = None) -> Any:
+        """The value that plain data says; as :func:`from_plain`."""
+        try:
+            return self._made(self._converted(self.form(hint), data, other))
+        except msgspec.ValidationError as error:
+            raise CodecError(_clause(str(error))) from error
+        except UnicodeEncodeError as error:
+            raise CodecError(f"{short(ascii(error.object))} is unknown here") from error
+
+    def _converted(self, form: Any, data: Any, other: Callable[[Any, Any], Any] | None) -> Any:
+        def hook(kind: Any, value: Any) -> Any:
+            meant = self._meant.get(kind)
+            if meant is not None:
+                return self._converted(meant, value, other)
+            if other is None:
+                raise TypeError(f"nobody reads {kind}")
+            return other(kind, value)
+
+        return msgspec.convert(data, form, dec_hook=hook)
+
+    def form(self, hint: Any, module: str = "") -> Any:
+        """An annotation with structs in place of the dataclasses; ``module`` is where names in it are looked up."""
+        hint = self._instead.get(hint, hint)
+        if hint is float:
+            return self._number
+        if hint is int:
+            return Whole
+        if isinstance(hint, str | ForwardRef):
+            return self._alias(hint if isinstance(hint, str) else hint.__forward_arg__, module)
+        if isinstance(hint, type) and is_dataclass(hint):
+            return self._struct(hint)
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin in UNIONS:
+            return reduce(or_, (self.form(one, module) for one in inner))
+        return origin[tuple(self.form(one, module) for one in inner)] if origin in CONTAINERS else hint
+
+    def _alias(self, name: str, module: str) -> type[Any]:
+        """What stands for a type that holds itself: msgspec asks back for it, and reads it no deeper than data goes."""
+        alias = self._aliases.get((name, module))
+        if alias is None:
+            alias = self._aliases[name, module] = _Whatever(name, (), {})
+            self._meant[alias] = self.form(getattr(sys.modules[module], name), module)
+        return alias
+
+    def _struct(self, kind: type[Any]) -> type[Any]:
+        """A struct with the fields of a dataclass; what is missing stays unset: the dataclass says its default."""
+        if kind in self._structs:
+            return self._structs[kind]
+        called, hints, shape = self._called(kind), get_type_hints(kind), list[Any]()
+        for one in fields(kind):
+            optional = one.default is not MISSING or one.default_factory is not MISSING
+            shape.append((one.name, Any, msgspec.UNSET) if optional and not called.whole else (one.name, Any))
+        own = tuple(name for name, *_ in shape)
+        struct = msgspec.defstruct(
+            kind.__name__,
+            shape,
+            kw_only=True,
+            rename=dict(zip(own, called.fields or own, strict=True)),
+            tag=called.tag or None,
+            tag_field=self._tag if called.tag else None,
+            forbid_unknown_fields=called.closed,
+        )
+        self._structs[kind], self._behind[struct] = struct, (kind, own)
+        # only now, for a field may hold its own kind; msgspec looks at them when it first reads the struct
+        struct.__annotations__.update({name: self.form(hints[name], kind.__module__) for name in own})
+        return struct
+
+    def _made(self, value: Any) -> Any:
+        """What stands behind a struct, and everything inside it."""
+        kind = type(value)
+        if kind in PLAIN:
+            return value
+        behind = self._behind.get(kind)
+        if behind is not None:
+            given = ((name, getattr(value, name)) for name in behind[1])
+            return behind[0](
+                **{
+                    name: one if type(one) in PLAIN else self._made(one)
+                    for name, one in given
+                    if one is not msgspec.UNSET
+                }
+            )
+        if kind in {tuple, list, frozenset}:
+            return kind(map(self._made, value))
+        if kind is dict:
+            return {name: self._made(one) for name, one in value.items()}
+        return float(value.value) if kind is _NotFinite else value
 
 
-def _struct(kind: Any) -> type[Any]:
-    """A struct with the fields of a dataclass; what is missing stays unset, for the dataclass to say its default."""
-    names, hints = _NAMES.get(kind, _Names()), get_type_hints(kind)
-    shape: list[Any] = []
-    for one in fields(kind):
-        optional = one.default is not MISSING or one.default_factory is not MISSING
-        shape.append((one.name, _form(hints[one.name])) + ((msgspec.UNSET,) if optional else ()))
-    struct = msgspec.defstruct(
-        kind.__name__,
-        shape,
-        kw_only=True,
-        rename=dict(_layout(kind)[1]),
-        tag=names.tag or None,
-        tag_field=TAG if names.tag else None,
-        forbid_unknown_fields=names.closed,
-    )
-    _BEHIND[struct] = kind
-    return struct
-
-
-def _made(value: Any) -> Any:
-    """What stands behind a struct, and everything inside it."""
-    if isinstance(value, (str, int, float)):
-        return value
-    kind = _BEHIND.get(type(value))
-    if kind is not None:
-        given = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return kind(**{name: _made(one) for name, one in given if one is not msgspec.UNSET})
-    if isinstance(value, (tuple, list, frozenset)):
-        return type(value)(map(_made, value))
-    if isinstance(value, dict):
-        return {name: _made(one) for name, one in value.items()}
-    return float(value.value) if isinstance(value, _NotFinite) else value
+_FILES = Forms(lambda kind: _NAMES.get(kind, Names()), TAG, float | _NotFinite)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -318,7 +337,7 @@ def _complaint(what: str) -> str:
     if "base64" in what:
         return "is not base64"
     if what.startswith(("Invalid value ", "Invalid enum value ")):
-        return f"cannot be {_short(what.partition('value ')[2])}"
+        return f"cannot be {short(what.partition('value ')[2])}"
     if what.startswith(("Expected `int` <=", "Expected `int` >=", "Number out of range")):
         return "has more than 64 bits"
     wanted = re.fullmatch(r"Expected `(.+?)`(?: of length (\d+))?(?:, got (.+))?", what)
@@ -335,6 +354,7 @@ def _titles(kinds: str) -> str:
     return " or ".join(TITLES.get(kind, kind) for kind in kinds.split(" | "))
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value as far as it fits into a sentence."""
     text = str(value)
     return text if len(text) <= 40 else f"{text[:40]}…"

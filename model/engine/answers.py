@@ -88,10 +88,10 @@ def texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
     return checkpoint.tokenizer.describe(ids)
 
 
-def texts_on(checkpoint: Checkpoint, described: tuple[TokenText, ...], ids: Sequence[int]) -> tuple[TokenText, ...]:
+def texts_on(checkpoint: Checkpoint, described: Sequence[TokenText], ids: Sequence[int]) -> tuple[TokenText, ...]:
     """How to show a run to which tokens were added; those described before are not looked at again."""
     if checkpoint.tokenizer is None:
-        return described + texts(checkpoint, ids)
+        return (*described, *texts(checkpoint, ids))
     return checkpoint.tokenizer.describe_on(described, ids)
 
 

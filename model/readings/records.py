@@ -6,8 +6,10 @@ No torch and no Qt here; nothing here computes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from typing import Final, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +56,131 @@ class TokenText:
         return isolated(self.text)
 
 
+token_text = lru_cache(maxsize=1 << 16)(TokenText)
+"""One object for all tokens that read alike: looking for garbage among those of a long prompt held up the window."""
+
+TOKEN_KINDS: Final[tuple[TokenKind, ...]] = get_args(TokenKind)
+
+
+class TokenTexts(Sequence[TokenText]):
+    """The token texts of a run in columns: a long run has many, and few are looked at.
+
+    Parameters
+    ----------
+    text
+        Text and character of every token, one after another.
+    numbers
+        [n, 3] id, place of the kind in :data:`TOKEN_KINDS`, group.
+    bounds
+        [2n + 1] where each text and each character begins in ``text``, and where the last one ends.
+    """
+
+    __slots__ = ("bounds", "numbers", "text")
+
+    def __init__(self, text: str, numbers: NDArray[np.int32], bounds: NDArray[np.int32]) -> None:
+        self.text, self.numbers, self.bounds = text, numbers, bounds
+
+    @classmethod
+    def of(cls, tokens: Iterable[TokenText]) -> TokenTexts:
+        """The same tokens in columns.
+
+        Raises
+        ------
+        OverflowError
+            For an id of more than 32 bits.
+        """
+        if isinstance(tokens, TokenTexts):
+            return tokens
+        listed, kinds = list(tokens), {kind: place for place, kind in enumerate(TOKEN_KINDS)}
+        pieces = [""] * (2 * len(listed))
+        pieces[::2] = [token.text for token in listed]
+        pieces[1::2] = [token.character for token in listed]
+        numbers = np.empty((len(listed), 3), np.int32)
+        numbers[:, 0] = [token.id for token in listed]
+        numbers[:, 1] = [kinds[token.kind] for token in listed]
+        numbers[:, 2] = [token.group for token in listed]
+        bounds = np.zeros(len(pieces) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, pieces), np.int32, len(pieces)), out=bounds[1:])
+        return cls("".join(pieces), numbers, bounds)
+
+    def check(self) -> None:
+        """Refuse columns that do not fit one another.
+
+        Raises
+        ------
+        ValueError
+            With what does not.
+        """
+        numbers, bounds = self.numbers, self.bounds
+        if numbers.ndim != 2 or numbers.shape[1] != 3 or bounds.shape != (2 * len(numbers) + 1,):
+            raise ValueError(f"columns of {numbers.shape} numbers and {bounds.shape} bounds")
+        if bounds[0] < 0 or bounds[-1] > len(self.text) or (np.diff(bounds) < 0).any():
+            raise ValueError("bounds outside the text")
+        if len(numbers) and not 0 <= numbers[:, 1].min() <= numbers[:, 1].max() < len(TOKEN_KINDS):
+            raise ValueError("an unknown kind of token")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> TokenText: ...
+    @overload
+    def __getitem__(self, place: slice) -> TokenTexts: ...
+    def __getitem__(self, place: int | slice) -> TokenText | TokenTexts:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step != 1:
+                return self.of(self[one] for one in range(start, stop, step))
+            stop = max(start, stop)
+            return TokenTexts(self.text, self.numbers[start:stop], self.bounds[2 * start : 2 * stop + 1])
+        at = range(len(self))[place]
+        (number, kind, group), (start, middle, stop) = (
+            self.numbers[at].tolist(),
+            self.bounds[2 * at : 2 * at + 3].tolist(),
+        )
+        return token_text(number, self.text[start:middle], TOKEN_KINDS[kind], group, self.text[middle:stop])
+
+    def __iter__(self) -> Iterator[TokenText]:
+        text, bounds = self.text, self.bounds.tolist()
+        for (number, kind, group), start, middle, stop in zip(
+            self.numbers.tolist(), bounds[::2], bounds[1::2], bounds[2::2], strict=False
+        ):
+            yield token_text(number, text[start:middle], TOKEN_KINDS[kind], group, text[middle:stop])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TokenTexts):
+            return (
+                np.array_equal(self.numbers, other.numbers)
+                and np.array_equal(self.bounds - self.bounds[0], other.bounds - other.bounds[0])
+                and self.own_text == other.own_text
+            )
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: Sequence[TokenText]) -> TokenTexts:
+        more, text = TokenTexts.of(other), self.own_text
+        start = np.int32(len(text))
+        return TokenTexts(
+            text + more.own_text,
+            np.concatenate((self.numbers, more.numbers)),
+            np.concatenate((self.bounds - self.bounds[0], more.bounds[1:] - more.bounds[0] + start)),
+        )
+
+    def __radd__(self, other: Sequence[TokenText]) -> TokenTexts:
+        return TokenTexts.of(other) + self
+
+    def __repr__(self) -> str:
+        return f"TokenTexts({list(self)!r})"
+
+    @property
+    def own_text(self) -> str:
+        """The part of ``text`` that belongs to these tokens."""
+        return self.text[self.bounds[0] : self.bounds[-1]]
+
+
 @dataclass(frozen=True)
 class ModelCard:
     """What is open: shown in the bar and in the status line."""
@@ -97,7 +224,7 @@ class Run:
     model: ModelCard
     specs: tuple[AttentionSpec, ...]
     prompt: str
-    tokens: tuple[TokenText, ...]
+    tokens: Sequence[TokenText]
     length: int
     prefill: int
     newest: int

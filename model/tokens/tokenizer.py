@@ -23,7 +23,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from ropewalk.model.errors import TokenizerError
-from ropewalk.model.readings.records import TokenKind, TokenText
+from ropewalk.model.readings.records import TokenKind, TokenText, token_text
 from ropewalk.model.tokens.chat import ChatTemplate
 
 END_OF_TEXT = "<|endoftext|>"
@@ -180,14 +180,14 @@ class Tokenizer:
         pieces = {token: self.codec.piece(token) for token in set(chosen)}  # a long text says most of them many times
         return describe(chosen, [pieces[token] for token in chosen])
 
-    def describe_on(self, described: tuple[TokenText, ...], ids: Iterable[int]) -> tuple[TokenText, ...]:
+    def describe_on(self, described: Sequence[TokenText], ids: Iterable[int]) -> tuple[TokenText, ...]:
         """Say what tokens are that follow others already described; of those only an unfinished end is read again."""
         kept = settled(described)
         again = self.describe([*(token.id for token in described[kept:]), *ids])
         if any(token.group >= 0 for token in again):
             taken = 1 + max((token.group for token in described[:kept]), default=-1)
             again = tuple(replace(token, group=token.group + taken) if token.group >= 0 else token for token in again)
-        return described[:kept] + again
+        return (*described[:kept], *again)
 
     def _outside(self, token: int) -> TokenizerError:
         return TokenizerError(
@@ -214,21 +214,17 @@ def describe(ids: Sequence[int], pieces: Sequence[Piece | None]) -> tuple[TokenT
     described = []
     for place, (token, piece) in enumerate(zip(ids, pieces, strict=True)):
         if piece is None:
-            described.append(_token_text(token, f"<id {token}>", "special"))
+            described.append(token_text(token, f"<id {token}>", "special"))
         elif piece.special:
             name = "".join(map(visible, piece.data.decode("utf-8", "replace")))
-            described.append(_token_text(token, name or "<empty>", "special"))
+            described.append(token_text(token, name or "<empty>", "special"))
         elif place not in readings:
-            described.append(_token_text(token, _whole(piece.data) or "<empty>"))
+            described.append(token_text(token, _whole(piece.data) or "<empty>"))
         else:
             reading = readings[place]
             kind: TokenKind = "text" if reading.whole else "bytes"
-            described.append(_token_text(token, reading.text or "<empty>", kind, reading.group, reading.character))
+            described.append(token_text(token, reading.text or "<empty>", kind, reading.group, reading.character))
     return tuple(described)
-
-
-_token_text = lru_cache(maxsize=1 << 16)(TokenText)
-"""One object for all tokens that read alike: looking for garbage among those of a long prompt held up the window."""
 
 
 LONGEST_CHARACTER = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -88,7 +89,7 @@ class ScoresPanel(Panel):
         self._picture: HeadPicture | None = None
         self._reading: RowReading | None = None
         self._labels: tuple[str, ...] = ()
-        self._labelled: tuple[tuple[TokenText, ...], int] = (), 0
+        self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)

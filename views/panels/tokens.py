@@ -93,7 +93,7 @@ class TokenStrip(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._tokens: tuple[TokenText, ...] = ()
+        self._tokens: Sequence[TokenText] = ()
         self._prefill = 0
         self._weights: Doubles = np.zeros(0)
         self._visible: Bools = np.zeros(0, np.bool_)
@@ -119,7 +119,7 @@ class TokenStrip(QWidget):
 
     # What is shown ------------------------------------------------------------------------------------------------
 
-    def set_tokens(self, tokens: tuple[TokenText, ...], prefill: int) -> None:
+    def set_tokens(self, tokens: Sequence[TokenText], prefill: int) -> None:
         """Show these tokens; those from ``prefill`` on were decoded and stand apart."""
         if (tokens, prefill) == (self._tokens, self._prefill):
             return
