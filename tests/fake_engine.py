@@ -6,10 +6,12 @@ writes down what it was asked. It knows no numbers; :mod:`tests.views.canned` ad
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QEventLoop
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
@@ -26,12 +28,34 @@ CONFIG = ModelConfig(
 )
 
 
+class Reached:
+    """Whether a job has come somewhere; a test that waits for it lets Qt's loop run, in which jobs go on."""
+
+    def __init__(self) -> None:
+        self._is_so = False
+
+    def is_set(self) -> bool:
+        return self._is_so
+
+    def set(self) -> None:
+        self._is_so = True
+
+    def clear(self) -> None:
+        self._is_so = False
+
+    def wait(self, seconds: float) -> bool:
+        ends = time.monotonic() + seconds
+        while not self._is_so and time.monotonic() < ends:
+            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 100)
+        return self._is_so
+
+
 class Gate:
     """Holds a job at one of its points until the test lets it go on."""
 
     def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.open = threading.Event()
+        self.reached = Reached()
+        self.open = Reached()
         self.open.set()
 
     def shut(self) -> None:
@@ -39,10 +63,11 @@ class Gate:
         self.reached.clear()
         self.open.clear()
 
-    def pass_through(self) -> None:
-        """Wait here, on the compute thread, while the gate is shut."""
+    def pass_through(self, point: Progress) -> Generator[Progress, None, None]:
+        """Wait here while the gate is shut; whatever is more urgent goes first."""
         self.reached.set()
-        assert self.open.wait(10)
+        while not self.open.is_set():
+            yield point
 
 
 @dataclass
@@ -137,8 +162,8 @@ class FakeEngine:
         self.calls.append(f"open {path} {device} {dtype}{answered}")
         try:
             for layer in range(self.config.layers):
-                yield Progress(layer, self.config.layers, "Loading the weights")
-                self.gate.pass_through()
+                yield (point := Progress(layer, self.config.layers, "Loading the weights"))
+                yield from self.gate.pass_through(point)
         except GeneratorExit:
             self.closed.append(f"loading {path}")
             raise
@@ -168,8 +193,8 @@ class FakeEngine:
         check_interventions(interventions, self.config)
         try:
             for layer in range(self.config.layers):
-                yield Progress(layer, self.config.layers, "Prefill")
-                self.gate.pass_through()
+                yield (point := Progress(layer, self.config.layers, "Prefill"))
+                yield from self.gate.pass_through(point)
         except GeneratorExit:
             self.closed.append(text)
             raise
@@ -188,8 +213,8 @@ class FakeEngine:
         self.calls.append(f"step {handle.run.length}+{count} {sampling.seed}")
         tokens = handle.run.tokens[: handle.run.length]
         for done in range(count):
-            yield Progress(done, count, "Decoding")
-            self.gate.pass_through()
+            yield (point := Progress(done, count, "Decoding"))
+            yield from self.gate.pass_through(point)
             tokens = (*tokens, self.after(tokens, sampling))
         run = replace(handle.run, tokens=tokens, length=len(tokens), newest=len(tokens))
         return replace(handle, run=run, trace=tokens)
@@ -213,7 +238,7 @@ class FakeEngine:
         for part in self.parts(handle, question):
             yield Partial(0, 1, "Working", part)
         if isinstance(question, self.gated):
-            self.gate.pass_through()
+            yield from self.gate.pass_through(Progress(0, 1, "Working"))
         return self.reading(handle, question)
 
     def tidy(self) -> Generator[Progress, None, None]:

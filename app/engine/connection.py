@@ -13,9 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from ropewalk import __version__
 from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.packing import Packed, Packing
-from ropewalk.model.engine.requests import Failure
+from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
 
@@ -27,7 +28,9 @@ PATIENCE_MS = 2000
 
 @dataclass(frozen=True)
 class Ended(Failure):
-    """There is no result because the process that was to give it has ended."""
+    """There is no result because the process that was to give it has ended; ``reason`` says how, in a word or two."""
+
+    reason: str = ""
 
 
 class CallFailed(RopewalkError):
@@ -62,7 +65,8 @@ class Reply:
         """What it says, or a :class:`Failure` where there is no result."""
         self.acknowledge()
         try:
-            return self._connection.packing.unpack_message(self._message)
+            packed = self._message.packed
+            return self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
         except RopewalkError as error:
             return self._connection.distrust(error)
 
@@ -127,6 +131,7 @@ class Connection(QObject):
     def __init__(self, packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.packing = packing
+        self.version = __version__
         self.gone: Ended | None = None
         self.kept = 0
         self._numbers = itertools.count(1)
@@ -137,6 +142,7 @@ class Connection(QObject):
         self._patience.setInterval(PATIENCE_MS)
         self._patience.timeout.connect(self._on_patience)
         self._retired = False
+        self.host = ""
 
     # For those who ask --------------------------------------------------------------------------------------------
 
@@ -201,11 +207,18 @@ class Connection(QObject):
         """Let the process end by itself, and see to it that it does."""
         raise NotImplementedError
 
+    def wait(self) -> None:
+        """Wait for the end of a process that was told to end."""
+        raise NotImplementedError
+
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
 
     def arrived(self, message: Message) -> None:
         """Take a message of the other side."""
+        if message.kind == "hello":
+            self._on_greeting(Reply(self, message).value())
+            return
         heard = self._waiting.get(message.id)
         reply = Reply(self, message)
         if message.kind in ("done", "failed"):
@@ -245,6 +258,24 @@ class Connection(QObject):
     ) -> None:
         packed = self.packing.pack(value)
         self.write(Message(number, kind, slot, urgency, packed))
+
+    def _on_greeting(self, greeting: Any) -> None:
+        """Hear who is there; another version does not understand what this one says."""
+        if not isinstance(greeting, Greeting):
+            return
+        self.host = greeting.host
+        if greeting.version != self.version:
+            where = f" on {greeting.host}" if greeting.host else ""
+            self.lose(
+                Ended(
+                    f"The engine{where} is Ropewalk {greeting.version}, but this window is {self.version}; install the "
+                    "same version on both machines."
+                )
+            )
+
+    def greet(self, *, warm: bool) -> None:
+        """Say who is here, and whether torch is to be there before anything needs it."""
+        self._send("hello", 0, Greeting(self.version, warm=warm))
 
     def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, {}

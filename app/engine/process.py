@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 
-from PySide6.QtCore import QByteArray, QCoreApplication, QObject, QProcess, QTimer
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer
 
 from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.passing import PASSING
 from ropewalk.model.child_process import child_command
 from ropewalk.model.engine.frames import FrameReader, Message, frames_of
 from ropewalk.model.engine.packing import Packing
@@ -17,11 +21,33 @@ DETAILS = 1 << 16
 """Bytes that are kept of what a process wrote to stderr."""
 GRACE_MS = 2000
 """How long a process may take to end once it has been told to."""
+GREETING_MS = 60_000
+"""How long one may take to say that it is there: another machine may ask for a key first."""
+LEAST_CREDIT = 1 << 16
+"""Bytes below which it is not worth saying that they were read."""
 
 
-def own_command() -> list[str]:
-    """The command of an engine on this machine, by the Python and the package that run here."""
-    return child_command("__main__", "engine")
+@cache
+def packing() -> Packing:
+    """What passes between a window and its processes."""
+    return Packing(PASSING)
+
+
+def engine_process(parent: QObject, command: str = "") -> Connection:
+    """Start an engine that has torch at once: on this machine, or by a command."""
+    return _started(parent, command, warm=True)
+
+
+def local_process(parent: QObject, command: str = "") -> Connection:
+    """Start a process without torch, unless something asked of it needs that."""
+    return _started(parent, command, warm=False)
+
+
+def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
+    words = shlex.split(command) if command else child_command("__main__", "engine")
+    connection = ProcessConnection(words, packing(), parent)
+    connection.greet(warm=warm)
+    return connection
 
 
 class ProcessConnection(Connection):
@@ -33,23 +59,28 @@ class ProcessConnection(Connection):
         The program and its arguments.
     packing
         The types that pass.
-    what
-        What the process is called in a sentence.
     """
 
-    def __init__(
-        self, command: Sequence[str], packing: Packing, what: str = "The engine", parent: QObject | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(packing, parent)
         self.command = tuple(command)
-        self.what = what
         self._frames = FrameReader(magic=True)
         self._said = bytearray()
+        self._granted = 0
+        self._unread = 0
         self._process = QProcess(self)
+        environment = QProcessEnvironment.systemEnvironment()
+        environment.insert("PYTHONUNBUFFERED", "1")  # what is said in the moment of a crash is heard
+        self._process.setProcessEnvironment(environment)
         self._process.readyReadStandardOutput.connect(self._on_output)
         self._process.readyReadStandardError.connect(self._on_error_output)
         self._process.errorOccurred.connect(self._on_error)
         self._process.finished.connect(self._on_finished)
+        self._greeting = QTimer(self)
+        self._greeting.setSingleShot(True)
+        self._greeting.setInterval(GREETING_MS)
+        self._greeting.timeout.connect(self._on_no_greeting)
+        self._greeting.start()
         self._process.start(self.command[0], list(self.command[1:]))
 
     @property
@@ -58,21 +89,111 @@ class ProcessConnection(Connection):
         return int(self._process.processId())
 
     @property
-    def unsent(self) -> int:
-        """Bytes that wait to be written to the process."""
-        return int(self._process.bytesToWrite())
+    def details(self) -> str:
+        """What the process wrote to stderr of late, and to stdout before it spoke as it should."""
+        return (self._frames.banner + bytes(self._said)).decode("utf-8", "replace").strip()
 
     def write(self, message: Message) -> None:
         """Send a message."""
         for frame in frames_of(message):
-            self._process.write(QByteArray(frame))
+            self._process.write(b"".join(frame))
 
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
         self._process.kill()
 
+    def wait(self) -> None:
+        """Wait for the end of a process that was told to end; one that does not end is killed."""
+        if self._process.state() != QProcess.ProcessState.NotRunning and not self._process.waitForFinished(GRACE_MS):
+            self._process.kill()
+            self._process.waitForFinished(GRACE_MS)
+
+    def acknowledge(self, message: Message) -> None:
+        """Let the other side send as much more as this message took."""
+        self._unread -= _size(message)
+        self._grant()
+
+    def _grant(self) -> None:
+        more = self._frames.taken - self._unread - self._granted
+        if self.gone is None and more >= LEAST_CREDIT:
+            self._granted += more
+            self._send("credit", more)
+
     def _stop(self) -> None:
-        """Close its stdin, which ends it; a process that does not end is killed. It outlives this object if it must."""
-        process = self._process
-        process.readyReadStandardOutput.disconnect(self._on_output)
-        ...
+        """Close its stdin, which ends it; a process that does not end is killed."""
+        self._greeting.stop()
+        if self._process.state() != QProcess.ProcessState.NotRunning:
+            self._process.closeWriteChannel()
+            QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
+
+    def _on_output(self) -> None:
+        data = self._process.readAllStandardOutput().data()
+        if self.gone is not None:
+            return
+        try:
+            messages = self._frames.feed(data)
+        except RopewalkError as error:
+            self._process.kill()
+            self.distrust(error)
+            return
+        self._unread += sum(map(_size, messages))
+        self._grant()
+        for message in messages:
+            if message.kind == "hello":
+                self._greeting.stop()
+            self.arrived(message)
+
+    def _on_error_output(self) -> None:
+        self._said += self._process.readAllStandardError().data()
+        del self._said[:-DETAILS]
+
+    def _on_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self.lose(
+                Ended(
+                    f"The engine could not be started by {shlex.join(self.command)!r}: "
+                    f"{self._process.errorString().rstrip('.')}; check the command.",
+                    reason="it could not be started",
+                )
+            )
+
+    def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._on_error_output()
+        if self.gone is None:
+            self._on_output()
+        if self.gone is None:
+            reason = _ending(code, status)
+            started = "before it had begun" if self._greeting.isActive() else "so nothing can be computed"
+            self.lose(
+                Ended(
+                    f"The engine has ended ({reason}), {started}; what is on screen stays, and it can be started again.",
+                    self.details,
+                    reason=reason,
+                )
+            )
+        elif self._retired or self.parent() is None:
+            self.deleteLater()
+
+    def _on_no_greeting(self) -> None:
+        self._process.kill()
+        self.lose(
+            Ended(
+                f"The engine that {shlex.join(self.command)!r} was to start did not answer for "
+                f"{GREETING_MS // 1000} seconds; check the command, then start it again.",
+                self.details,
+                reason="it did not answer",
+            )
+        )
+
+
+def _size(message: Message) -> int:
+    return len(message.packed.data) + sum(array.nbytes for array in message.packed.arrays)
+
+
+def _ending(code: int, status: QProcess.ExitStatus) -> str:
+    """How a process ended, in a word or two."""
+    if status == QProcess.ExitStatus.CrashExit:
+        with suppress(ValueError):
+            return signal.Signals(code).name
+        return "it crashed"
+    return f"exit status {code}"

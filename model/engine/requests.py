@@ -7,11 +7,17 @@ Together with what comes back they are all that passes between the window and th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
-from ropewalk.model.engine.questions import Question, Capability
+from ropewalk.model.engine.interface import CheckpointOutline
+from ropewalk.model.engine.interface import CheckpointOutline
+from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.progress import Progress
+from ropewalk.model.readings import records
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -187,7 +193,29 @@ class Failure:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What either side says first: its version, and what the engine's machine is called where it matters."""
+    """What either side says first.
+
+    Attributes
+    ----------
+    version
+        Of Ropewalk, which has to be the same on both sides.
+    host
+        What the engine's machine is called.
+    warm
+        Whether the window wants torch to be there before anything needs it.
+    """
 
     version: str
     host: str = ""
+    warm: bool = False
+
+
+PASSING: Final = (
+    *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
+    *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
+    *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
+    *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
+    *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
+    *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
+)
+"""The types of what is given back; requests themselves are the keys of a table of what serves them."""

@@ -7,7 +7,6 @@ heard while something computes; everything else belongs to the thread that calls
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
@@ -16,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ropewalk.model.engine.frames import Message
+from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packing
-from ropewalk.model.engine.requests import Failure
+from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.serving import Handles, Serve
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
@@ -27,6 +26,8 @@ from ropewalk.model.progress import Partial, Progress, Steps
 
 log = logging.getLogger(__name__)
 
+CROSSED = 64
+"""Results that may still be cancelled when they have been sent."""
 REPORT_EVERY = 0.033
 """Seconds between two reports of how far a job is."""
 
@@ -83,6 +84,7 @@ class Server:
         self._sending = sending
         self._queue: list[Job] = []
         self._released: list[int] = []
+        self._greetings: list[Message] = []
         self._made: dict[int, list[int]] = {}
         self._running: Job | None = None
         self._closing = False
@@ -100,6 +102,8 @@ class Server:
                     self._cancel(message.id)
                 elif message.kind == "release":
                     self._released.append(message.id)
+                elif message.kind == "hello":
+                    self._greetings.append(message)
             self._condition.notify()
 
     def close(self) -> None:
@@ -120,7 +124,7 @@ class Server:
     def wait(self) -> bool:
         """Wait until there is something to do; False when there will be nothing any more."""
         with self._condition:
-            self._condition.wait_for(lambda: self._closing or self._released or self._next() is not None)
+            self._condition.wait_for(lambda: self._closing or self._released or self._greetings or self._next())
             return not self._closing or bool(self._queue)
 
     def sent(self) -> None:
@@ -132,12 +136,14 @@ class Server:
         """Run one slice of the most urgent job; False when there is none that can go on."""
         with self._condition:
             released, self._released = self._released, []
+            greetings, self._greetings = self._greetings, []
             job = self._next()
             self._running = job
             ended = job is not None and (job.cancelled or self._closing)
         for number in released:
             self.handles.release(number)
-        del released
+        for message in greetings:
+            self._greet(message)
         if job is None:
             return False
         if ended:
@@ -187,9 +193,18 @@ class Server:
                 self._send(job, "part", point.reading)
             self._report(job, point)
 
+    def _greet(self, message: Message) -> None:
+        """Have torch there before anything needs it, where the other side wants that."""
+        greeting = self._packing.unpack(message.packed.type, message.packed.data, message.packed.arrays)
+        if isinstance(greeting, Greeting) and greeting.warm:
+            self.handles.load()
+
     def _begin(self, job: Job) -> None:
         """Read the request; what takes long says so before it may hold everything up."""
-        request = self._packing.unpack_message(job.message)
+        packed = job.message.packed
+        request = self._packing.unpack(packed.type, packed.data, packed.arrays)
+        if type(request) not in self._served:
+            raise RopewalkError(f"A {packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
         if job.message.urgency >= Urgency.DECODE:
             self._send(job, "progress", Progress(0, 0, ""))
@@ -202,11 +217,14 @@ class Server:
                 self._send(job, "progress", Progress(point.done, point.total, point.what))
             job.reported = now
 
-    def _finish(self, job: Job, kind: str, value: Any) -> None:
+    def _finish(self, job: Job, kind: Kind, value: Any) -> None:
         try:
             self._send(job, kind, value)
         except RopewalkError as error:  # what cannot be packed is a failure of its own
             self._send(job, "failed", Failure(error.sentence, error.details))
+        self._made[job.number] = self.handles.made()
+        while len(self._made) > CROSSED:
+            del self._made[next(iter(self._made))]
         self._forget(job)
 
     def _end(self, job: Job) -> None:
@@ -218,3 +236,10 @@ class Server:
             log.exception("A cancelled request did not end cleanly: %s", job.message.packed.type)
         self._send(job, "done", None)
         self._forget(job)
+
+    def _send(self, job: Job, kind: Kind, value: Any) -> None:
+        self._sending.put(Message(job.number, kind, job.message.slot, job.message.urgency, self._packing.pack(value)))
+
+    def _forget(self, job: Job) -> None:
+        with self._condition:
+            self._queue.remove(job)

@@ -49,21 +49,28 @@ class Handles:
     """
 
     def __init__(self, load: Callable[[], Engine], pulse: Pulse) -> None:
-        self._load = load
+        self.load = load
         self.pulse = pulse
         self._things: dict[int, Any] = {}
         self._numbers = count(1)
+        self._made: list[int] = []
 
     @property
     def engine(self) -> Engine:
         """The engine, loaded by now."""
-        return self._load()
+        return self.load()
 
     def keep(self, thing: object) -> int:
         """Keep something; returns its number."""
         number = next(self._numbers)
         self._things[number] = thing
+        self._made.append(number)
         return number
+
+    def made(self) -> list[int]:
+        """The numbers given since this was last asked."""
+        made, self._made = self._made, []
+        return made
 
     def release(self, number: int) -> None:
         """Keep something no longer."""

@@ -1,0 +1,93 @@
+"""A server at the end of a pipe: one thread reads, one writes, and the main thread serves.
+
+The reader hears cancels while something computes, and ends the process when the other side is gone; the writer waits
+for credit. What children need to end with the process is in ``model.child_process``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ropewalk.model.engine.frames import MAGIC, FrameReader, Message
+from ropewalk.model.engine.interface import Engine
+from ropewalk.model.engine.outbox import Outbox
+from ropewalk.model.engine.packing import Packing
+from ropewalk.model.engine.requests import Greeting
+from ropewalk.model.engine.server import Server
+from ropewalk.model.engine.serving import Serve
+from ropewalk.model.errors import RopewalkError
+
+READ = 1 << 16
+"""Bytes that are read at a time."""
+GRACE = 0.5
+"""Seconds that what is going on has to end cleanly in when the other side is gone."""
+
+
+def serve_pipe(
+    reading: int,
+    writing: int,
+    served: Mapping[type[Any], Serve],
+    packing: Packing,
+    load: Callable[[], Engine],
+    greeting: Greeting,
+) -> None:
+    """Serve until the other side is gone.
+
+    Parameters
+    ----------
+    reading, writing
+        Descriptors, which nobody else uses.
+    served, packing, load
+        As a ``Server`` takes them.
+    greeting
+        What is said first.
+    """
+    outbox = Outbox(lambda: server.sent())
+    server = Server(served, packing, outbox, load)
+    ended = threading.Event()
+    outbox.put(Message(0, "hello", packed=packing.pack(greeting)))
+    for target, descriptor in ((_read, reading), (_write, writing)):
+        threading.Thread(target=target, args=(descriptor, server, outbox, ended), daemon=True).start()
+    while server.wait():
+        server.advance()
+    ended.set()
+
+
+def _read(reading: int, server: Server, outbox: Outbox, ended: threading.Event) -> None:
+    """Hand on what the other side says, until it says no more."""
+    frames = FrameReader()
+    try:
+        while data := os.read(reading, READ):
+            messages = frames.feed(data)
+            for message in messages:
+                if message.kind == "credit":
+                    outbox.grant(message.id)
+            server.hear(*messages)
+    except (OSError, RopewalkError):
+        pass  # nothing can be heard any more
+    outbox.close()
+    server.close()
+    ended.wait(GRACE)
+    os._exit(0)
+
+
+def _write(writing: int, server: Server, outbox: Outbox, ended: threading.Event) -> None:
+    """Say what there is to say."""
+    rest = [memoryview(MAGIC)]
+    try:
+        while True:
+            while rest:
+                written = os.writev(writing, rest[:64])
+                while rest and written >= len(rest[0]):
+                    written -= len(rest.pop(0))
+                if rest:
+                    rest[0] = rest[0][written:]
+            piece = outbox.next()
+            if piece is None:
+                return
+            rest = [memoryview(one) for one in piece]
+    except OSError:
+        server.close()  # nobody listens

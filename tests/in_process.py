@@ -1,0 +1,93 @@
+"""An engine at the other end of a connection, but in the same process and on the same thread: stepped by Qt's loop.
+
+Everything but the pipe is real: requests are served by the server, a slice in each turn of the event loop, and
+replies come back as messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer
+
+from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.served import PASSING, SERVED
+from ropewalk.model.engine.frames import Message
+from ropewalk.model.engine.interface import Engine
+from ropewalk.model.engine.packing import Packed, Packing
+from ropewalk.model.engine.server import Server
+
+
+class InProcess(Connection):
+    """The way to a server in this process.
+
+    Parameters
+    ----------
+    load
+        Brings the engine in.
+    packing
+        What makes bytes of records.
+    """
+
+    def __init__(self, load: Callable[[], Engine], packing: Packing, parent: QObject | None = None) -> None:
+        super().__init__(packing, parent)
+        self.server = Server(SERVED, packing, self, load)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._slice)
+
+    def write(self, message: Message) -> None:
+        self.server.hear(message)
+        self._timer.start(0)
+
+    def kill(self) -> None:
+        self.lose(Ended("The engine was ended.", reason="SIGKILL"))
+
+    def wait(self) -> None:
+        """It is gone when it is closed."""
+
+    def _stop(self) -> None:
+        self._timer.stop()
+        self.server.close()
+        while self.server.advance():
+            pass
+
+    def _slice(self) -> None:
+        if self.server.advance() and self.gone is None:
+            self._timer.start(0)
+
+    # What the server sends with -----------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> None:
+        if self.gone is None:
+            self.arrived(message)
+
+    def drop(self, number: int) -> None:
+        """Everything was sent at once."""
+
+    def holds(self, number: int) -> bool:
+        return False
+
+
+class Unpacked(Packing):
+    """Passes records on as they are, for engines whose answers are no records."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def pack(self, value: Any) -> Packed:
+        return Packed(type(value).__name__, value)
+
+    def unpack(self, type: str, data: Any, arrays: Any) -> Any:  # noqa: A002
+        return data
+
+
+def in_process(load: Callable[[], Engine], packing: Packing | None = None) -> Callable[[QObject], InProcess]:
+    """What a session starts its engines by."""
+    return lambda parent: InProcess(load, packing or Packing(PASSING), parent)
+
+
+def without_packing(engine: Engine) -> Callable[[QObject], InProcess]:
+    """What a session starts its engines by, over an engine that is none."""
+    return in_process(lambda: engine, Unpacked())
