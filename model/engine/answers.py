@@ -68,6 +68,7 @@ from ropewalk.model.readings.records import (
     RopeRule,
     Routing,
     TokenText,
+    TokenTexts,
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
@@ -88,14 +89,14 @@ def texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
     return checkpoint.tokenizer.describe(ids)
 
 
-def texts_on(checkpoint: Checkpoint, described: Sequence[TokenText], ids: Sequence[int]) -> tuple[TokenText, ...]:
+def texts_on(checkpoint: Checkpoint, described: Sequence[TokenText], ids: Sequence[int]) -> TokenTexts:
     """How to show a run to which tokens were added; those described before are not looked at again."""
     if checkpoint.tokenizer is None:
-        return (*described, *texts(checkpoint, ids))
+        return TokenTexts.of(described) + texts(checkpoint, ids)
     return checkpoint.tokenizer.describe_on(described, ids)
 
 
-class TokenTexts(dict[int, TokenText]):
+class TextsById(dict[int, TokenText]):
     """Token texts by id, looked up when asked for: a vocabulary is long."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -123,7 +124,7 @@ def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, A
 def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[Any]:
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     yield from ()
-    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TokenTexts(checkpoint))
+    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint))
 
 
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
@@ -236,7 +237,7 @@ def _next_token_difference(
     before = in_view(handle.baseline)
     a, _ = row_logits(handle.baseline.model_handle.checkpoint.model, before, before.length - 1)
     b, _ = row_logits(handle.model_handle.checkpoint.model, trace, trace.length - 1)
-    return next_token_difference(a, b, TokenTexts(handle.model_handle.checkpoint))
+    return next_token_difference(a, b, TextsById(handle.model_handle.checkpoint))
 
 
 def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]:

@@ -33,7 +33,7 @@ from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.next_token import draw, row_logits
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
 from ropewalk.model.readings.readout import numbers_steps, read_row
-from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling
+from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts, token_strings
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back, within_memory
@@ -210,7 +210,7 @@ def run(
         model=model_handle.card,
         specs=trace.specs,
         prompt=prompt.text,
-        tokens=texts(checkpoint, ids),
+        tokens=TokenTexts.of(texts(checkpoint, ids)),
         length=trace.length,
         prefill=trace.prefill,
         newest=trace.length,
@@ -341,7 +341,7 @@ def tidy() -> Steps[None]:
 
 def save(handle: RunHandle, path: str | Path, pattern: bool = False) -> None:
     """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
-    strings = [token.text for token in handle.run.tokens[: handle.run.length]]
+    strings = token_strings(handle.run.tokens[: handle.run.length])
     save_trace(in_view(handle), path, strings=strings, model=handle.model_handle.checkpoint.model, pattern=pattern)
 
 

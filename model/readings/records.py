@@ -176,9 +176,23 @@ class TokenTexts(Sequence[TokenText]):
         return f"TokenTexts({list(self)!r})"
 
     @property
+    def groups(self) -> list[int]:
+        """The group of each."""
+        groups: list[int] = self.numbers[:, 2].tolist()
+        return groups
+
+    @property
     def own_text(self) -> str:
         """The part of ``text`` that belongs to these tokens."""
         return self.text[self.bounds[0] : self.bounds[-1]]
+
+
+def token_strings(tokens: Sequence[TokenText]) -> list[str]:
+    """The text of each token."""
+    if not isinstance(tokens, TokenTexts):
+        return [token.text for token in tokens]
+    bounds = tokens.bounds.tolist()
+    return [tokens.text[start:stop] for start, stop in zip(bounds[::2], bounds[1::2], strict=False)]
 
 
 @dataclass(frozen=True)

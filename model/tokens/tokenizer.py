@@ -23,7 +23,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from ropewalk.model.errors import TokenizerError
-from ropewalk.model.readings.records import TokenKind, TokenText, token_text
+from ropewalk.model.readings.records import TokenKind, TokenText, TokenTexts, token_text
 from ropewalk.model.tokens.chat import ChatTemplate
 
 END_OF_TEXT = "<|endoftext|>"
@@ -180,14 +180,15 @@ class Tokenizer:
         pieces = {token: self.codec.piece(token) for token in set(chosen)}  # a long text says most of them many times
         return describe(chosen, [pieces[token] for token in chosen])
 
-    def describe_on(self, described: Sequence[TokenText], ids: Iterable[int]) -> tuple[TokenText, ...]:
+    def describe_on(self, described: Sequence[TokenText], ids: Iterable[int]) -> TokenTexts:
         """Say what tokens are that follow others already described; of those only an unfinished end is read again."""
         kept = settled(described)
+        before = TokenTexts.of(described[:kept])
         again = self.describe([*(token.id for token in described[kept:]), *ids])
         if any(token.group >= 0 for token in again):
-            taken = 1 + max((token.group for token in described[:kept]), default=-1)
+            taken = 1 + max(before.groups, default=-1)
             again = tuple(replace(token, group=token.group + taken) if token.group >= 0 else token for token in again)
-        return (*described[:kept], *again)
+        return before + again
 
     def _outside(self, token: int) -> TokenizerError:
         return TokenizerError(

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRouting, Question
-from ropewalk.model.readings.records import Routing, Run
+from ropewalk.model.readings.records import Routing, Run, token_strings
 from ropewalk.views.panels.panel import Panel, plain_label
 from ropewalk.views.plots.heatmap import Levels
 from ropewalk.views.plots.turned_map import TurnedMap
@@ -90,7 +90,7 @@ class RoutingPanel(Panel):
         routing: Routing = answer
         per_token = routing.chosen.shape[1]
         self.describe(f"layer {routing.layer} · {per_token} of {routing.probabilities.shape[1]} experts a token")
-        labels = tuple(theme.drawable(token.text) for token in run.tokens[: run.length])
+        labels = tuple(map(theme.drawable, token_strings(run.tokens[: run.length])))
         self.map.show_routing(routing, labels)
         self.load.setText(load_text(routing))
 

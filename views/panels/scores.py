@@ -14,7 +14,16 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated
-from ropewalk.model.readings.records import Bools, Floats, HeadPatch, HeadPicture, RowReading, Run, TokenText
+from ropewalk.model.readings.records import (
+    Bools,
+    Floats,
+    HeadPatch,
+    HeadPicture,
+    RowReading,
+    Run,
+    TokenText,
+    token_strings,
+)
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.plots.heatmap import Heatmap, Levels, reduction_note
 from ropewalk.views.plots.row_bars import RowBars
@@ -132,7 +141,7 @@ class ScoresPanel(Panel):
         same = min(length, run.length)
         if tokens[:same] != run.tokens[:same]:
             same = 0
-        texts = [token.text for token in run.tokens[same : run.length]]
+        texts = token_strings(run.tokens[same : run.length])
         drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
         return self._labels[:same] + tuple(drawable[text] for text in texts)
 
