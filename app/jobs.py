@@ -200,6 +200,8 @@ class Jobs(QObject):
             job.number = call.connection.call(call.request, job.slot, job.urgency, partial(self._on_reply, job))
 
     def _end(self, job: Job, answer: Callable[[], None]) -> None:
+        if not self._is_alive(job):
+            return
         del self._alive[job.slot]
         self._hide(job)
         answer()
@@ -280,6 +282,8 @@ class Jobs(QObject):
     def _hear(self, job: Job, reply: Reply) -> None:
         """Let a job go on with what came for it."""
         value = reply.value()
+        if not self._is_alive(job):
+            return  # what was heard has ended the process, and the job with it
         if reply.kind == "part":
             if job.on_part is not None:
                 job.on_part(value)

@@ -6,6 +6,7 @@ its threads are told to wait without spinning.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Open the window, or run the command that was typed; returns the exit status."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     typed = sys.argv[1:] if arguments is None else list(arguments)
+    if typed == ["engine"]:
+        return serve()
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     if not typed or typed[0].endswith(".ropewalk"):
         from ropewalk.app import display
 
@@ -38,20 +41,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(typed, take_shot)
 
 
+def serve() -> int:
+    """Serve a window over stdin and stdout; taking these for frames comes before anything that may print."""
+    from ropewalk.model.engine import stdio
+
+    reading, writing = stdio.claim()
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from ropewalk.app.commands import engine
+
+    engine.serve(reading, writing)
+    return 0
+
+
 def show_window(session_file: str = "") -> int:
     """Show the window until it is closed, with what it begins with or with a session."""
-    from ropewalk.app.engine import for_good
-
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    with for_good():
-        from PySide6.QtWidgets import QApplication
+    gc.disable()
+    from PySide6.QtWidgets import QApplication
 
-        from ropewalk.app.session.session import Session
-        from ropewalk.views.main_window import MainWindow
+    from ropewalk.app.session.session import Session
 
-        qt = QApplication(["ropewalk"])
-        session = Session()
-        window = MainWindow(session)
+    qt = QApplication(["ropewalk"])
+    session = Session()
+    session.engines.prepare()  # torch is imported there while the window is built here
+    from ropewalk.views.main_window import MainWindow
+
+    window = MainWindow(session)
+    gc.freeze()  # what is there now lives as long as the program, and looking at it costs
+    gc.enable()
     window.appeared.connect(lambda: window.files.begin(session_file))
     window.show()
     try:

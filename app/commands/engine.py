@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import platform
 
-from ropewalk.app.served import PASSING, SERVED
+from ropewalk.app.passing import PASSING
+from ropewalk.app.served import SERVED
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.pipe import serve_pipe

@@ -30,7 +30,7 @@ from ropewalk.model.engine.requests import (
     Tidy,
 )
 from ropewalk.model.lessons.toy_spec import ToySpec
-from ropewalk.model.readings.records import HeadNumbers, Sampling
+from ropewalk.model.readings.records import HeadNumbers, Sampling, TokenTexts
 from ropewalk.model.tokens.prompt import Prompt
 
 
@@ -132,7 +132,7 @@ def in_view(handle: RunHandle) -> RunInView:
 
 def _grown(handle: RunHandle, grown: GrownRun) -> RunHandle:
     """The run that goes on from another."""
-    run, tokens = handle.run, (*handle.run.tokens[: grown.since], *grown.tokens)
+    run, tokens = handle.run, TokenTexts.of(handle.run.tokens)[: grown.since] + grown.tokens
     length = len(tokens)
     run = replace(
         run,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ropewalk.app.lessons.plan import Lesson
 from ropewalk.model.engine.requests import RunInView
@@ -38,3 +39,6 @@ class FillCheck:
     runs: int
     check: str
     seed: int
+
+
+PASSING: Final = (OpenRuns, FillStep, FillCheck)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -15,3 +16,6 @@ class DownloadModel:
     """Download ``org/name`` → the folder or file to open."""
 
     name: str
+
+
+PASSING: Final = (ListModels, DownloadModel)

@@ -277,3 +277,7 @@ class AskRandomLayers(Question):
     width: int = 128
     heads: int = 4
     seed: int = 0
+
+
+QUESTIONS: Final = tuple(Question.__subclasses__())
+"""Every question there is."""

@@ -6,6 +6,7 @@ Together with what comes back they are all that passes between the window and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +14,7 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.engine.interface import CheckpointOutline
-from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.engine.questions import QUESTIONS, Capability, Question
 from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.progress import Progress
@@ -176,7 +177,7 @@ class GrownRun:
 
     number: int
     since: int
-    tokens: tuple[TokenText, ...]
+    tokens: Sequence[TokenText]
     specs: tuple[AttentionSpec, ...] | None
     seconds: float
     trace_bytes: int
@@ -211,6 +212,8 @@ class Greeting:
 
 
 PASSING: Final = (
+    *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
+    *(CountTokens, Tidy, *QUESTIONS),
     *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
     *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
     *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
@@ -218,4 +221,4 @@ PASSING: Final = (
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
 )
-"""The types of what is given back; requests themselves are the keys of a table of what serves them."""
+"""The types of what is asked and given back."""

@@ -157,8 +157,7 @@ def _put_token(handles: Handles, asked: PutToken) -> Steps[GrownRun]:
 def _grown(handles: Handles, before: RunHandle, after: RunHandle, since: int) -> GrownRun:
     run = after.run
     specs = None if run.specs == reaching(before.run.specs, run.length) else run.specs
-    tokens = tuple(run.tokens[since:])
-    return GrownRun(handles.keep(after), since, tokens, specs, run.seconds, run.trace_bytes)
+    return GrownRun(handles.keep(after), since, run.tokens[since:], specs, run.seconds, run.trace_bytes)
 
 
 def _answer(handles: Handles, asked: AnswerQuestion) -> Steps[Any]:
