@@ -73,6 +73,18 @@ def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(autouse=True)
+def own_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every engine be in the test's own process, but where a test is about processes."""
+    if request.path.is_relative_to(WITHOUT_QT) or request.node.get_closest_marker("processes"):
+        return
+    from ropewalk.app.engine import process
+    from tests.in_process import real
+
+    monkeypatch.setattr(process, "engine_process", real)
+    monkeypatch.setattr(process, "local_process", real)
+
+
+@pytest.fixture(autouse=True)
 def left_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the test that leaves a thread, a running timer or a widget behind, or makes Qt complain."""
     if request.path.is_relative_to(WITHOUT_QT):

@@ -92,6 +92,7 @@ class FakeEngine:
     gate: Gate = field(default_factory=Gate)
     gated: type[Any] = object
     devices: tuple[str, ...] = ("cpu",)
+    tiles: Any = None
     check_fails: bool = False
     config: ModelConfig = CONFIG
     asked: list[Question] = field(default_factory=list)
@@ -207,7 +208,7 @@ class FakeEngine:
         tokens = (*tokens, *map(self.token, decoded))
         n = len(tokens)
         run = self.described(Run(run_id, model_handle.card, self.specs(), text, tokens, n, prefill, n, 0))
-        return RunHandle(run, model_handle, tokens, self.cell(run, head), prompt=prompt)
+        return RunHandle(run, model_handle, tokens, self.cell(run, head), prompt=prompt, tiles=self.tiles)
 
     def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
         self.calls.append(f"step {handle.run.length}+{count} {sampling.seed}")

@@ -11,8 +11,10 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
 
+from ropewalk.app.commands.engine import load_engine
 from ropewalk.app.engine.connection import Connection, Ended
-from ropewalk.app.served import PASSING, SERVED
+from ropewalk.app.engine.process import packing
+from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packed, Packing
@@ -83,11 +85,11 @@ class Unpacked(Packing):
         return data
 
 
-def in_process(load: Callable[[], Engine], packing: Packing | None = None) -> Callable[[QObject], InProcess]:
-    """What a session starts its engines by."""
-    return lambda parent: InProcess(load, packing or Packing(PASSING), parent)
+def real(parent: QObject) -> InProcess:
+    """Start the engine itself, as a session starts one."""
+    return InProcess(load_engine, packing(), parent)
 
 
 def without_packing(engine: Engine) -> Callable[[QObject], InProcess]:
     """What a session starts its engines by, over an engine that is none."""
-    return in_process(lambda: engine, Unpacked())
+    return lambda parent: InProcess(lambda: engine, Unpacked(), parent)

@@ -13,6 +13,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from tests.fake_engine import FakeEngine
+from tests.in_process import without_packing
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def store(tmp_path: Path) -> SettingsStore:
 @pytest.fixture
 def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[Session]:
     """A session that has opened nothing yet."""
-    session = Session(store, engine=lambda: engine)
+    session = Session(store, engine=without_packing(engine))
     session.timeline.set_pace(0)
     yield session
     engine.gate.open.set()

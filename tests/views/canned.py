@@ -58,6 +58,7 @@ from ropewalk.model.readings.records import (
     TokenText,
 )
 from tests.fake_engine import FakeEngine
+from tests.in_process import without_packing
 
 CONFIG = ModelConfig(
     vocabulary=1024, width=128, layers=4, heads=8, kv_heads=2, head_width=16, mlp_width=384, max_position=512, tied=True
@@ -428,7 +429,7 @@ class CannedEngine(FakeEngine):
 def canned_session(settings: Path, engine: CannedEngine | None = None) -> Iterator[Session]:
     """A real session over canned readings; closed afterwards."""
     double = engine or CannedEngine()
-    session = Session(SettingsStore(settings), engine=lambda: double)
+    session = Session(SettingsStore(settings), engine=without_packing(double))
     try:
         yield session
     finally:
