@@ -1,7 +1,9 @@
-"""The command of a process of our own that runs one module of this very package, whatever lies in its folder."""
+"""Processes of our own: how they are started, and how they end with the one that started them."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 START = (
@@ -11,6 +13,9 @@ START = (
     "import_module(sys.argv.pop(1)).main()"
 )
 """Takes the package from the file named first: neither the current folder nor the path can put another in its place."""
+
+GRACE = 1.0
+"""Seconds in which a process may end by itself when the one that started it is gone."""
 
 
 def child_command(module: str, *arguments: str) -> list[str]:
@@ -26,3 +31,55 @@ def child_command(module: str, *arguments: str) -> list[str]:
     package = sys.modules["ropewalk"].__file__
     assert package is not None
     return [sys.executable, "-P", "-c", START, package, f"ropewalk.{module}", *arguments]
+
+
+def fork_watcher(reading: int) -> None:
+    """Fork a small process that ends this one when its input is hung up, and its process group when it is gone.
+
+    It needs nothing of this process, so it acts too while native code holds the interpreter for ever. To be called
+    before anything large is imported and before there is another thread, by a process that leads its process group.
+    Where there is no ``fork``, nothing is done.
+
+    Parameters
+    ----------
+    reading
+        A descriptor of a pipe or socket. Nothing is read from it. Once its other end is gone, this process has
+        ``GRACE`` seconds to end by itself before its group is killed.
+    """
+    if sys.platform == "win32":
+        return
+    gone, _ = os.pipe()  # this process alone holds the writing end, and never closes it
+    watched = os.getpid()
+    if os.fork():
+        os.close(gone)
+        return
+    try:
+        _keep_only(reading, gone)
+        _watch(watched)
+    finally:
+        os._exit(0)
+
+
+def _keep_only(reading: int, gone: int) -> None:
+    """Keep two descriptors, as 0 and 1; what else was open must not wait for this process."""
+    os.dup2(reading, 0)
+    os.dup2(gone, 1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+
+
+def _watch(watched: int) -> None:
+    """Wait for the end of the input (0) or of the watched process (1), then leave nothing of its group."""
+    import select
+
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    ending = select.poll()
+    ending.register(1, select.POLLHUP)
+    either = select.poll()
+    either.register(1, select.POLLHUP)
+    # a socket is hung up when both directions are; half is enough here
+    either.register(0, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
+    if all(descriptor == 0 for descriptor, _ in either.poll()):
+        ending.poll(GRACE * 1000)
+    os.killpg(watched, signal.SIGKILL)  # nobody else's number: this process is in the group, and ends with it
