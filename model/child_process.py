@@ -48,7 +48,7 @@ def fork_watcher(reading: int) -> None:
     """
     if sys.platform == "win32":
         return
-    gone, alive = os.pipe()  # this process alone holds the writing end, and never closes it
+    gone, _ = os.pipe()  # this process alone holds the writing end, and never closes it
     watched = os.getpid()
     if os.fork():
         os.close(gone)
@@ -82,6 +82,4 @@ def _watch(watched: int) -> None:
     either.register(0, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
     if all(descriptor == 0 for descriptor, _ in either.poll()):
         ending.poll(GRACE * 1000)
-    # still the group's own number: this process is in it
-    if os.getpgrp() == watched:
-        os.killpg(watched, signal.SIGKILL)
+    os.killpg(watched, signal.SIGKILL)  # nobody else's number: this process is in the group, and ends with it
