@@ -19,6 +19,7 @@ from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes
 from ropewalk.app.session.timeline import Timeline
@@ -341,8 +342,8 @@ class Session(QObject):
         self,
         slot: str,
         question: Question,
-        answer: Callable[[Any], None],
-        part: Callable[[Any], None] | None = None,
+        answer: Callable[[Reading[Any]], None],
+        part: Callable[[Reading[Any]], None] | None = None,
     ) -> None:
         """Ask about the run on screen.
 
@@ -353,7 +354,7 @@ class Session(QObject):
         question
             One of ``model.engine.questions``.
         answer
-            Called on this thread, unless the run or the length in view has changed by then.
+            Called on this thread with a :class:`Reading`, unless the run or the length in view has changed by then.
         part
             Called likewise with every part of a long answer that is ready before the rest.
         """
@@ -361,13 +362,13 @@ class Session(QObject):
         if handle is None or self.closed:
             return
 
-        def arrived(reading: Any) -> None:
+        def arrived(value: Any) -> None:
             if self._handle is handle:
-                answer(reading)
+                answer(Reading(handle.run, question, value))
 
-        def part_arrived(reading: Any) -> None:
+        def part_arrived(value: Any) -> None:
             if part is not None and self._handle is handle:
-                part(reading)
+                part(Reading(handle.run, question, value))
 
         def went_wrong(failure: Failure) -> None:
             if self._handle is handle:
