@@ -12,7 +12,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -188,7 +188,8 @@ class Jobs(QObject):
         except StopIteration as stop:
             end(Arrival(job, partial(self._end, job, partial(job.on_done, stop.value))))
         except CallFailed as error:
-            end(Arrival(job, partial(self._end, job, partial(job.on_failed, error.failure))))
+            failure = during(job.what, error.failure) if error.failure.unforeseen else error.failure
+            end(Arrival(job, partial(self._end, job, partial(job.on_failed, failure))))
         except RopewalkError as error:
             failure = Failure(error.sentence, error.details, error.offers)
             end(Arrival(job, partial(self._end, job, partial(job.on_failed, failure))))
@@ -291,6 +292,13 @@ class Jobs(QObject):
             self._advance(job, partial(job.work.throw, CallFailed(value)), Arrival.now)
         else:
             self._advance(job, partial(job.work.send, value), Arrival.now)
+
+
+def during(what: str, failure: Failure) -> Failure:
+    """Say what was going on when something happened that nobody foresaw."""
+    doing = f"{what[:1].lower()}{what[1:]}"
+    sentence = failure.sentence.replace("went wrong:", f"went wrong while {doing}:", 1) if what else failure.sentence
+    return replace(failure, sentence=sentence)
 
 
 def unexpected(what: str, error: Exception) -> Failure:

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from ropewalk import __version__
 from ropewalk.model.engine.frames import Kind, Message
-from ropewalk.model.engine.packing import Packed, Packing
+from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
@@ -90,7 +90,7 @@ class NoReply(Reply):
         """Nobody waits for it."""
 
 
-class Kept:
+class Handle:
     """Something that a process keeps for the window, by its number, for as long as this object lives."""
 
     def __init__(self, connection: Connection, number: int) -> None:
@@ -169,9 +169,9 @@ class Connection(QObject):
         if not self._patience.isActive():
             self._patience.start()
 
-    def keep(self, number: int) -> Kept:
+    def keep(self, number: int) -> Handle:
         """A handle of something that the process keeps by this number."""
-        return Kept(self, number)
+        return Handle(self, number)
 
     def release(self, number: int) -> None:
         """Let the process forget what has this number."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from ropewalk.app.engine.connection import Calls, Connection, Kept
+from ropewalk.app.engine.connection import Calls, Connection, Handle
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import reaching
 from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
@@ -79,7 +78,7 @@ class RemoteEngine:
         decoded: Sequence[int] = (),
     ) -> Calls[RunHandle]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
-        kept: Kept = model_handle.checkpoint
+        kept: Handle = model_handle.checkpoint
         asked = RunPrompt(
             kept.number, prompt, run_id, head, tuple(interventions), tuple(decoded), tile_bytes=self._tile_bytes()
         )
@@ -116,7 +115,7 @@ class RemoteEngine:
 
     def length_of(self, model_handle: ModelHandle, prompt: Prompt) -> Calls[int]:
         """Count the tokens of a prompt."""
-        kept: Kept = model_handle.checkpoint
+        kept: Handle = model_handle.checkpoint
         count: int = yield kept.call(CountTokens(kept.number, prompt))
         return count
 

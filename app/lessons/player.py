@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Calls, Kept
+from ropewalk.app.engine.connection import Calls, Handle
 from ropewalk.app.engine.remote import RemoteEngine, in_view
 from ropewalk.app.lessons.checks import Clicked, Reply, Verdict, judge
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
@@ -89,7 +89,7 @@ class LessonPlayer(QObject):
         self._lesson: Lesson | None = None
         self._step = 0
         self._filled: dict[int, FilledStep] = {}
-        self._runs: Kept | None = None
+        self._runs: Handle | None = None
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
         self._your_prompt = Prompt()
@@ -257,7 +257,7 @@ class LessonPlayer(QObject):
         kept = None if self._runs is None or self._runs.connection.gone is not None else self._runs
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
-        def work(engine: RemoteEngine) -> Calls[tuple[Kept, FilledStep]]:
+        def work(engine: RemoteEngine) -> Calls[tuple[Handle, FilledStep]]:
             runs = kept or (yield from self._open_runs(engine, lesson))
             filled: FilledStep = yield runs.call(FillStep(_step_alone(lesson, step), runs.number, seeds))
             return runs, filled
@@ -271,7 +271,7 @@ class LessonPlayer(QObject):
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
-    def _open_runs(self, engine: RemoteEngine, lesson: Lesson) -> Calls[Kept]:
+    def _open_runs(self, engine: RemoteEngine, lesson: Lesson) -> Calls[Handle]:
         """Have runs of the lesson's models, and of what the person has open, where that is."""
         yours, handle = self._yours, self.session.handle
         if yours is None or yours.checkpoint.connection.gone is not None:
@@ -282,7 +282,7 @@ class LessonPlayer(QObject):
             asked = OpenRuns(dict(lesson.models), yours.checkpoint.number, run)
         return connection.keep((yield connection.asking(asked)))
 
-    def _on_filled(self, lesson: Lesson, step: int, runs: Kept, filled: FilledStep) -> None:
+    def _on_filled(self, lesson: Lesson, step: int, runs: Handle, filled: FilledStep) -> None:
         if self._lesson is not lesson:
             return
         self._runs, self._filled[step] = runs, filled

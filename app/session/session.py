@@ -25,6 +25,7 @@ from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
@@ -392,8 +393,9 @@ class Session(QObject):
 
     def _bring_baseline(self, handle: RunHandle) -> None:
         """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
-        kept, run_id = self.baseline.kept, self.next_run_id()
+        kept = self.baseline.kept
         if kept is not None and kept.handle.trace.connection is not handle.trace.connection:
+            run_id = self.next_run_id()
             self.submit(
                 "baseline",
                 Urgency.REFINEMENT,
@@ -522,8 +524,8 @@ class Session(QObject):
         self,
         slot: str,
         question: Question,
-        answer: Callable[[Any], None],
-        part: Callable[[Any], None] | None = None,
+        answer: Callable[[Reading[Any]], None],
+        part: Callable[[Reading[Any]], None] | None = None,
     ) -> None:
         """Ask about the run on screen.
 
@@ -534,7 +536,7 @@ class Session(QObject):
         question
             One of ``model.engine.questions``.
         answer
-            Called on this thread, unless the run or the length in view has changed by then.
+            Called on this thread with a :class:`Reading`, unless the run or the length in view has changed by then.
         part
             Called likewise with every part of a long answer that is ready before the rest.
         """
@@ -542,13 +544,13 @@ class Session(QObject):
         if handle is None or self.closed:
             return
 
-        def arrived(reading: Any) -> None:
+        def arrived(value: Any) -> None:
             if self._handle is handle:
-                answer(reading)
+                answer(Reading(handle.run, question, value))
 
-        def part_arrived(reading: Any) -> None:
+        def part_arrived(value: Any) -> None:
             if part is not None and self._handle is handle:
-                part(reading)
+                part(Reading(handle.run, question, value))
 
         def went_wrong(failure: Failure) -> None:
             if self._handle is handle:
@@ -671,5 +673,7 @@ def _of_opening(failure: Failure, path: str | None) -> Failure:
     if not isinstance(failure, Ended):
         return failure
     name = "The bundled model" if path is None else Path(path).name
-    sentence = f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+    sentence = (
+        f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+    )
     return Failure(sentence, failure.details)

@@ -13,7 +13,6 @@ from typing import Final
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.engine.interface import CheckpointOutline
-from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.engine.questions import QUESTIONS, Capability, Question
 from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.lessons.toy_spec import ToySpec
@@ -185,11 +184,15 @@ class GrownRun:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a request has no result: a sentence for the person, what is folded under it, what would work instead."""
+    """Why a request has no result: a sentence for the person, what is folded under it, what would work instead.
+
+    ``unforeseen`` says that nobody thought of it, so that a person is owed what was going on.
+    """
 
     sentence: str
     details: str = ""
     offers: tuple[Intervention, ...] = ()
+    unforeseen: bool = False
 
 
 @dataclass(frozen=True)

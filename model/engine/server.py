@@ -187,7 +187,7 @@ class Server:
         except Exception as error:  # the server has to survive whatever a job does
             log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
             details = "".join(traceback.format_exception(error))
-            self._finish(job, "failed", Failure(unforeseen(error), details))
+            self._finish(job, "failed", Failure(unforeseen(error), details, unforeseen=True))
         else:
             if isinstance(point, Partial):
                 self._send(job, "part", point.reading)

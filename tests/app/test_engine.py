@@ -249,7 +249,7 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
         with qtbot.waitSignal(session.settled, timeout=60_000):
             session.timeline.step_back()
             session.ask("scores", AskHead(1, 2), answers.append)
-        assert answers[0].weights.rows == (0, 7)
+        assert answers[0].value.weights.rows == (0, 7)
         assert session.consistency.check is not None
         assert session.consistency.check.holds
     finally:

@@ -81,7 +81,7 @@ def test_a_new_question_is_one_record_and_one_answer(
     answers: list[Any] = []
     with qtbot.waitSignal(running.settled):
         running.ask("length", AskLength(2), answers.append)
-    assert answers == [("abc", AskLength(2))]
+    assert [reading.value for reading in answers] == [("abc", AskLength(2))]
 
 
 def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(handle: RunHandle) -> None:

@@ -67,7 +67,7 @@ def test_a_baseline_is_what_questions_are_compared_with(qtbot: QtBot, running: S
     settle(qtbot, running, lambda: running.start(Prompt("other")))
     answers: list[Any] = []
     settle(qtbot, running, lambda: running.ask("compare", AskHeadDifference(0, 0), answers.append))
-    assert answers == [("other", AskHeadDifference(0, 0), "abc")]
+    assert [reading.value for reading in answers] == [("other", AskHeadDifference(0, 0), "abc")]
     running.baseline.unpin()
     assert running.baseline.run is None
     assert [run is None for run in pins] == [False, True]

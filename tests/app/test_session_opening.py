@@ -5,9 +5,11 @@ from __future__ import annotations
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.tokens.prompt import Prompt
 from tests.fake_engine import FakeEngine
+from tests.in_process import without_packing
 
 
 def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, session: Session) -> None:
@@ -55,20 +57,24 @@ def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session:
     assert "loading other" in engine.closed
 
 
-def test_decoding_goes_on_between_two_pauses_of_an_opening(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
+def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store: SettingsStore) -> None:
+    first, second = FakeEngine(), FakeEngine()
+    engines = iter((first, second))
+    session = Session(store, engine=lambda parent: without_packing(next(engines))(parent))
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
-    order: list[str] = []
-    session.run_changed.connect(lambda before, run: order.append(f"{run.length} rows"))
-    session.model_changed.connect(lambda card: order.append(card.name))
-    engine.gate.shut()
+    second.gate.shut()
     session.open("other")
-    assert engine.gate.reached.wait(10)  # between its first pause and its second
-    session.timeline.step()
-    engine.gate.open.set()
-    qtbot.waitUntil(lambda: "other" in order)
-    assert order.index("4 rows") < order.index("other")
+    assert second.gate.reached.wait(10)
+    with qtbot.waitSignal(session.run_changed):
+        session.timeline.step()
+    assert session.run is not None and session.run.length == 4
+    assert session.model is not None and session.model.name == "bundled"
+    with qtbot.waitSignal(session.run_changed):
+        second.gate.open.set()
+    assert session.model.name == "other"
+    session.close()
 
 
 def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, session: Session) -> None:

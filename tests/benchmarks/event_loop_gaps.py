@@ -110,7 +110,7 @@ class FirstSight(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Look at each paint of the weights."""
-        picture, now = self._panel._picture, self._session.selection.now
+        picture, now = self._panel.picture, self._session.selection.now
         waiting = event.type() == QEvent.Type.Paint and self.seen_after == 0.0
         if waiting and picture is not None and (picture.layer, picture.head) == (now.layer, now.head):
             self.seen_after = 1e3 * (time.perf_counter() - self._began)

@@ -121,6 +121,6 @@ def run_of(window: MainWindow) -> Run:
 def answer(window: MainWindow, question: Any) -> Any:
     """What the engine says to a question."""
     answers: list[Any] = []
-    window.session.ask("test", question, answers.append)
+    window.session.ask("test", question, lambda reading: answers.append(reading.value))
     snapshot.wait_until_drawn(window)
     return answers[0]

@@ -200,6 +200,7 @@ class LessonPanel(Panel):
 
     def close_down(self) -> None:
         """Stop the clocks."""
+        super().close_down()
         for card in self.cards:
             card.close_down()
 

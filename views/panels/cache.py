@@ -42,8 +42,8 @@ class CachePanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.slabs = SlabsView()
-        self.slabs.column_clicked.connect(self._select)
-        self.slabs.column_pointed.connect(self._point)
+        self.hear(self.slabs.column_clicked, self._select)
+        self.hear(self.slabs.column_pointed, self._point)
         self.costs = CostsView()
         contents = QWidget()
         self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, contents)
@@ -77,27 +77,27 @@ class CachePanel(Panel):
         self._layout.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
-        """Ask for the contents of the cache."""
+        """Plan for the model of the run at once, and ask for the contents of the cache."""
+        self.planner.show_run(run)
         return AskCache(self.POSITIONS)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the slabs and the bytes."""
-        reading: CacheReading = answer
+        cache: CacheReading = reading.value
         config = run.config
-        self.planner.show_run(run)
         if any(NoCausalMask().label in spec.interventions for spec in run.specs):
             self.describe("")
             self.explain(UNCACHED)
             return
-        self.slabs.show_cache(reading)
-        self.costs.show_costs(costs(reading, config.heads, config.kv_heads), byte_lines(run, reading))
+        self.slabs.show_cache(cache)
+        self.costs.show_costs(costs(cache, config.heads, config.kv_heads), byte_lines(run, cache))
         self._layout.activate()  # at once, so that nothing moves under the pointer later
-        self.growth.show_step(run, reading)
-        each = "" if reading.stride == 1 else f" · every {reading.stride}th column"
-        steps = "" if run.steps <= 0 else f" = {reading.prefill} prompt + {reading.length - reading.prefill} decoded"
+        self.growth.show_step(run, cache)
+        each = "" if cache.stride == 1 else f" · every {cache.stride}th column"
+        steps = "" if run.steps <= 0 else f" = {cache.prefill} prompt + {cache.length - cache.prefill} decoded"
         self.describe(
-            f"{reading.length} positions{steps} · {reading.bytes_measured:,} bytes"
-            f" · {reading.bytes_per_token:,} a token{each}{evicted_text(reading)}"
+            f"{cache.length} positions{steps} · {cache.bytes_measured:,} bytes"
+            f" · {cache.bytes_per_token:,} a token{each}{evicted_text(cache)}"
         )
         self.slabs.setToolTip("")
 

@@ -12,10 +12,11 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference, Question
 from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, Run, TokenChange
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.heatmap import Heatmap, Levels
 from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.style import ink, theme, wording
@@ -135,11 +136,11 @@ class ComparePanel(Panel):
     title: ClassVar[str] = "Compare"
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     marks: ClassVar[frozenset[str]] = frozenset({"query", "key"})
+    difference = Kept[HeadDifference]()
+    next_token = Kept[NextTokenDifference | None]()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.difference: HeadDifference | None = None
-        self.next_token: NextTokenDifference | None = None
         self.pin_button = QPushButton("Pin as A")
         self.pin_button.setToolTip("Keep this run as A, to compare later ones with it.")
         self.pin_button.clicked.connect(session.baseline.pin)
@@ -156,8 +157,8 @@ class ComparePanel(Panel):
         pair = QHBoxLayout()
         pair.setSpacing(theme.GRID)
         for heatmap in self.maps:
-            heatmap.picked.connect(self._pick)
-            heatmap.pointed.connect(self._point)
+            self.hear(heatmap.picked, self._pick, ComparePanel.difference)
+            self.hear(heatmap.pointed, self._point, ComparePanel.difference)
             pair.addWidget(heatmap, 1)
         words = QVBoxLayout()
         words.addWidget(self.sentence)
@@ -175,16 +176,16 @@ class ComparePanel(Panel):
             return None
         return AskHeadDifference(selection.layer, selection.head)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the two maps, and ask how the next token moved."""
         baseline = self.session.baseline.run
         why = refusal(baseline, run)
-        self.difference = answer
-        if why or answer is None or baseline is None:
+        self.difference = reading
+        if why or reading is None or baseline is None:
             self.describe("")
             self.explain(why)
             return
-        difference: HeadDifference = answer
+        difference: HeadDifference = reading.value
         gaps = sum(1 for a, b in difference.rows if a is None or b is None)
         name = wording.head_name(difference.layer, difference.head)
         self.describe(f"{name} · {_sentence(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
@@ -231,17 +232,21 @@ class ComparePanel(Panel):
     def _rows(self) -> Rows:
         return () if self.difference is None else self.difference.rows
 
-    def _show_next(self, difference: NextTokenDifference | None) -> None:
-        self.next_token = difference
+    def _show_next(self, reading: Reading[NextTokenDifference | None]) -> None:
+        self.next_token, difference = reading, reading.value
         if difference is not None:
             self.sentence.setText(next_text(difference))
             self.changes.show_changes(difference.changes)
 
     def _on_baseline(self, baseline: Run | None) -> None:
+        self.difference = self.next_token = None  # what was read is compared with another run
+        self.forget("next")
         self.unpin_button.setEnabled(baseline is not None)
         self.refresh()
 
     def _pick(self, query: int, key: int) -> None:
+        if max(query, key) >= len(self._rows):
+            return
         of_query, of_key = self._rows[query][1], self._rows[key][1]
         if of_query is not None and of_key is not None:
             self.session.selection.update(query=of_query, key=of_key)

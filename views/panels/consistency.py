@@ -189,8 +189,8 @@ class ConsistencyPage(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(flowing(*self.buttons.values()))
         layout.addWidget(scrolled(inside, "What the proofs found"), 1)
-        session.consistency.check_changed.connect(lambda check: self._show("cached", check))
-        session.consistency.branches_changed.connect(lambda check: self._show("branches", check))
+        session.consistency.check_changed.connect(self._on_cached)  # methods: what is gone hears nothing any more
+        session.consistency.branches_changed.connect(self._on_branches)
         self._show("cached", session.consistency.check)
         self._show("branches", session.consistency.branches)
 
@@ -199,6 +199,12 @@ class ConsistencyPage(QWidget):
         for kind, gaps in self.gaps.items():
             gaps.show_check(gaps.check)
             self._tone(kind)
+
+    def _on_cached(self, check: ConsistencyCheck | None) -> None:
+        self._show("cached", check)
+
+    def _on_branches(self, check: ConsistencyCheck | None) -> None:
+        self._show("branches", check)
 
     def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
         button = QPushButton(text)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QToolButton, QVBoxLayout, QWidget
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, Run
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
 from ropewalk.views.style import wording
 
@@ -32,6 +33,7 @@ class HeadsPanel(Panel):
     title: ClassVar[str] = "Heads"
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     streams: ClassVar[bool] = True
+    atlas = Kept[HeadAtlas]()
 
     PIXELS = 64
     PATIENCE = 0.1
@@ -40,8 +42,8 @@ class HeadsPanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.view = AtlasView()
-        self.view.head_clicked.connect(self._select)
-        self.view.head_pointed.connect(self._point)
+        self.hear(self.view.head_clicked, self._select)
+        self.hear(self.view.head_pointed, self._point)
         self.scroller = AtlasScroll(self.view)
         self.reading = plain_label("", "label")
         self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -61,7 +63,6 @@ class HeadsPanel(Panel):
         self.exact.hide()
         self._asked_at = 0.0
         self._begun = False
-        self._run_shown = 0
         self.view.painted.connect(self.drawn)
         self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.exact)
@@ -80,26 +81,26 @@ class HeadsPanel(Panel):
         seen = self.view.layers_in(self.view.visibleRegion().boundingRect())
         return AskAtlas(self.PIXELS, exact=self.exact.isChecked(), first=seen)
 
-    def show_part(self, part: AtlasPart) -> None:
+    def show_part(self, part: Reading[AtlasPart]) -> None:
         """Paint a layer as soon as it is ready, where all of them take long."""
-        run = self.session.run
-        if run is None or time.monotonic() - self._asked_at < self.PATIENCE:
+        if time.monotonic() - self._asked_at < self.PATIENCE:
             return
         self.explain("")
         if not self._begun:
             self._begun = True
-            config = run.config
-            keep = run.run_id == self._run_shown
-            self.view.begin(config.layers, config.heads, part.thumbnails.shape[-1], config.group, keep=keep)
-            self.view.mark(*self.view.selected)
-            self.describe(f"{config.layers} layers × {config.heads} heads · drawing · pixels: {part.reduction}")
-        self.view.show_part(part)
+            c, side, keep = part.run.config, part.value.thumbnails.shape[-1], self.is_current
+            self.begin(part.run)
+            self.view.begin(c.layers, c.heads, side, c.group, keep=keep)
+            now = self.session.selection.now
+            self.view.mark(now.layer, now.head)
+            self.describe(f"{c.layers} layers × {c.heads} heads · drawing · pixels: {part.value.reduction}")
+        self.view.show_part(part.value)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Paint the thumbnails; the score chosen before stays chosen."""
-        atlas: HeadAtlas = answer
+        self.atlas = reading
+        atlas: HeadAtlas = reading.value
         self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
-        self._run_shown = run.run_id
         self._offer(atlas)
         self.view.show_atlas(atlas, run.config.group)
         self._sort(self.sort_box.currentText())
@@ -150,7 +151,7 @@ class HeadsPanel(Panel):
             self.sort_box.setItemData(i, wording.tooltip(formula + why), Qt.ItemDataRole.ToolTipRole)
 
     def _sort(self, name: str) -> None:
-        atlas = self.view.atlas
+        atlas = self.atlas
         if atlas is None or not name:
             return
         score = name if name in atlas.scores else self._default_score(atlas)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.decoder.interventions import (
     LARGEST_FACTOR,
@@ -42,7 +43,7 @@ from ropewalk.model.decoder.interventions import (
 )
 from ropewalk.model.engine.questions import AskMean, AskRandomLayers, AskRow, Question
 from ropewalk.model.errors import InterventionError
-from ropewalk.model.readings.records import RowReading, Run
+from ropewalk.model.readings.records import ModelCard, RandomLayer, RowReading, Run
 from ropewalk.views.panels.panel import Panel, plain_label
 from ropewalk.views.panels.random_layer import RandomLayerPage
 from ropewalk.views.style import theme, wording
@@ -113,7 +114,8 @@ class InterventionsPanel(Panel):
         self._history: list[tuple[Intervention, ...]] = []
         self._shown: tuple[Intervention, ...] = ()
         self._back = 0  # how many changes an undo that is under way takes back
-        self._unchanged: dict[tuple[str, int, int, int], float] = {}
+        self._unchanged: dict[tuple[ModelCard, str, int, int, int], float] = {}
+        """Entropies of rows of models in which nothing is changed."""
         self.buttons: dict[str, QPushButton] = {}
         self.undo_button = QPushButton("Undo")
         self.undo_button.setToolTip("Go back to the experiments before the last change.")
@@ -276,10 +278,10 @@ class InterventionsPanel(Panel):
         """Ask for the selected row, to say what an intervention did to its entropy."""
         return AskRow(selection.layer, selection.head, selection.query)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Say what became of the row."""
-        row: RowReading = answer
-        place = (run.prompt, row.layer, row.head, row.query)
+        row: RowReading = reading.value
+        place = (run.model, run.prompt, row.layer, row.head, row.query)
         if not self.session.interventions.now:
             self._unchanged[place] = row.entropy
         self.effect.setText(effect_text(row, self._unchanged.get(place)))
@@ -329,7 +331,10 @@ class InterventionsPanel(Panel):
             self._ask_random(self.random.question)
 
     def _ask_random(self, question: AskRandomLayers) -> None:
-        self.ask(question, self.random.show_layers, "random")
+        self.ask(question, self._show_random, "random")
+
+    def _show_random(self, reading: Reading[tuple[RandomLayer, ...]]) -> None:
+        self.random.show_layers(reading.value)
 
     # Doing and undoing --------------------------------------------------------------------------------------------
 
@@ -354,6 +359,8 @@ class InterventionsPanel(Panel):
         if run is None:
             self.session.interventions.apply(())  # refused with a sentence
             return
+        if self._model_changes(run):
+            return
         try:
             intervention = made(run, self.session.selection.now)
         except InterventionError as error:
@@ -367,7 +374,15 @@ class InterventionsPanel(Panel):
         except InterventionError as error:
             self.session.failed.emit(error.sentence, error.details)
             return
-        self.ask(question, lambda made: self._change(added(self.session.interventions.wanted, made)), "mean")
+        self.ask(question, self._add_made, "mean")
+
+    def _add_made(self, made: Reading[Intervention]) -> None:
+        if not self._model_changes(made.run):
+            self._change(added(self.session.interventions.wanted, made.value))
+
+    def _model_changes(self, run: Run) -> bool:
+        """Whether another model is open already than that of the run on screen, whose own run is on its way."""
+        return run.model != self.session.model
 
     def _group_of(self, now: Selection) -> tuple[int, ...]:
         run = self.session.run

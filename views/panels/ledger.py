@@ -359,7 +359,8 @@ class LedgerPanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.ledgers: tuple[ShapeLedger, ...] = ()
+        self._sums = ("", "")
+        """What is said of the whole ledger, briefly and at length."""
         self.outline: ShapeLedger | None = None
         """The ledger of a config alone, which is shown in place of the run's."""
         self.model = LedgerModel(self)
@@ -383,12 +384,12 @@ class LedgerPanel(Panel):
         """Ask for the ledger of the selected layer, unless that of a config is shown."""
         return AskLedger(selection.layer) if self.outline is None else None
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Fill the table; the current row stays where it was."""
         if self.outline is not None:
             self._fill(self.outline, None)
-        elif answer is not None:
-            self._fill(*answer)
+        elif reading is not None:
+            self._fill(*reading.value)
 
     def show_outline(self, ledger: ShapeLedger | None) -> None:
         """Show the ledger of a config alone, which needs no run; None goes back to the run's."""
@@ -419,7 +420,8 @@ class LedgerPanel(Panel):
         if 0 <= current < self.model.rowCount():
             self.table.selectRow(current)
         self.describe(_subtitle(prefill, decode))
-        self.ledgers = (prefill,) if decode is None else (prefill, decode)
+        ledgers = (prefill,) if decode is None else (prefill, decode)
+        self._sums = sums_text(ledgers, brief=True), sums_text(ledgers, brief=False)
         self._sum_up()
         self.fit_columns()
         self._bring_highlights_into_sight()
@@ -452,13 +454,9 @@ class LedgerPanel(Panel):
         self._sum_up()
 
     def _sum_up(self) -> None:
-        def lines(brief: bool) -> str:
-            sums = [totals_text(ledger, brief) for ledger in self.ledgers]
-            return "\n".join([*sums, *(model_text(ledger, brief) for ledger in self.ledgers[-1:])])
-
         wide = self.width() >= 3 * ink.text_width(theme.current().font("label"), "whole model: 886 K params")
-        self.totals.setText(lines(brief=not wide))
-        self.totals.setToolTip(lines(brief=False))
+        self.totals.setText(self._sums[wide])
+        self.totals.setToolTip(self._sums[True])
 
     def shown_columns(self) -> tuple[str, ...]:
         """Return the keys of the columns on screen, from left to right."""
@@ -553,6 +551,11 @@ def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:
         return f"layer {prefill.layer} · decode T = {prefill.tokens}, P = {prefill.past}"
     text = f"layer {prefill.layer} · prefill T = {prefill.tokens}"
     return text if decode is None else f"{text} · decode P = {decode.past}"
+
+
+def sums_text(ledgers: tuple[ShapeLedger, ...], brief: bool) -> str:
+    """Add up each ledger, and say what the whole model costs."""
+    return "\n".join([*(totals_text(ledger, brief) for ledger in ledgers), model_text(ledgers[-1], brief)])
 
 
 def totals_text(ledger: ShapeLedger, brief: bool = False) -> str:

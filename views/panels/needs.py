@@ -12,10 +12,11 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from ropewalk.app.jobs import JobProgress
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question
 from ropewalk.model.readings.records import DirectAttribution, HeadNeeds, NextTokenReading, Run
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.signed import HeadMap
 from ropewalk.views.style import theme, wording
 
@@ -34,14 +35,15 @@ class NeedsPanel(Panel):
     title: ClassVar[str] = "Needed heads"
     depends: ClassVar[frozenset[str]] = frozenset({"query"})
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
+    offered = Kept[NextTokenReading]()
+    needs = Kept[HeadNeeds]()
+    attribution = Kept[DirectAttribution]()
 
     COUNT = 8
     """Candidates to choose from."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.needs: HeadNeeds | None = None
-        self.attribution: DirectAttribution | None = None
         self._running = self._seen = False
         self.token = QComboBox()
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -59,9 +61,9 @@ class NeedsPanel(Panel):
         self.sentence.setWordWrap(True)
         pair = QHBoxLayout()
         pair.setSpacing(theme.GRID)
-        for heatmap in self.maps:
-            heatmap.chosen.connect(lambda layer, head: self.session.selection.update(layer=layer, head=head))
-            heatmap.entered.connect(self._point)
+        for heatmap, of in ((self.ablated, NeedsPanel.needs), (self.direct, NeedsPanel.attribution)):
+            self.hear(heatmap.chosen, self._select, of)
+            self.hear(heatmap.entered, self._point, of)
             pair.addWidget(heatmap, 1)
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -76,12 +78,13 @@ class NeedsPanel(Panel):
         """Ask which tokens may follow."""
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Offer the tokens, the likeliest first, and ask what each head says of it."""
-        reading: NextTokenReading = answer
+        self.offered = reading
+        after: NextTokenReading = reading.value
         self.token.clear()
-        candidates = list(reading.candidates)
-        follows = reading.actual
+        candidates = list(after.candidates)
+        follows = after.actual
         if follows is not None and all(c.token.id != follows.token.id for c in candidates):
             candidates.append(follows)
         for candidate in candidates[: self.COUNT + 1]:
@@ -123,38 +126,36 @@ class NeedsPanel(Panel):
     def toggle(self) -> None:
         """Begin to ablate, or cancel."""
         if self._running:
-            self._drop()
-            return
-        self._set_running(True)
-        self.ask(AskNeeds(self.session.selection.now.query, self.token_id), self._show_needs, "needs")
+            self._stop()
+        elif self.offered is not None:
+            self._set_running(True)
+            self.ask(AskNeeds(self.session.selection.now.query, self.token_id), self._show_needs, "needs")
 
     def _on_token(self) -> None:
-        run = self.session.run
-        if run is None:
+        if self.offered is None:
             return
         self.needs = None
-        self._drop()
+        self._stop()
         self.ablated.setVisible(False)
         self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
 
-    def _drop(self) -> None:
-        """Stop ablating: a short question in the place of the long one ends it."""
+    def _stop(self) -> None:
+        """Stop ablating."""
         if self._running:
             self._set_running(False)
-            question = AskAttribution(self.session.selection.now.query, self.token_id)
-            self.ask(question, self._show_attribution, "needs")
+            self.forget("needs")
 
-    def _show_attribution(self, read: DirectAttribution) -> None:
-        self.attribution = read
+    def _show_attribution(self, reading: Reading[DirectAttribution]) -> None:
+        self.attribution, read = reading, reading.value
         self.direct.show_heads(read.heads)
         self.describe(f"after row {read.row} · logit {wording.number(read.logit)}")
         self._say()
 
-    def _show_needs(self, read: HeadNeeds) -> None:
+    def _show_needs(self, reading: Reading[HeadNeeds]) -> None:
         self._set_running(False)
-        self.needs = read
+        self.needs = reading
         self.ablated.setVisible(True)
-        self.ablated.show_heads(read.change)
+        self.ablated.show_heads(reading.value.change)
         self._say()
 
     def _say(self) -> None:
@@ -186,6 +187,9 @@ class NeedsPanel(Panel):
         elif progress is None and self._seen:
             self._set_running(False)
             self._awaited.discard(f"{self.name}.needs")
+
+    def _select(self, layer: int, head: int) -> None:
+        self.session.selection.update(layer=layer, head=head)
 
     def _point(self, layer: int, head: int) -> None:
         self.session.selection.point_at(Hover(layer=layer, head=head) if layer >= 0 else Hover())

@@ -290,15 +290,15 @@ class NextTokenPanel(Panel):
         """Ask what follows the selected query."""
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the candidates, and fit the controls to the run."""
-        reading: NextTokenReading = answer
-        rows = reading.candidates
-        follows = reading.actual
+        after: NextTokenReading = reading.value
+        rows = after.candidates
+        follows = after.actual
         if follows is not None and all(c.token.id != follows.token.id for c in rows):
             rows = (*rows, follows)
         self.candidates.show_rows(rows, None if follows is None else follows.token.id)
-        self.describe(_subtitle(run, reading))
+        self.describe(_subtitle(run, after))
         limit = run.context_limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:

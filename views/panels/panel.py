@@ -3,17 +3,23 @@
 A panel reads the selection and the run, asks one question at a time, and draws the answer. It sends intent through
 ``session.selection.update`` or the session's own verbs; it never touches another panel. A hidden panel asks nothing
 and remembers that it is stale.
+
+An answer is of one run. What a panel keeps of it is :class:`Kept`, which is None once another run is on screen; what a
+person does in a picture is heard through :meth:`Panel.hear`, which is deaf while the picture is of another run. So
+nothing is computed from an answer about one run and from another run, in the moment before that one is answered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolTip, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
@@ -26,6 +32,42 @@ if TYPE_CHECKING:
 NOTHING_YET = "Nothing has been run yet: a run may be on its way; else type a prompt and press Run."
 """What a panel says before the first run."""
 
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """What a panel keeps of an answer, for as long as the run that it is of is on screen.
+
+    A panel declares it in its class, ``cell = Kept[CellReading]()``, sets it to a :class:`Reading`, and reads a value:
+    None once another run, or another length of it, is on screen.
+    """
+
+    def __set_name__(self, owner: type[Panel], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, panel: None, owner: type[Panel]) -> Kept[T]: ...
+
+    @overload
+    def __get__(self, panel: Panel, owner: type[Panel]) -> T | None: ...
+
+    def __get__(self, panel: Panel | None, owner: type[Panel]) -> Kept[T] | T | None:
+        if panel is None:
+            return self
+        reading = panel.readings.get(self._name)
+        return reading.value if reading is not None and reading.run is panel.session.run else None
+
+    def is_shown(self, panel: Panel) -> bool:
+        """Whether what was drawn of it is of the run on screen, if of another length of it."""
+        reading = panel.readings.get(self._name)
+        return reading is not None and _same(reading.run, panel.session.run)
+
+    def __set__(self, panel: Panel, reading: Reading[T] | None) -> None:
+        if reading is None:
+            panel.readings.pop(self._name, None)
+        else:
+            panel.readings[self._name] = reading
+
 
 class Panel(QWidget):
     """Base of all panels.
@@ -33,7 +75,8 @@ class Panel(QWidget):
     A subclass sets ``name`` (unique, used by keys, snapshots and layouts), ``title`` and ``depends`` (the selection
     fields whose change calls for a new question), builds its widgets into ``self.body``, and overrides
     :meth:`question`, :meth:`show_answer` and, where it has cheap marks to move, :meth:`show_selection` and
-    :meth:`show_hover`.
+    :meth:`show_hover`. What it keeps of an answer is :class:`Kept`, and what its pictures announce it hears through
+    :meth:`hear`.
     """
 
     name: ClassVar[str] = ""
@@ -56,8 +99,11 @@ class Panel(QWidget):
         self.session = session
         self.draws = 0
         """How often an answer was drawn; tests count it."""
+        self.readings: dict[str, Reading[Any]] = {}
+        """What :class:`Kept` holds, by its name."""
+        self._drawn: Run | None = None
         self._stale = True
-        self._behind = False
+        self._behind = self._closed = False
         self._awaited: set[str] = set()
         self.highlighted: Highlights = {}
         self.setObjectName(self.name)
@@ -88,17 +134,17 @@ class Panel(QWidget):
         """What this panel needs to draw; None when the run and selection alone are enough."""
         return None
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
-        """Draw. ``answer`` is None when :meth:`question` returned None."""
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
+        """Draw a :class:`Reading` of this run; None when :meth:`question` returned None."""
 
-    def show_part(self, part: Any) -> None:
-        """Draw what is ready of an answer that is still to come."""
+    def show_part(self, part: Reading[Any]) -> None:
+        """Draw what is ready of an answer that is still to come; whoever does says so with :meth:`begin`."""
 
     def show_selection(self, selection: Selection) -> None:
-        """Move marks; called for changes in ``marks`` and after every answer."""
+        """Move marks; called for changes in ``marks`` and after every answer, and never in a picture of another run."""
 
     def show_hover(self, hover: Hover) -> None:
-        """Move the hover mark."""
+        """Move the hover mark, or take it away: of another run's picture it is only ever taken away."""
 
     def show_highlights(self) -> None:
         """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
@@ -107,7 +153,10 @@ class Panel(QWidget):
         """Take new colours and font sizes from ``views.style.theme.current()`` and repaint."""
 
     def close_down(self) -> None:
-        """Stop timers; called when the window closes."""
+        """Stop timers, and ask and draw nothing any more; called when the window closes."""
+        self._closed = True
+        for slot in tuple(self._awaited):
+            self._withdraw(slot)
 
     # What a subclass calls ----------------------------------------------------------------------------------------
 
@@ -128,43 +177,66 @@ class Panel(QWidget):
         self.subtitle.setText(subtitle)
         self.subtitle.setToolTip(wording.tooltip(subtitle))
 
+    def hear(self, signal: SignalInstance, act: Callable[..., object], of: Kept[Any] | None = None) -> None:
+        """Do what a person wants in a picture, for as long as it is of the run on screen.
+
+        ``of`` is what the picture shows, where that is asked for after the main answer.
+        """
+
+        def heard(*said: Any) -> None:
+            if self.is_current and (of is None or of.is_shown(self)):
+                act(*said)
+
+        signal.connect(heard)
+
+    def begin(self, run: Run) -> None:
+        """Say that what is drawn from here on is of this run."""
+        self._drawn = run
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is drawn is of the run on screen, if of another length of it: its rows are where they were."""
+        return _same(self._drawn, self.session.run)
+
     def refresh(self) -> None:
         """Ask again now if visible, else remember to."""
         self._stale = True
         if self.on_screen:
             self._ask()
         else:
-            self._awaited.clear()  # what was asked before may be about a run that is gone, and is then never answered
+            self._withdraw(self.name)  # its answer would be drawn among what has changed since
 
     def ask(
         self,
         question: Question,
-        answer: Callable[[Any], None],
+        answer: Callable[[Reading[Any]], None],
         part: str = "",
-        ready: Callable[[Any], None] | None = None,
+        ready: Callable[[Reading[Any]], None] | None = None,
     ) -> None:
         """Ask a question of this panel's own.
 
         ``part`` names a second one beside the main picture; ``ready`` hears what is ready before a long answer is.
         """
+        if self._closed:
+            return
         slot = f"{self.name}.{part}" if part else self.name
         self._awaited.add(slot)
 
-        def arrived(reading: Any) -> None:
+        def arrived(reading: Reading[Any]) -> None:
             self._awaited.discard(slot)
-            answer(reading)
-            self.drawn.emit()
+            if self._takes(reading):
+                answer(reading)
+                self.drawn.emit()
 
-        if ready is None:
-            self.session.ask(slot, question, arrived)
-        else:
-            self.session.ask(slot, question, arrived, ready)
+        def part_arrived(reading: Reading[Any]) -> None:
+            if ready is not None and self._takes(reading):
+                ready(reading)
+
+        self.session.ask(slot, question, arrived, None if ready is None else part_arrived)
 
     def forget(self, part: str) -> None:
         """Wait no longer for what was asked as ``part``."""
-        slot = f"{self.name}.{part}"
-        self._awaited.discard(slot)
-        self.session.forget(slot)
+        self._withdraw(f"{self.name}.{part}")
 
     @property
     def settled(self) -> bool:
@@ -181,7 +253,7 @@ class Panel(QWidget):
         self._behind = not forward
         if self._stale and self.on_screen:
             self._ask()
-        if self.on_screen and self.session.run is not None:
+        if self.on_screen and self.is_current:
             self.show_hover(self.session.selection.hover)
 
     # How it works -------------------------------------------------------------------------------------------------
@@ -193,6 +265,12 @@ class Panel(QWidget):
             self._ask()
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
+        if not _same(before, after):
+            QToolTip.hideText()
+            self.session.selection.point_at(Hover())  # what was pointed at was of the run that went
+        for slot in tuple(self._awaited):
+            self._withdraw(slot)  # what was asked is about the run that went, and would be answered to nobody
+        self.readings = {name: reading for name, reading in self.readings.items() if _same(reading.run, after)}
         self.refresh()
 
     def _on_settled(self) -> None:
@@ -204,33 +282,50 @@ class Panel(QWidget):
         changed = before.differences(after)
         if changed & self.depends:
             self.refresh()
-        elif changed & self.marks and self.session.run is not None:
+        elif changed & self.marks and self.is_current:
             self.show_selection(after)
 
     def _on_hover(self, hover: Hover) -> None:
-        if self.isVisible() and self.session.run is not None:
+        if self.isVisible() and (self.is_current or hover == Hover()):
             self.show_hover(hover)
 
     def _ask(self) -> None:
         run = self.session.run
-        if run is None:
+        if run is None or self._closed:
             return
         self._stale = False
         question = self.question(run, self.session.selection.now)
         if question is None:
+            self._withdraw(self.name)
             self._draw(None)
             self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)
 
-    def _draw(self, answer: Any) -> None:
-        run = self.session.run
+    def _withdraw(self, slot: str) -> None:
+        self._awaited.discard(slot)
+        self.session.forget(slot)
+
+    def _takes(self, reading: Reading[Any]) -> bool:
+        """Whether an answer is still wanted here: it is of the run on screen, and there is a panel to draw it in."""
+        return isValid(self) and not self._closed and reading.run is self.session.run
+
+    def _draw(self, reading: Reading[Any] | None) -> None:
+        run, now = self.session.run, self.session.selection
         if run is None:
             return
         self.explain("")
         self.draws += 1
-        self.show_answer(run, self.session.selection.now, answer)
-        self.show_selection(self.session.selection.now)
+        self.begin(run)
+        self.show_answer(run, now.now, reading)
+        self.show_selection(now.now)
+        if self.on_screen:
+            self.show_hover(now.hover)
+
+
+def _same(one: Run | None, other: Run | None) -> bool:
+    """Whether these are one run, if of two lengths."""
+    return one is not None and other is not None and one.run_id == other.run_id
 
 
 class ElidedLabel(QLabel):

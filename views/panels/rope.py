@@ -22,10 +22,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.curves import CurvesPage, SpectrumView
 from ropewalk.views.plots.pairing import PairingView
 from ropewalk.views.plots.planes import PlanesScroll, PlanesView, SharesView
@@ -61,6 +62,8 @@ class RopePanel(Panel):
     title: ClassVar[str] = "RoPE"
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
     marks: ClassVar[frozenset[str]] = frozenset({"plane"})
+    reading = Kept[PlaneReading]()
+    rules = Kept[tuple[RopeRule, ...]]()
 
     INTERVAL = 20
     """Milliseconds between two frames while it plays: 50 a second."""
@@ -77,13 +80,12 @@ class RopePanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.reading: PlaneReading | None = None
         self._positions: Doubles = np.zeros(0)
         self._curve: Doubles = np.zeros(0)
         self._planes_view()
         self.shares = SharesView()
-        self.shares.plane_clicked.connect(self._select)
-        self.shares.position_chosen.connect(lambda m: self.slider.setValue(round(m * PARTS)))
+        self.hear(self.shares.plane_clicked, self._select)
+        self.hear(self.shares.position_chosen, lambda m: self.slider.setValue(round(m * PARTS)))
         self.sum_label = plain_label("", "number")
         self.sum_label.setWordWrap(True)
         self.sum_label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -107,8 +109,8 @@ class RopePanel(Panel):
 
     def _planes_view(self) -> None:
         self.view = PlanesView()
-        self.view.plane_clicked.connect(self._select)
-        self.view.plane_pointed.connect(self._point)
+        self.hear(self.view.plane_clicked, self._select)
+        self.hear(self.view.plane_pointed, self._point)
         self.scroller = PlanesScroll(self.view)
 
     def _pages(self) -> QStackedWidget:
@@ -120,8 +122,8 @@ class RopePanel(Panel):
         column.addWidget(self.scroller, 1)
         column.addWidget(self.shares)
         self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
-        self.spectrum.plane_clicked.connect(self._select)
-        self.pairing.plane_clicked.connect(self._select)
+        self.hear(self.spectrum.plane_clicked, self._select, RopePanel.rules)
+        self.hear(self.pairing.plane_clicked, self._select)
         self.pages = QStackedWidget()
         for page in (turning, self.curves, self.spectrum, self.pairing):
             self.pages.addWidget(page)
@@ -181,17 +183,15 @@ class RopePanel(Panel):
             return None
         return AskPlanes(selection.layer, selection.head, selection.query, selection.key)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the planes of the run's own position; a moved slider goes back."""
         self.pause()
-        if answer is None:
-            self.reading = None
+        self.reading = reading
+        if reading is None:
             self.describe(wording.head_name(selection.layer, selection.head))
             self.explain(_why_still(run, selection.layer))
             return
-        self.reading = answer
-        r = self.reading
-        assert r is not None
+        r: PlaneReading = reading.value
         last = min(max(run.newest - 1, self.LEAST_DISTANCE), run.context_limit - 1)
         self._positions = np.linspace(0, last, min(last + 1, self.CURVE_POINTS))
         self._curve = scores_by_position(r, self._positions)
@@ -245,6 +245,7 @@ class RopePanel(Panel):
 
     def close_down(self) -> None:
         """Stop playing."""
+        super().close_down()
         self.timer.stop()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -284,6 +285,8 @@ class RopePanel(Panel):
             self.slider.setValue(self.reading.query_position * PARTS)
 
     def _advance(self) -> None:
+        if self.reading is None:
+            return
         if self.slider.value() < self.slider.maximum():
             self.slider.setValue(self.slider.value() + self.SPEEDS[max(self.speed.currentIndex(), 0)])
         elif self.loop.isChecked():
@@ -314,9 +317,9 @@ class RopePanel(Panel):
 
     def _show_page(self) -> None:
         """Bring the page in front up to date; the others cost nothing."""
-        run, r = self.session.run, self.reading
-        page = self.PAGES[self.pages.currentIndex()]
-        if run is None or r is None:
+        self.forget("rules")
+        r, page = self.reading, self.PAGES[self.pages.currentIndex()]
+        if r is None:
             return
         if page == "planes":
             self._moved()
@@ -326,9 +329,10 @@ class RopePanel(Panel):
         else:
             self.ask(AskRules(r.layer), self._show_rules, "rules")
 
-    def _show_rules(self, rules: tuple[RopeRule, ...]) -> None:
-        run, r = self.session.run, self.reading
-        if run is None or r is None:
+    def _show_rules(self, rules: Reading[tuple[RopeRule, ...]]) -> None:
+        self.rules = rules
+        run, r = rules.run, self.reading
+        if r is None:
             return
         limit = run.context_limit
         if self.PAGES[self.pages.currentIndex()] == "spectrum":
@@ -336,7 +340,7 @@ class RopePanel(Panel):
             self.spectrum.show_planes(r, limit, run.length, whose)
             self.sum_label.setText(self.spectrum.sentence())
         else:
-            self.curves.show_reading(r, rules, len(self._positions) and int(self._positions[-1]), limit)
+            self.curves.show_reading(r, rules.value, len(self._positions) and int(self._positions[-1]), limit)
             self.sum_label.setText(self.curves.sentence())
 
     def _show(self, turned: Turned) -> None:

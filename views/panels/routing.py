@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRouting, Question
 from ropewalk.model.readings.records import Routing, Run, token_strings
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.heatmap import Levels
 from ropewalk.views.plots.turned_map import TurnedMap
 from ropewalk.views.style import theme, wording
@@ -62,13 +62,13 @@ class RoutingPanel(Panel):
     title: ClassVar[str] = "Experts"
     depends: ClassVar[frozenset[str]] = frozenset({"layer"})
     marks: ClassVar[frozenset[str]] = frozenset({"query"})
+    routing = Kept[Routing]()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.routing: Routing | None = None
         self.map = ExpertMap()
-        self.map.chosen.connect(lambda token, expert: self.session.selection.update(query=token))
-        self.map.entered.connect(self._point)
+        self.hear(self.map.chosen, lambda token, expert: self.session.selection.update(query=token))
+        self.hear(self.map.entered, self._point)
         self.load = plain_label("", "label")
         self.load.setWordWrap(True)
         layout = QVBoxLayout(self.body)
@@ -80,14 +80,14 @@ class RoutingPanel(Panel):
         """Ask where the selected layer sent each token, unless it has one MLP for all."""
         return AskRouting(selection.layer) if run.config.is_moe(selection.layer) else None
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the map, or say why there is none."""
-        self.routing = answer
-        if answer is None:
+        self.routing = reading
+        if reading is None:
             self.describe("")
             self.explain(why_dense(run, selection.layer))
             return
-        routing: Routing = answer
+        routing: Routing = reading.value
         per_token = routing.chosen.shape[1]
         self.describe(f"layer {routing.layer} · {per_token} of {routing.probabilities.shape[1]} experts a token")
         labels = tuple(map(theme.drawable, token_strings(run.tokens[: run.length])))

@@ -11,6 +11,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated
@@ -24,7 +25,7 @@ from ropewalk.model.readings.records import (
     TokenText,
     token_strings,
 )
-from ropewalk.views.panels.panel import Panel
+from ropewalk.views.panels.panel import Kept, Panel
 from ropewalk.views.plots.heatmap import Heatmap, Levels, reduction_note
 from ropewalk.views.plots.row_bars import RowBars
 from ropewalk.views.style import theme, wording
@@ -81,6 +82,8 @@ class ScoresPanel(Panel):
     title: ClassVar[str] = "Scores"
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     marks: ClassVar[frozenset[str]] = frozenset({"query", "key"})
+    picture = Kept[HeadPicture]()
+    selected_row = Kept[RowReading]()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -95,8 +98,6 @@ class ScoresPanel(Panel):
         self.log_scale.toggled.connect(self._relevel)
         self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
         self.skip_first.toggled.connect(self._relevel)
-        self._picture: HeadPicture | None = None
-        self._reading: RowReading | None = None
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
@@ -106,11 +107,11 @@ class ScoresPanel(Panel):
         layout.addWidget(self.triptych, 4)
         layout.addWidget(self.row, 1)
         for heatmap in self.maps:
-            heatmap.picked.connect(self._pick)
-            heatmap.pointed.connect(self._point)
-            heatmap.viewed.connect(self._look)
-        self.row.picked.connect(lambda key: self.session.selection.update(key=key))
-        self.row.pointed.connect(lambda key: self._point(self.session.selection.now.query if key >= 0 else -1, key))
+            self.hear(heatmap.picked, self._pick)
+            self.hear(heatmap.pointed, self._point)
+            self.hear(heatmap.viewed, self._look)
+        self.hear(self.row.picked, lambda key: self.session.selection.update(key=key), ScoresPanel.selected_row)
+        self.hear(self.row.pointed, self._point_in_row, ScoresPanel.selected_row)
 
     def _toggle(self, text: str, tip: str) -> QToolButton:
         button = QToolButton()
@@ -129,7 +130,6 @@ class ScoresPanel(Panel):
         """Ask for the head, in no more pixels than can be told apart here."""
         for part in ("refined", "zoom"):
             self.forget(part)
-        self._reading = None  # a row of another run may have the same place
         if (run.tokens, run.length) != self._labelled:
             self._labels = self._labels_of(run)
             self._labelled = run.tokens, run.length
@@ -145,11 +145,10 @@ class ScoresPanel(Panel):
         drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
         return self._labels[:same] + tuple(drawable[text] for text in texts)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the three pictures."""
-        if not isinstance(answer, HeadPicture):
-            return
-        self._picture = answer
+        self.picture = reading
+        answer: HeadPicture = reading.value
         name, size = wording.head_name(answer.layer, answer.head), f"{run.length} × {run.length}"
         reduced = answer.weights.reduction != "exact"
         cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
@@ -157,7 +156,7 @@ class ScoresPanel(Panel):
         self.mean.setVisible(reduced)
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
-        self._show_picture(answer)
+        self._show_picture(answer, run)
         self._relevel()
         view = self.weights.view
         if reduced and view.width() < run.length:
@@ -176,10 +175,8 @@ class ScoresPanel(Panel):
             heatmap.set_selection(selection.query, selection.key)
         self.row.set_key(selection.key)
         wanted = (selection.layer, selection.head, selection.query)
-        shown = self._reading
-        run = self.session.run
-        stale = shown is None or (shown.layer, shown.head, shown.query) != wanted
-        if run is not None and (stale or (shown is not None and len(shown.weights) != run.length)):
+        shown = self.selected_row
+        if shown is None or (shown.layer, shown.head, shown.query) != wanted:
             self.ask(AskRow(*wanted), self._show_row, "row")
 
     def show_hover(self, hover: Hover) -> None:
@@ -210,7 +207,7 @@ class ScoresPanel(Panel):
         """Ask for a finer picture when there is room for one."""
         super().resizeEvent(event)
         self._share_height()
-        shown = self._picture
+        shown = self.picture
         if shown is not None and shown.weights.reduction != "exact" and self._pixels() != self._asked_pixels(shown):
             self.refresh()
 
@@ -227,18 +224,19 @@ class ScoresPanel(Panel):
             self.forget("refined")
             return
 
-        def arrived(refined: HeadPicture) -> None:
+        def arrived(refined: Reading[HeadPicture]) -> None:
             if asked.rows is None:
-                self._picture = refined
+                self.picture = refined
                 self._relevel()
-            self._show_picture(refined)
+            self._show_picture(refined.value, refined.run)
 
         for heatmap in self.maps:
             heatmap.note = reduction_note("sampled", max(heatmap.block), asked.reduction)
         self.ask(AskRefined(asked), arrived, "refined", self._show_part)
 
-    def _show_part(self, patch: HeadPatch) -> None:
+    def _show_part(self, part: Reading[HeadPatch]) -> None:
         """Draw a part that has been refined."""
+        patch = part.value
         raw = patch.scores if patch.raw is None else patch.raw
         self.raw.patch(patch.top, patch.left, raw, np.ones(raw.shape, np.bool_))
         self.masked.patch(patch.top, patch.left, patch.scores, patch.visible)
@@ -259,10 +257,7 @@ class ScoresPanel(Panel):
         """The bound that gave this picture: the smallest that allows its size."""
         return next((side for side in _SIDES if side >= max(picture.weights.values.shape)), _SIDES[-1])
 
-    def _show_picture(self, picture: HeadPicture) -> None:
-        run = self.session.run
-        if run is None:
-            return
+    def _show_picture(self, picture: HeadPicture, run: Run) -> None:
         scores, weights, whole = picture.scores, picture.weights, (run.length, run.length)
         raw = scores.raw if scores.raw is not None else scores.values
         everything: Bools = np.ones(raw.shape, np.bool_)
@@ -280,7 +275,7 @@ class ScoresPanel(Panel):
         scores use the sequential map. The largest of many cells says nothing of the others: a part seen closer may
         have lower scores than the whole picture, and widens the levels.
         """
-        picture = self._picture
+        picture = self.picture
         if picture is None:
             return
         start = 1 if self.skip_first.isChecked() and picture.weights.columns[0] == 0 else 0
@@ -299,9 +294,9 @@ class ScoresPanel(Panel):
         self.weights.set_levels(levels)
         self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
 
-    def _show_row(self, reading: RowReading) -> None:
-        self._reading = reading
-        self.row.set_row(reading, self._labels)
+    def _show_row(self, reading: Reading[RowReading]) -> None:
+        self.selected_row = reading
+        self.row.set_row(reading.value, self._labels)
 
     def _pick(self, query: int, key: int) -> None:
         self.session.selection.update(query=query, key=key)
@@ -313,34 +308,37 @@ class ScoresPanel(Panel):
         else:
             self.session.selection.point_at(Hover(query=query, key=key, layer=now.layer, head=now.head))
 
+    def _point_in_row(self, key: int) -> None:
+        self._point(self.session.selection.now.query if key >= 0 else -1, key)
+
     def _look(self, view: QRectF) -> None:
         """Show all three maps at the same place, and ask for single cells where the picture is a reduced one."""
         for heatmap in self.maps:
             heatmap.set_view(view)
-        picture, run = self._picture, self.session.run
+        picture, run = self.picture, self.session.run
         if picture is None or run is None or picture.weights.reduction == "exact":
             return
         self.forget("refined")
         if view.width() >= run.length:
             self.forget("zoom")
             self._relevel()
-            self._show_picture(picture)
+            self._show_picture(picture, run)
             self._refine(picture, self._asking(picture.layer, picture.head))
             return
         rows = max(math.floor(view.top() + 0.5), 0), min(math.ceil(view.bottom() + 0.5), run.length)
         columns = max(math.floor(view.left() + 0.5), 0), min(math.ceil(view.right() + 0.5), run.length)
         question = self._asking(picture.layer, picture.head, rows, columns)
 
-        def arrived(detail: HeadPicture) -> None:
-            self._relevel(detail=detail)
-            self._show_picture(detail)
-            self._refine(detail, question)
+        def arrived(detail: Reading[HeadPicture]) -> None:
+            self._relevel(detail=detail.value)
+            self._show_picture(detail.value, detail.run)
+            self._refine(detail.value, question)
 
         self.ask(question, arrived, "zoom")
 
     def _readout(self, query: int, key: int) -> str:
         """The cell under the pointer in words, where the picture holds that very cell."""
-        if query < 0 or key < 0 or max(query, key) >= len(self._labels):
+        if self.picture is None or query < 0 or key < 0 or max(query, key) >= len(self._labels):
             return ""
         where = f"query {query} {isolated(self._labels[query])} → key {key} {isolated(self._labels[key])}"
         index = self.weights.pixel_of(query, key)

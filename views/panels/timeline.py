@@ -15,7 +15,7 @@ from ropewalk.app.session.selection import Selection
 from ropewalk.model.decoder.costs import kv_bytes
 from ropewalk.model.engine.questions import AskNextToken, Question
 from ropewalk.model.readings.records import NextTokenReading, Run
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class TimelinePanel(Panel):
 
     name: ClassVar[str] = "timeline"
     title: ClassVar[str] = "Timeline"
+    offered = Kept[NextTokenReading]()
+    """What else could stand in the place of the token in view."""
 
     COUNT = 12
     """Other tokens on offer."""
@@ -149,7 +151,7 @@ class TimelinePanel(Panel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.steps = StepsView()
-        self.steps.length_chosen.connect(self._look_at)
+        self.hear(self.steps.length_chosen, self._look_at)
         self.caption = plain_label("instead", "label")
         self.token = QComboBox()
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -175,20 +177,20 @@ class TimelinePanel(Panel):
         """Ask what else could have been decoded; the prompt's own tokens are not replaced."""
         return AskNextToken(run.length - 2, self.COUNT, self.session.timeline.sampling) if run.steps > 0 else None
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the steps, and offer other tokens for the one in view."""
+        self.offered = reading
         self.steps.show_run(run)
         size = kv_bytes(run.config, run.length, run.model.dtype)
         self.describe(f"{self.steps.description(run.length)} · {size:,} bytes")
-        reading: NextTokenReading | None = answer
-        newest = run.tokens[run.length - 1].id
-        others = [] if reading is None else [c for c in reading.candidates if c.token.id != newest]
+        newest, offered = run.tokens[run.length - 1].id, self.offered
+        others = [] if offered is None else [c for c in offered.candidates if c.token.id != newest]
         self.token.clear()
         self.token.addItems([f"{theme.drawable(c.token.inline)}  {c.probability:.3f}" for c in others])
         for place, candidate in enumerate(others):
             self.token.setItemData(place, candidate.token.id)
         for widget in (self.caption, self.token, self.branch_button):
-            widget.setVisible(reading is not None)
+            widget.setVisible(offered is not None)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Take the height that the row will have."""
@@ -216,5 +218,5 @@ class TimelinePanel(Panel):
 
     def _branch(self) -> None:
         run, token = self.session.run, self.token.currentData()
-        if run is not None and token is not None:
+        if run is not None and self.offered is not None and token is not None:
             self.session.timeline.branch(run.length - 1, int(token))

@@ -517,28 +517,31 @@ class TokensPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.area)
-        self.strip.query_picked.connect(lambda position: self.session.selection.update(query=position))
-        self.strip.key_picked.connect(lambda position: self.session.selection.update(key=position))
-        self.strip.pointed.connect(self._point)
+        self.hear(self.strip.query_picked, lambda position: self.session.selection.update(query=position))
+        self.hear(self.strip.key_picked, lambda position: self.session.selection.update(key=position))
+        self.hear(self.strip.pointed, self._point)
         self.strip.placed.connect(self._on_placed)
         self.strip.room_changed.connect(self._count_hidden)
         self.theme_changed()
 
     def question(self, run: Run, selection: Selection) -> Question:
         """Show the text at once, and ask for the weights that tint it."""
+        if not self.is_current:
+            self.strip.set_weights(np.zeros(0), np.zeros(0, np.bool_))  # those of another run say nothing of these
+            self.begin(run)
         self.strip.set_tokens(run.tokens[: run.length], run.prefill)
         self.strip.set_selection(selection.query, selection.key)  # at once, so that a held arrow key goes on
         self.explain("")
         return AskRow(selection.layer, selection.head, selection.query)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Tint the tokens."""
-        if isinstance(answer, RowReading):
-            self.strip.set_weights(answer.weights, answer.visible)
-            head = wording.head_name(answer.layer, answer.head)
-            decoded = f" · {run.steps} decoded" if run.steps else ""
-            decoded += " · in the chat template" if run.rendered else ""
-            self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
+        row: RowReading = reading.value
+        self.strip.set_weights(row.weights, row.visible)
+        head = wording.head_name(row.layer, row.head)
+        decoded = f" · {run.steps} decoded" if run.steps else ""
+        decoded += " · in the chat template" if run.rendered else ""
+        self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
 
     def show_selection(self, selection: Selection) -> None:
         """Outline query and key, and keep the query in sight."""

@@ -15,10 +15,11 @@ from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskArithmetic, AskCell, Question
 from ropewalk.model.readings.records import Arithmetic, CellReading, Doubles, Run
-from ropewalk.views.panels.panel import Panel
+from ropewalk.views.panels.panel import Kept, Panel
 from ropewalk.views.plots.arithmetic_tree import ArithmeticTree
 from ropewalk.views.style import ink, theme, wording
 
@@ -150,6 +151,10 @@ class FormulaText(QTextEdit):
             self._insert(cursor, line)
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
+    def theme_changed(self) -> None:
+        """Write the same in the colours and the type of the theme in use."""
+        self.show_lines(self._lines, self._paragraphs)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange the lines in the new width; a scroll bar that comes or goes while writing changes nothing."""
         super().resizeEvent(event)
@@ -241,6 +246,8 @@ class WhyPanel(Panel):
     name: ClassVar[str] = "why"
     title: ClassVar[str] = "Why this number"
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
+    cell = Kept[CellReading]()
+    arithmetic = Kept[Arithmetic]()
 
     panel_requested = Signal(str)
     """A line was chosen whose number another panel shows; carries that panel's name."""
@@ -250,13 +257,11 @@ class WhyPanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self.cell: CellReading | None = None
-        self.arithmetic: Arithmetic | None = None
         self.text = FormulaText()
         self.text.setAccessibleName("The arithmetic of the selected cell")
         self.tree = ArithmeticTree()
-        self.tree.place_pointed.connect(self._point_at)
-        self.tree.place_chosen.connect(self._go)
+        self.hear(self.tree.place_pointed, self._point_at, WhyPanel.arithmetic)
+        self.hear(self.tree.place_chosen, self._go, WhyPanel.arithmetic)
         self.tree.hide()
         self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
@@ -276,11 +281,10 @@ class WhyPanel(Panel):
         """Ask for the selected cell."""
         return AskCell(selection.layer, selection.head, selection.query, selection.key)
 
-    def show_answer(self, run: Run, selection: Selection, answer: Any) -> None:
+    def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Write the cell's arithmetic, and ask for every step where the levels are unfolded."""
-        cell: CellReading = answer
-        self.cell = cell
-        self.describe(_subtitle(run, cell))
+        self.cell = reading
+        self.describe(_subtitle(run, reading.value))
         self._write()
         if self.fold_levels.isChecked():
             self._ask_steps()
@@ -289,7 +293,7 @@ class WhyPanel(Panel):
         """Write anew in the new colours; a projector needs no button to copy."""
         self.copy_button.setVisible(not theme.current().projector)
         self._name_folds()
-        self._write()
+        self.text.theme_changed()
         self._make_room()
         self.tree.fit()
 
@@ -350,9 +354,9 @@ class WhyPanel(Panel):
         now = self.session.selection.now
         self.ask(AskArithmetic(now.layer, now.head, now.query, now.key), self._show_steps, "steps")
 
-    def _show_steps(self, read: Arithmetic) -> None:
-        self.arithmetic = read
-        self.tree.show_arithmetic(read)
+    def _show_steps(self, reading: Reading[Arithmetic]) -> None:
+        self.arithmetic = reading
+        self.tree.show_arithmetic(reading.value)
 
     def _point_at(self, place: str, key: str) -> None:
         """Let the other panels mark where the number under the pointer lives."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Selection
 from ropewalk.app.session.session import DEFAULT_PROMPT, Session
 from ropewalk.app.settings import SettingsStore
@@ -16,6 +17,7 @@ from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.tokens.prompt import Prompt
 from tests.fake_engine import FakeEngine
+from tests.in_process import without_packing
 
 
 class Watch:
@@ -390,11 +392,15 @@ def test_bad_sampling_is_refused(running: Session, store: SettingsStore) -> None
 
 
 def test_an_answer_arrives_with_the_rows_in_view(qtbot: QtBot, running: Session) -> None:
-    answers: list[Any] = []
+    answers: list[Reading[Any]] = []
     settle(qtbot, running, running.timeline.step)
     settle(qtbot, running, running.timeline.step_back)
     settle(qtbot, running, lambda: running.ask("heads", AskAtlas(), answers.append))
-    assert answers == [("abc", AskAtlas())]
+    reading = answers.pop()
+    assert reading.value == ("abc", AskAtlas())
+    assert reading.run is running.run
+    assert (reading.run.run_id, reading.run.length, reading.question) == (1, 3, AskAtlas())
+    assert answers == []
 
 
 def test_the_newest_question_of_a_slot_replaces_the_older(qtbot: QtBot, running: Session) -> None:
@@ -405,7 +411,8 @@ def test_the_newest_question_of_a_slot_replaces_the_older(qtbot: QtBot, running:
         *(lambda head=head: running.ask("scores", AskHead(0, head), answers.append) for head in range(4)),
         lambda: running.ask("rows", AskRow(0, 1, 1), answers.append),
     )
-    assert answers == [("abc", AskHead(0, 3)), ("abc", AskRow(0, 1, 1))]  # the picture asked for comes first
+    values = [reading.value for reading in answers]
+    assert values == [("abc", AskHead(0, 3)), ("abc", AskRow(0, 1, 1))]  # the picture asked for comes first
 
 
 def test_an_answer_about_an_older_run_is_dropped(qtbot: QtBot, running: Session, engine: FakeEngine) -> None:
