@@ -369,35 +369,3 @@ class Jobs(QObject):
 def unexpected(what: str, error: Exception) -> Failure:
     """Put an exception that nobody foresaw into one sentence, with the traceback as details."""
     return Failure(unforeseen(error, what), "".join(traceback.format_exception(error)))
-
-
-class Exports:
-    """Makes files beside everything else."""
-
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
-
-    def make(
-        self,
-        slot: str,
-        work: Generator[Progress, None, Any],
-        on_done: Callable[[Any], None],
-        on_failed: Callable[[str], None],
-        *,
-        what: str,
-    ) -> None:
-        """Make a file; a newer one of the same slot replaces an older one, and ``on_failed`` hears a sentence."""
-        self._jobs.submit(slot, Urgency.PREFILL, work, on_done, lambda failure: on_failed(failure.sentence), what=what)
-
-    @property
-    def pulse(self) -> Callable[[Progress], None]:
-        """What work that cannot pause tells its progress to, on its own thread; raises when it is to end."""
-        return self._jobs.pulse
-
-    def cancel(self) -> None:
-        """End what is being made."""
-        self._jobs.cancel_all()
-
-    def close(self) -> None:
-        """Cancel everything and wait for the thread."""
-        self._jobs.close()

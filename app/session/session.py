@@ -14,7 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine import load_engine
-from ropewalk.app.jobs import Exports, Failure, Jobs
+from ropewalk.app.jobs import Failure, Jobs
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
@@ -65,7 +65,7 @@ class Session(QObject):
     scenes
         Scenes put on screen in one go, and what was there before.
     checkpoints, exports
-        What could be opened; files in the making.
+        What could be opened; the jobs of files in the making, beside everything else.
     """
 
     run_changed = Signal(object, object)
@@ -85,8 +85,8 @@ class Session(QObject):
         self.settings = SettingsStore() if settings is None else settings
         self.selection = SelectionStore(self)
         self._engine = engine
-        self.jobs, downloads, files = Jobs(self), Jobs(self), Jobs(self)
-        for jobs in (self.jobs, downloads, files):
+        self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
+        for jobs in (self.jobs, downloads, self.exports):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._model_handle: ModelHandle | None = None
@@ -102,7 +102,6 @@ class Session(QObject):
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
         self.baseline = Baseline(self, self.scenes, parent=self)
         self.checkpoints = Checkpoints(self, downloads, parent=self)
-        self.exports = Exports(files)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -391,7 +390,7 @@ class Session(QObject):
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
         self.jobs.cancel_shown()
         self.checkpoints.cancel()
-        self.exports.cancel()
+        self.exports.cancel_all()
         self.cancelled.emit()
         self.timeline.leave()
         self._start_pending = False
