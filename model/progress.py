@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -90,6 +90,10 @@ class Watch:
 
 Steps: TypeAlias = Generator[Progress, None, Result]
 """A computation that yields progress and returns a result."""
+
+
+Pulse: TypeAlias = Callable[[Progress], None]
+"""What work that cannot pause tells its progress to; it raises ``Cancelled`` when the work is to end."""
 
 
 Pauses: TypeAlias = Generator[None, None, Result]

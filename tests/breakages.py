@@ -373,6 +373,10 @@ BREAKAGES = (
         "digest.update(stream.read())",
         "digest.update(stream.read(64))",
     ),
+    of("app/files/png_file.py", "app/files/test_serving")("a PNG has red for blue", '"raw", "BGRX"', '"raw", "RGBX"'),
+    of("app/files/session_keeping.py", "app/files/test_session_keeping")(
+        "a checkpoint that has changed is opened", "if found.fingerprint != wanted.fingerprint:", "if False:"
+    ),
     of("app/settings.py", "app/test_settings")(
         "settings are not saved", "        self.now = after\n        self._write()", "        self.now = after"
     ),

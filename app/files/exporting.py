@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
+from ropewalk.app.engine.connection import Calls
+from ropewalk.app.engine.remote import RemoteEngine
+from ropewalk.app.files.incoming import Incoming
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance
+from ropewalk.app.files.requests import WriteNumbers, Writing
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.interface import RunHandle
-from ropewalk.model.errors import RopewalkError
-from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import HeadNumbers
-from ropewalk.model.whole_file import whole_file
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file.
-
-    Raises
-    ------
-    RopewalkError
-        When it cannot be written; the one that was there stays.
-    """
-    try:
-        with whole_file(path) as part:
-            part.write_bytes(data)
-    except OSError as error:
-        raise RopewalkError(f"{path.name} could not be written to {path.parent}: {error.strerror or error}.") from error
-
-
-def written_steps(path: Path, make: Callable[[], bytes]) -> Steps[Path]:
-    """Make the bytes of a file and write them."""
-    yield Progress(0, 2, f"Writing {path.name}")
-    data = make()
-    yield Progress(1, 2, f"Writing {path.name}")
-    write(path, data)
-    return path
-
-
-def export_bytes(
-    session: Session, path: Path, make: Callable[[], bytes], done: Callable[[Path], None], failed: Callable[[str], None]
+def export(
+    session: Session,
+    request: Writing,
+    done: Callable[[Path], None],
+    failed: Callable[[str], None],
+    verb: str = "Writing",
 ) -> None:
-    """Write a file beside the computing; ``failed`` hears a sentence."""
-    session.exports.make(f"file {path}", written_steps(path, make), done, failed, what=f"Writing {path.name}")
+    """Make a file, beside the computing; ``failed`` hears a sentence, and neither hears of a cancel."""
+    path = request.path
+    session.exports.submit(
+        f"file {path}",
+        Urgency.PREFILL,
+        session.local.ask(request),
+        done,
+        lambda failure: failed(failure.sentence),
+        what=f"{verb} {path.name}",
+    )
 
 
 def export_numbers(
@@ -65,7 +54,7 @@ def export_numbers(
     tokens = handle.run.tokens[: handle.run.length]
 
     def arrived(numbers: HeadNumbers) -> None:
-        export_bytes(session, path, partial(kind.write, numbers, tokens, about), done, failed)
+        export(session, WriteNumbers(path, kind.name, numbers, tokens, about), done, failed)
 
     session.work(
         f"numbers {path}",
@@ -82,6 +71,13 @@ def export_trace(session: Session, path: Path, done: Callable[[Path], None], fai
     if handle is None:
         failed("There is no run to save yet; run a prompt first.")
         return
-    session.work(
-        f"trace {path}", lambda engine: engine.save_steps(handle, path), done, failed, what="Writing the trace"
-    )
+    incoming = Incoming(path)
+
+    def work(engine: RemoteEngine) -> Calls[Path]:
+        try:
+            yield from engine.trace_file(handle)
+            return incoming.finish()
+        finally:
+            incoming.drop()
+
+    session.work(f"trace {path}", work, done, failed, what="Writing the trace", on_part=incoming.add)

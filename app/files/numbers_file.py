@@ -1,4 +1,4 @@
-"""Numbers as files: a table of formats, each of which makes the bytes of a file from a rectangle of one head."""
+"""Numbers as files: a table of formats, each of which writes a rectangle of one head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
@@ -25,14 +25,14 @@ COLUMNS: Final = ("query", "query_token", "key", "key_token", "score", "weight",
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """One kind of file: its suffix, what a person reads in the list of formats, and what makes its bytes."""
+    """One kind of file: its suffix, what a person reads in the list of formats, and what writes it."""
 
     name: str
     title: str
-    write: Callable[[HeadNumbers, Sequence[TokenText], Provenance], bytes]
+    write: Callable[[HeadNumbers, Sequence[TokenText], Provenance, IO[bytes]], None]
 
 
-def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:
+def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance, file: IO[bytes]) -> None:
     """One line for each cell, in UTF-8; lines that begin with ``#`` say where the numbers came from.
 
     A float is written with as many digits as give the same float back. Tokens are marked as :data:`MARKED` says.
@@ -48,7 +48,9 @@ def as_csv(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance)
             seen = int(numbers.visible[row, column])
             texts = harmless(tokens[query].text), harmless(tokens[key].text)
             lines.writerow((query, texts[0], key, texts[1], score, weight, seen))
-    return text.getvalue().encode()
+        file.write(text.getvalue().encode())
+        text.seek(0)
+        text.truncate()
 
 
 def harmless(text: str) -> str:
@@ -61,11 +63,10 @@ def harmless_line(text: str) -> str:
     return re.sub(r"([,;|\t][\"'\s]*)(?=[=+\-@])", r"\1'", text)
 
 
-def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance) -> bytes:
+def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance, file: IO[bytes]) -> None:
     """Arrays by name; ``about`` is the provenance as JSON. Nothing in it needs pickle."""
-    buffer = io.BytesIO()
     np.savez_compressed(
-        buffer,
+        file,
         scores=numbers.scores,
         weights=numbers.weights,
         visible=numbers.visible,
@@ -77,7 +78,6 @@ def as_npz(numbers: HeadNumbers, tokens: Sequence[TokenText], about: Provenance)
         head=np.array(numbers.head),
         about=np.array(about.json),
     )
-    return buffer.getvalue()
 
 
 FORMATS: Final = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ropewalk.app.files.provenance import software
-from ropewalk.app.session.selection import Selection
+from ropewalk.app.session.selected import Selection
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from ropewalk.model.decoder.interventions import Intervention

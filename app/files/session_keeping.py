@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from ropewalk.app.engine.connection import Calls
+from ropewalk.app.engine.remote import RemoteEngine
+from ropewalk.app.files.requests import FindCheckpoint, Found, ReadSession, SaveSession
 from ropewalk.app.files.session_file import (
     SavedCheckpoint,
     SavedPromptOptions,
@@ -16,16 +20,14 @@ from ropewalk.app.files.session_file import (
     SavedSession,
     SavedView,
     SessionFileError,
-    read_session,
-    write_session,
 )
-from ropewalk.app.session.selection import Selection
+from ropewalk.app.session.selected import Selection
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import SessionState
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
-from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.progress import Progress, Steps
-from ropewalk.model.readings.records import Run, Sampling
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.resources import resource
 
@@ -59,14 +61,15 @@ def save_session(
     if not card.path:
         failed(f"{card.name} exists only in its lesson; leave the lesson, then save what you had open.")
         return
-    baseline, sampling = session.baseline.kept, session.timeline.sampling
-
-    def work() -> Steps[SavedSession]:
-        saved = yield from saved_steps(state, baseline, sampling, view, path)
-        write_session(saved, path)
-        return saved
-
-    session.exports.make("session", work(), done, failed, what=f"Saving {path.name}")
+    work = saving(session, described(session, state, view, path.parent), path)
+    session.exports.submit(
+        "session",
+        Urgency.PREFILL,
+        work,
+        done,
+        lambda failure: failed(failure.sentence),
+        what=f"Saving {path.name}",
+    )
 
 
 def open_session(
@@ -84,33 +87,81 @@ def open_session(
         done(back.saved)
 
     now = session.model_handle
-    session.work("session", lambda engine: back_steps(engine, path, now), arrived, failed, what=f"Opening {path.name}")
+    session.work(
+        "session",
+        lambda engine: bringing_back(session, engine, path, now),
+        arrived,
+        failed,
+        what=f"Opening {path.name}",
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Saving
 
 
-def saved_steps(
-    state: SessionState, baseline: SessionState | None, sampling: Sampling, view: SavedView, path: Path
-) -> Steps[SavedSession]:
-    """What is on screen as plain data, to lie at ``path``."""
-    checkpoint = yield from _checkpoint_steps(state.model_handle, path.parent)
+def described(session: Session, state: SessionState, view: SavedView, folder: Path) -> SavedSession:
+    """What is on screen as plain data, to lie in ``folder``; the checkpoint's fingerprint is still to be taken."""
+    baseline = session.baseline.kept
     # a run of another model would need that one too
     kept = baseline is not None and baseline.model_handle is state.model_handle
     return SavedSession(
-        checkpoint=checkpoint,
+        checkpoint=_checkpoint_of(state.model_handle, folder),
         run=_run_of(state),
         baseline=_run_of(baseline) if kept and baseline is not None else None,
-        sampling=sampling,
+        sampling=session.timeline.sampling,
         selection=state.selection,
         view=view,
     )
 
 
-def _checkpoint_steps(model_handle: ModelHandle, folder: Path) -> Steps[SavedCheckpoint]:
+class Asking(Protocol):
+    """Who is asked about files: on this machine, and on the engine's."""
+
+    local: Asked
+    beside: Asked
+
+
+class Asked(Protocol):
+    """Answers a request about files."""
+
+    def ask(self, request: Any) -> Calls[Any]:
+        """Answer it."""
+
+
+def saving(files: Asking, saved: SavedSession, path: Path) -> Calls[SavedSession]:
+    """Write what was described, with the fingerprint of its checkpoint."""
+    whole = yield from _fingerprinted(files, saved)
+    yield from files.local.ask(SaveSession(path, whole))
+    return whole
+
+
+def keeping(files: Asking, saved: SavedSession, path: Path, known: SavedSession | None) -> Calls[None]:
+    """The same, unless it is no news beside what is in a file already, or could not be brought back."""
+    try:
+        whole = yield from _fingerprinted(files, saved)
+    except CheckpointError:
+        return  # it is gone
+    if known is None or _without_view(whole) != _without_view(known):
+        yield from files.local.ask(SaveSession(path, whole))
+
+
+def _fingerprinted(files: Asking, saved: SavedSession) -> Calls[SavedSession]:
+    checkpoint = saved.checkpoint
+    place = BUNDLED if checkpoint.path is None else Path(checkpoint.path)
+    found: Found = yield from files.beside.ask(FindCheckpoint((place,)))
+    if found.place is None:
+        raise CheckpointError(f"{place} cannot be read: {os.strerror(errno.ENOENT)}.")
+    return replace(saved, checkpoint=replace(checkpoint, fingerprint=found.fingerprint))
+
+
+def _without_view(saved: SavedSession) -> SavedSession:
+    """What a person made, apart from how the window looks, what is pointed at, and where the file is."""
+    return replace(saved, view=SavedView(), selection=Selection(), checkpoint=replace(saved.checkpoint, beside=""))
+
+
+def _checkpoint_of(model_handle: ModelHandle, folder: Path) -> SavedCheckpoint:
     card = model_handle.card
-    fingerprint = yield from fingerprint_steps(Path(card.path))
     bundled, beside = Path(card.path) == BUNDLED, ""
     if not bundled:
         with suppress(ValueError):  # on another drive there is no way from here
@@ -118,7 +169,7 @@ def _checkpoint_steps(model_handle: ModelHandle, folder: Path) -> Steps[SavedChe
     return SavedCheckpoint(
         name=card.name,
         path=None if bundled else str(Path(card.path).absolute()),
-        fingerprint=fingerprint,
+        fingerprint="",
         device=card.device,
         dtype=card.dtype,
         beside=beside,
@@ -146,48 +197,49 @@ def _run_of(kept: SessionState) -> SavedRun:
 # Bringing back
 
 
-def back_steps(engine: Any, path: Path, now: ModelHandle | None) -> Steps[Back]:
+def bringing_back(files: Asking, engine: RemoteEngine, path: Path, now: ModelHandle | None) -> Calls[Back]:
     """Read a session and run it again; ``now`` is the open model, taken where it is the same."""
-    yield Progress(0, 1, "Reading the session")
-    saved = read_session(path)
-    model_handle = yield from _open_steps(engine, saved.checkpoint, path, now)
+    saved: SavedSession = yield from files.local.ask(ReadSession(path))
+    found: Found = yield from files.beside.ask(FindCheckpoint(_places(saved.checkpoint, path)))
+    place = _checked(saved.checkpoint, found, path)
+    model_handle = yield from _opening(engine, saved.checkpoint, place, now)
     at = saved.selection
-    kept = yield from _run_steps(engine, model_handle, saved.run, FIRST_ID, at, path)
+    kept = yield from _running(engine, model_handle, saved.run, FIRST_ID, at, path)
     baseline = None
     if saved.baseline is not None:
-        baseline = yield from _run_steps(engine, model_handle, saved.baseline, FIRST_ID + 1, at, path)
+        baseline = yield from _running(engine, model_handle, saved.baseline, FIRST_ID + 1, at, path)
     return Back(saved, kept, baseline)
 
 
-def _open_steps(engine: Any, wanted: SavedCheckpoint, path: Path, now: ModelHandle | None) -> Steps[ModelHandle]:
-    place = _found(wanted, path)
-    fingerprint = yield from fingerprint_steps(place)
-    if fingerprint != wanted.fingerprint:
+def _places(wanted: SavedCheckpoint, path: Path) -> tuple[Path, ...]:
+    """Where the checkpoint may be now: where it was, or as far from the session file as it was."""
+    if wanted.path is None:
+        return (BUNDLED,)
+    beside = (path.absolute().parent / wanted.beside,) if wanted.beside else ()
+    return (Path(wanted.path), *beside)
+
+
+def _checked(wanted: SavedCheckpoint, found: Found, path: Path) -> Path:
+    """Where the checkpoint is, if it is the one that was saved."""
+    if found.place is None:
         raise SessionFileError(
-            f"{path.name} needs {wanted.name} as it was, but the files at {place} have changed since; put the old ones "
-            "back, or open the checkpoint and run the prompt anew."
+            f"{path.name} needs {wanted.name}, but there is nothing at {wanted.path}; put it back there."
         )
+    if found.fingerprint != wanted.fingerprint:
+        raise SessionFileError(
+            f"{path.name} needs {wanted.name} as it was, but the files at {found.place} have changed since; put the "
+            "old ones back, or open the checkpoint and run the prompt anew."
+        )
+    return found.place
+
+
+def _opening(engine: RemoteEngine, wanted: SavedCheckpoint, place: Path, now: ModelHandle | None) -> Calls[ModelHandle]:
     if now is not None and _is_same(now, wanted, place):
         return now
     model_handle: ModelHandle = yield from engine.open_model(
         None if wanted.path is None else str(place), wanted.device, wanted.dtype, options=dict(wanted.options)
     )
     return model_handle
-
-
-def _found(wanted: SavedCheckpoint, path: Path) -> Path:
-    """Where the checkpoint is now: where it was, or as far from the session file as it was."""
-    if wanted.path is None:
-        return BUNDLED
-    places = [Path(wanted.path)]
-    if wanted.beside:
-        places.append(path.absolute().parent / wanted.beside)
-    for place in places:
-        if place.exists():
-            return place
-    raise SessionFileError(
-        f"{path.name} needs {wanted.name}, but there is nothing at {wanted.path}; put it back there."
-    )
 
 
 def _is_same(model_handle: ModelHandle, wanted: SavedCheckpoint, place: Path) -> bool:
@@ -197,9 +249,9 @@ def _is_same(model_handle: ModelHandle, wanted: SavedCheckpoint, place: Path) ->
     return same_place and same_options and (card.device, card.dtype) == (wanted.device, wanted.dtype)
 
 
-def _run_steps(
-    engine: Any, model_handle: ModelHandle, saved: SavedRun, run_id: int, at: Selection, path: Path
-) -> Steps[SessionState]:
+def _running(
+    engine: RemoteEngine, model_handle: ModelHandle, saved: SavedRun, run_id: int, at: Selection, path: Path
+) -> Calls[SessionState]:
     options = saved.prompt_options
     prompt = Prompt(saved.prompt, options.as_ids, options.special, options.chat, options.system)
     handle: RunHandle = yield from engine.run(

@@ -6,57 +6,13 @@ everybody once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.model.codec import stored
+from ropewalk.app.session.selected import Bounds, Hover, Selection
 
-
-@stored("prompt layer head query key plane step")
-@dataclass(frozen=True)
-class Selection:
-    """One cell of one head at one moment of the run. All numbers count from zero; ``step`` is the length in view."""
-
-    prompt: int = 0
-    layer: int = 0
-    head: int = 0
-    query: int = 0
-    key: int = 0
-    plane: int = 0
-    step: int = 0
-
-    def differences(self, other: Selection) -> frozenset[str]:
-        """Names of the fields in which two selections differ."""
-        return frozenset(f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name))
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How far each field may go: exclusive upper ends."""
-
-    prompts: int = 1
-    layers: int = 1
-    heads: int = 1
-    rows: int = 1
-    planes: int = 1
-
-
-@dataclass(frozen=True)
-class Hover:
-    """What is under the pointer, None where nothing is.
-
-    ``operation`` is a row of the ledger by its key; ``slot`` says which of its two the cache keeps for ``key``.
-    """
-
-    query: int | None = None
-    key: int | None = None
-    layer: int | None = None
-    head: int | None = None
-    plane: int | None = None
-    operation: str | None = None
-    slot: Literal["K", "V"] | None = None
+__all__ = ["Bounds", "Hover", "Selection", "SelectionStore"]
 
 
 class SelectionStore(QObject):

@@ -19,7 +19,6 @@ from ropewalk.app.engine.connection import Calls, Connection, Ended
 from ropewalk.app.engine.engines import Connect, Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
-from ropewalk.app.files.exports import Exports
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.checkpoints import Checkpoints
@@ -108,7 +107,7 @@ class Session(QObject):
     scenes
         Scenes put on screen in one go, and what was there before.
     checkpoints, exports
-        What could be opened; files in the making.
+        What could be opened; the jobs of files in the making, beside everything else.
     """
 
     run_changed = Signal(object, object)
@@ -135,8 +134,8 @@ class Session(QObject):
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)
-        self.jobs, downloads, files = Jobs(self), Jobs(self), Jobs(self)
-        for jobs in (self.jobs, downloads, files):
+        self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
+        for jobs in (self.jobs, downloads, self.exports):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._model_handle: ModelHandle | None = None
@@ -155,7 +154,6 @@ class Session(QObject):
         self.baseline = Baseline(self, self.scenes, parent=self)
         self.local, self.beside = ShortLived(local, self), ShortLived(engine, self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
-        self.exports = Exports(files, self.local)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -574,7 +572,7 @@ class Session(QObject):
         """Cancel what is being opened, run or decoded, and whatever else shows its progress."""
         self.jobs.cancel_shown()
         self.checkpoints.cancel()
-        self.exports.cancel()
+        self.exports.cancel_all()
         self.cancelled.emit()
         self.timeline.leave()
         self._next = None

@@ -41,14 +41,14 @@ class Outgoing:
 class Outbox:
     """The messages that wait; every method may be called on any thread.
 
-    Parameters
+    Attributes
     ----------
     sent
-        Called when a message has gone out whole, or was dropped.
+        Called when a message has gone out whole.
     """
 
-    def __init__(self, sent: Callable[[], None] = lambda: None) -> None:
-        self._sent = sent
+    def __init__(self) -> None:
+        self.sent: Callable[[], None] = lambda: None
         self._waiting: list[Outgoing] = []
         self._given_up: list[int] = []
         self._credit = CREDIT
@@ -109,7 +109,7 @@ class Outbox:
             if done:
                 self._waiting.remove(outgoing)
         if done:
-            self._sent()
+            self.sent()
         return piece
 
     def _is_ready(self) -> bool:

@@ -45,8 +45,9 @@ def serve_pipe(
     greeting
         What is said first.
     """
-    outbox = Outbox(lambda: server.sent())
+    outbox = Outbox()
     server = Server(served, packing, outbox, load)
+    outbox.sent = server.sent
     ended = threading.Event()
     outbox.put(Message(0, "hello", packed=packing.pack(greeting)))
     for target, descriptor in ((_read, reading), (_write, writing)):

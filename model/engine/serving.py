@@ -29,12 +29,10 @@ from ropewalk.model.engine.requests import (
     Tidy,
 )
 from ropewalk.model.errors import TraceError
-from ropewalk.model.progress import Partial, Progress, Steps
+from ropewalk.model.progress import Partial, Pulse, Steps
 
 PART = 1 << 20
 """Bytes of a file that are sent at a time."""
-
-Pulse: TypeAlias = Callable[[Progress], None]
 
 
 class Handles:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
@@ -40,7 +41,7 @@ def opened_window(
     assert isinstance(app, QApplication)
     try:
         # the window keeps its session now and then, on a thread that would else begin in the middle of a test
-        session.exports.make("test", _nothing(), lambda result: None, lambda sentence: None, what="Nothing")
+        session.exports.submit("test", Urgency.PREFILL, _nothing(), lambda result: None, lambda failure: None)
         session.begin(path if layers is None else None, Prompt(prompt))
         snapshot.wait_until_drawn(window)
         if layers is not None:

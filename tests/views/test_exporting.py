@@ -30,6 +30,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
 from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
 from ropewalk.views.files.handout import answer_spans
+from ropewalk.views.files.recordings import walk_turns
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
@@ -440,6 +441,22 @@ def test_a_lesson_becomes_a_handout(qtbot: QtBot, lesson: MainWindow, take: Take
     assert plain("weights (softmax)") in whole  # a figure's own words
     about = pypdf.PdfReader(path).attachments["about.json"][0]
     assert b"Lesson" in about
+
+
+def test_a_rotation_that_a_step_sets_going_rests_in_its_picture(qtbot: QtBot, lesson: MainWindow) -> None:
+    opened, exporter = lesson.lesson.lesson, lesson.files.exporter
+    assert opened is not None
+    step = next(place for place, one in enumerate(opened.steps) if one.scene.play == "rotation")
+    there: list[object] = []
+    failed: list[str] = []
+    exporter.task.run(walk_turns(lesson, exporter, step), there.append, failed.append)
+    qtbot.waitUntil(lambda: bool(there or failed), timeout=60_000)
+    assert failed == []
+    panel = lesson.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    assert panel.reading is not None
+    assert panel.position == panel.reading.query_position
+    assert not panel.timer.isActive()
 
 
 def test_a_lesson_walk_is_filmed(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:

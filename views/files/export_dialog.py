@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from ropewalk.app.files import animation, numbers_file
+from ropewalk.app.files.requests import WriteBytes
 from ropewalk.views.files import pictures
 from ropewalk.views.files.exporter import WINDOW, Exporter
 from ropewalk.views.files.handout import handout_turns, no_handout
@@ -275,7 +276,7 @@ class HandoutPage(Page):
         """Walk the lesson and write it down."""
         self.exporter.task.run(
             handout_turns(self.exporter),
-            lambda data: self.exporter.write(path, lambda: data),
+            lambda data: self.exporter.make(WriteBytes(path, data)),
             self.exporter.failed.emit,
         )
 

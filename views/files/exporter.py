@@ -5,7 +5,7 @@ The formats are tables elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,10 +14,12 @@ from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
-from ropewalk.app.files.animation import AnimationFormat, Recording, encoded_steps
-from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
+from ropewalk.app.files.animation import AnimationFormat
+from ropewalk.app.files.exporting import export, export_numbers, export_trace
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.app.files.requests import EncodeAnimation, Writing
+from ropewalk.app.files.svg_file import finished_svg
 from ropewalk.model.progress import Progress
 from ropewalk.views.files import pictures
 from ropewalk.views.files.drawing import draw_svg
@@ -82,10 +84,10 @@ class Exporter(QObject):
             yield from self.in_sight(name)
             self.be_quiet()
             with self.printed(name, paper):
-                encode = kind.draw(self.widget(name), self.about(name), scale)
-            return encode
+                steps = kind.draw(self.widget(name), self.about(name), scale, path)
+            return (yield from steps)
 
-        self.task.run(turns(), lambda encode: self.write(path, encode), self.failed.emit)
+        self.task.run(turns(), self.make, self.failed.emit)
 
     def copy(self, name: str, scale: int = 2, paper: bool = False) -> None:
         """Put a picture on the clipboard: pixels, and the same as SVG for programs that take one."""
@@ -95,11 +97,11 @@ class Exporter(QObject):
             self.be_quiet()
             with self.printed(name, paper):
                 image = pictures.to_image(self.widget(name), scale)
-                drawing = draw_svg(self.widget(name), self.about(name))
+                drawing = draw_svg(self.widget(name), self.about(name), Path())
             yield Progress(1, 2, "Copying")
             data = QMimeData()
             data.setImageData(image)
-            data.setData("image/svg+xml", drawing())
+            data.setData("image/svg+xml", finished_svg(drawing))
             return data
 
         self.task.run(turns(), QGuiApplication.clipboard().setMimeData, self.failed.emit)
@@ -147,18 +149,17 @@ class Exporter(QObject):
     # Films --------------------------------------------------------------------------------------------------------
 
     def animation(self, turns: Turns, kind: AnimationFormat, path: Path, target: str) -> None:
-        """Take a film, then encode it beside everything else; ``turns`` returns its recording."""
+        """Take a film, then encode it beside everything else; ``turns`` returns its frames."""
         why = kind.absent()
         if why:
             self.failed.emit(why)
             return
 
-        def taken(recording: Recording) -> None:
-            session = self.window.session
-            steps = encoded_steps(recording, kind, self.about(target), path, session.exports.pulse)
-            session.exports.make(f"file {path}", steps, self.saved.emit, self.failed.emit, what=f"Encoding {path.name}")
-
-        self.task.run(turns, taken, self.failed.emit)
+        self.task.run(
+            turns,
+            lambda frames: self.make(EncodeAnimation(path, kind.name, frames, self.about(target)), "Encoding"),
+            self.failed.emit,
+        )
 
     # Numbers ------------------------------------------------------------------------------------------------------
 
@@ -173,9 +174,9 @@ class Exporter(QObject):
         """Save the run in view as a trace file."""
         export_trace(self.window.session, path, self.saved.emit, self.failed.emit)
 
-    def write(self, path: Path, make: Callable[[], bytes]) -> None:
-        """Make a file's bytes and write them, beside the computing."""
-        export_bytes(self.window.session, path, make, self.saved.emit, self.failed.emit)
+    def make(self, request: Writing, verb: str = "Writing") -> None:
+        """Have a file made beside everything else."""
+        export(self.window.session, request, self.saved.emit, self.failed.emit, verb)
 
     def close_down(self) -> None:
         """End what is going on."""

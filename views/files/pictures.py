@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QPoint, QRect, QSizeF
 from PySide6.QtGui import QImage, QPageSize, QPainter, QPdfWriter, QRegion
 from PySide6.QtWidgets import QWidget
 
+from ropewalk.app.files.frames import Recording
 from ropewalk.app.files.provenance import Provenance, software
-from ropewalk.model.errors import RopewalkError
-from ropewalk.views.files.drawing import draw_svg
+from ropewalk.app.files.requests import EncodePng, FinishSvg, WriteBytes, Writing
+from ropewalk.model.progress import Pauses, Progress, Steps, saying
+from ropewalk.views.files import drawing
 from ropewalk.views.files.parts import paint_parts
 from ropewalk.views.style import theme
 
-Encode = Callable[[], bytes]
+Asked = TypeVar("Asked", bound=Writing)
 
 SCALES: Final = (1, 2, 3, 4)
 """Pixels of a PNG for each one of the window, along a side."""
@@ -40,13 +43,14 @@ class PictureFormat:
     scaled
         Whether it has pixels, so that a scale can be chosen.
     draw
-        Paints a widget now, on the GUI thread, and returns what makes the file's bytes, on any thread.
+        Paints a widget before it returns, in so many pixels for each one of its own where there are pixels; then comes,
+        in steps, to what is to be asked for the file.
     """
 
     name: str
     title: str
     scaled: bool
-    draw: Callable[[QWidget, Provenance, int], Encode]
+    draw: Callable[[QWidget, Provenance, int, Path], Steps[Writing]]
 
 
 def to_image(widget: QWidget, scale: int = 1) -> QImage:
@@ -61,33 +65,32 @@ def to_image(widget: QWidget, scale: int = 1) -> QImage:
     return image
 
 
-def draw_png(widget: QWidget, about: Provenance, scale: int = 1) -> Encode:
-    """Paint pixels; the provenance goes into text chunks."""
-    image = to_image(widget, scale)
-    inches = DOTS * scale / 0.0254
-    image.setDotsPerMeterX(round(inches))
-    image.setDotsPerMeterY(round(inches))
-    for name, text in (("Title", about.title), *about.lines, ("Description", about.text)):
-        image.setText(name, text)
-    return lambda: encoded(image)
+def recording_pauses(recording: Recording, image: QImage, milliseconds: int = 0) -> Pauses[None]:
+    """Append a painted picture to a recording."""
+    yield from recording.adding(image.width(), image.height(), memoryview(image.constBits()), milliseconds)
 
 
-def encoded(image: QImage) -> bytes:
-    """An image as the bytes of a PNG.
-
-    Raises
-    ------
-    RopewalkError
-        When it cannot be encoded.
-    """
-    buffer = QBuffer()
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    if not image.save(buffer, "PNG"):  # type: ignore[call-overload]
-        raise RopewalkError(f"The picture of {image.width()} × {image.height()} pixels could not be encoded as PNG.")
-    return bytes(buffer.data().data())
+def draw_png(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[EncodePng]:
+    """Paint pixels; they are handed on in a file, which takes as long as painting where there are many."""
+    return _png_steps(to_image(widget, scale), about, scale, path)
 
 
-def draw_pdf(widget: QWidget, about: Provenance, scale: int = 1) -> Encode:
+def _png_steps(image: QImage, about: Provenance, scale: int, path: Path) -> Steps[EncodePng]:
+    recording = Recording()
+    try:
+        yield from saying(Progress(1, 2, "Drawing"), recording_pauses(recording, image))
+        return EncodePng(path, recording.taken(), round(DOTS * scale / 0.0254), about)
+    except BaseException:
+        recording.drop()
+        raise
+
+
+def draw_svg(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[FinishSvg]:
+    """Paint shapes and text."""
+    return _at_once(drawing.draw_svg(widget, about, path))
+
+
+def draw_pdf(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[WriteBytes]:
     """Paint shapes and text on one page of the widget's size."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -100,7 +103,12 @@ def draw_pdf(widget: QWidget, about: Provenance, scale: int = 1) -> Encode:
     painter.fillRect(QRect(QPoint(), widget.size()), theme.current().window)
     paint_parts(painter, widget)
     painter.end()
-    return lambda: bytes(buffer.data().data())
+    return _at_once(WriteBytes(path, bytes(buffer.data().data())))
+
+
+def _at_once(request: Asked) -> Steps[Asked]:
+    yield from ()
+    return request
 
 
 def describe_pdf(writer: QPdfWriter, about: Provenance) -> None:

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtGui import QImage
-
-from ropewalk.app.files.animation import Recording
+from ropewalk.app.files.frames import Recording
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.progress import Progress
+from ropewalk.model.progress import Progress, saying
 from ropewalk.views.files import pictures
 from ropewalk.views.files.exporter import WINDOW, Exporter
 from ropewalk.views.files.task import Turns
@@ -73,7 +71,7 @@ TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
 
 
 def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns:
-    """Take a film; returns its recording. Whatever moved is put back, also when it is ended early."""
+    """Take a film; returns its frames. Whatever moved is put back, also when it is ended early."""
     why = film.absent(exporter.window)
     if why:
         raise RopewalkError(why)
@@ -83,20 +81,21 @@ def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns
     try:
         yield from exporter.in_sight(shooting.target)
         yield from film.turns(exporter, shooting, recording)
+        return recording.taken()
     except BaseException:
-        recording.close()
+        recording.drop()
         raise
     finally:
         if theme.current().name != look:
             exporter.window.set_look(look)
-    return recording
 
 
-def _shoot(exporter: Exporter, shooting: Shooting, recording: Recording, milliseconds: int) -> None:
+def _shoot(exporter: Exporter, shooting: Shooting, recording: Recording, point: Progress, milliseconds: int) -> Turns:
+    """Record what is in sight."""
+    yield point
     exporter.be_quiet()
     image = pictures.to_image(exporter.widget(shooting.target), shooting.scale)
-    image = image.convertToFormat(QImage.Format.Format_RGBX8888)
-    recording.add(image.width(), image.height(), bytes(image.constBits()), milliseconds)
+    yield from saying(point, pictures.recording_pauses(recording, image, milliseconds))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -131,8 +130,8 @@ def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> T
     try:
         for place, value in enumerate(values):
             panel.slider.setValue(value)
-            yield Progress(place, len(values), "Filming the rotation")
-            _shoot(exporter, shooting, recording, TURN_MS)
+            point = Progress(place, len(values), "Filming the rotation")
+            yield from _shoot(exporter, shooting, recording, point, TURN_MS)
     finally:
         panel.put_back()
         panel.page_box.setCurrentIndex(page)
@@ -169,8 +168,8 @@ def _decode(exporter: Exporter, shooting: Shooting, recording: Recording) -> Tur
                 return now.length == length and exporter.drawn(shooting.target)
 
             yield is_there
-            yield Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
-            _shoot(exporter, shooting, recording, STEP_MS)
+            point = Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
+            yield from _shoot(exporter, shooting, recording, point, STEP_MS)
     finally:
         if session.run is not None and session.run.run_id == run.run_id:
             session.timeline.run_to(min(before, session.run.newest))
@@ -185,7 +184,7 @@ def _no_lesson(window: PanelWindow) -> str:
 
 
 def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
-    """Go to a step of the open lesson, and wait until its scene is drawn."""
+    """Go to a step of the open lesson, wait until its scene is drawn, and let what it sets going rest."""
     lesson, player = window.lesson.lesson, window.lesson.player
     player.go(step)
 
@@ -198,6 +197,7 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
 
     yield is_there
     window.session.timeline.pause()
+    _rope(window).put_back()
 
 
 def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:
@@ -209,8 +209,8 @@ def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns
     try:
         for step in range(len(lesson.steps)):
             yield from walk_turns(window, exporter, step)
-            yield Progress(step, len(lesson.steps), "Filming the lesson")
-            _shoot(exporter, shooting, recording, LESSON_MS)
+            point = Progress(step, len(lesson.steps), "Filming the lesson")
+            yield from _shoot(exporter, shooting, recording, point, LESSON_MS)
     finally:
         if window.lesson.lesson is lesson:
             player.go(before)

@@ -5,17 +5,19 @@ How a session is kept and brought back is for ``app.files.session_keeping``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
-from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView, write_session
-from ropewalk.app.files.session_keeping import open_session, save_session, saved_steps
-from ropewalk.model.errors import CheckpointError, RopewalkError
-from ropewalk.model.progress import Steps
+from ropewalk.app.engine.connection import Calls
+from ropewalk.app.files.serving import Here
+from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView
+from ropewalk.app.files.session_keeping import Asking, described, keeping, open_session, save_session
+from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.progress import finished
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
@@ -128,32 +130,30 @@ class SessionFiles(QObject):
     def keep(self) -> None:
         """Write what nobody saved beside the settings, where the menu offers it as the last session."""
         self._calm.stop()
-        steps = self._keeping()
-        try:
-            while True:
-                next(steps)
-        except StopIteration:
+        if not self._made_something():
             return
+        try:
+            finished(self._keeping(Here()))
         except RopewalkError as error:
             self.failed.emit(error.sentence)
 
     def _keep_beside(self) -> None:
         """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
         if self._made_something():
-            self.window.session.exports.make("keep", self._keeping(), _ignore, _ignore, what="Keeping the session")
+            self.window.session.exports.submit(
+                "keep",
+                Urgency.PREFILL,
+                self._keeping(self.window.session),
+                _ignore,
+                _ignore,
+                what="Keeping the session",
+            )
 
-    def _keeping(self) -> Steps[None]:
+    def _keeping(self, files: Asking) -> Calls[None]:
         session = self.window.session
         state = session.scenes.keep()
-        if state is None or not self._made_something():
-            return
-        baseline, sampling, view, known = session.baseline.kept, session.timeline.sampling, self._view(), self._saved
-        try:
-            saved = yield from saved_steps(state, baseline, sampling, view, self.last)
-        except CheckpointError:
-            return  # it is gone, so that nothing could be brought back
-        if known is None or _without_view(saved) != _without_view(known):
-            write_session(saved, self.last)
+        assert state is not None
+        return keeping(files, described(session, state, self._view(), self.last.parent), self.last, self._saved)
 
     def _made_something(self) -> bool:
         """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""
@@ -195,13 +195,3 @@ class SessionFiles(QObject):
 
 def _ignore(what: object) -> None:
     """Nobody waits for it."""
-
-
-def _without_view(saved: SavedSession) -> SavedSession:
-    """What a person made, apart from how the window looks, what is pointed at, and where the file is."""
-    return replace(
-        saved,
-        view=SavedView(),
-        selection=type(saved.selection)(),
-        checkpoint=replace(saved.checkpoint, beside=""),
-    )

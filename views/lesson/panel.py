@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.files.requests import ReadLesson, ReadShelf
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.text import LessonText, ReadingArea
@@ -181,9 +181,8 @@ class LessonPanel(Panel):
 
     def _read_shelf_when_seen(self) -> None:
         if self.shelf is None and self.on_screen:
-            from ropewalk.app.lessons.shelf import shelf_steps
-
-            self.session.jobs.submit("shelf", Urgency.COARSE, shelf_steps(), self.take_shelf, self.session.fail)
+            work = self.session.local.ask(ReadShelf())
+            self.session.jobs.submit("shelf", Urgency.COARSE, work, self.take_shelf, self.session.fail)
 
     def show_selection(self, selection: Selection) -> None:
         """Tell the questions that are answered by a selection."""
@@ -282,13 +281,16 @@ class LessonPanel(Panel):
 
     def open_file(self, path: str) -> None:
         """Open a lesson file from anywhere; what is wrong with it is said in the panel."""
-        from ropewalk.app.lessons.shelf import load_lesson
+        self.session.jobs.submit(
+            "lesson file",
+            Urgency.COARSE,
+            self.session.local.ask(ReadLesson(Path(path))),
+            self._take_own,
+            lambda failure: self._show_failure(failure.sentence),
+            what=f"Reading {Path(path).name}",
+        )
 
-        try:
-            lesson = load_lesson(Path(path))
-        except LessonError as error:
-            self._show_failure(error.sentence)
-            return
+    def _take_own(self, lesson: Lesson) -> None:
         self._own = [*(own for own in self._own if own.path != lesson.path), lesson]
         self._fill_chooser()
         self.open(lesson)

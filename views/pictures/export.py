@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEventLoop, QSize, SignalInstance
 
 from ropewalk.app.files import animation, numbers_file
+from ropewalk.app.files.requests import WriteBytes
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.errors import RopewalkError
@@ -77,7 +78,7 @@ def _begin(window: MainWindow, export: Export) -> None:
     numbers = {one.name: one for one in numbers_file.FORMATS}
     if kind == "pdf" and export.lesson:
         exporter.task.run(
-            handout_turns(exporter), lambda data: exporter.write(export.out, lambda: data), exporter.failed.emit
+            handout_turns(exporter), lambda data: exporter.make(WriteBytes(export.out, data)), exporter.failed.emit
         )
     elif kind in picture:
         exporter.picture(export.panel, picture[kind], export.out, export.scale, export.paper)

@@ -119,6 +119,7 @@ def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
         tokens: list[int] = []
         failures: list[str] = []
         model_handle, asked = session.model_handle, replace(bar.written_prompt(), text=prompt)
+        assert model_handle is not None
         session.work(
             "length",
             lambda engine: engine.length_of(model_handle, asked),

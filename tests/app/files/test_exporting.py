@@ -17,8 +17,9 @@ import safetensors.numpy
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files import numbers_file
-from ropewalk.app.files.exporting import export_bytes, export_numbers, export_trace
+from ropewalk.app.files.exporting import export, export_numbers, export_trace
 from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.app.files.requests import WriteBytes
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.readings.readout import read_row
@@ -103,7 +104,9 @@ def test_a_token_that_looks_like_a_formula_is_none_and_can_be_had_back(session: 
     numbers = session_numbers(session)
     tokens = [TokenText(0, "a"), TokenText(1, text), TokenText(2, "b")]
     described = about(session).with_lines({"Note": f'x,{text} y;{text} z,"{text}" u\t{text} v|{text} w, {text}'})
-    written = numbers_file.as_csv(numbers, tokens, described).decode()
+    file = io.BytesIO()
+    numbers_file.as_csv(numbers, tokens, described, file)
+    written = file.getvalue().decode()
     head, body = written.split('"query"', 1)
     comments = head.splitlines()
     assert any("one ' more in front" in line for line in comments), "the file says what was done"
@@ -189,7 +192,7 @@ def test_a_full_disk_leaves_the_old_file(
     if name == "safetensors":
         message = take(lambda *ends: export_trace(session, path, *ends))
     elif name == "png":
-        message = take(lambda *ends: export_bytes(session, path, lambda: b"new", *ends))
+        message = take(lambda *ends: export(session, WriteBytes(path, b"new"), *ends))
     else:
         kind = number_format(name)
         message = take(lambda *ends: export_numbers(session, path, kind, (0, 2), (0, 2), about(session), *ends))

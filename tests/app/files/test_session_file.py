@@ -24,7 +24,7 @@ from ropewalk.app.files.session_file import (
     read_session,
     write_session,
 )
-from ropewalk.app.session.selection import Selection
+from ropewalk.app.session.selected import Selection
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, NoScale, PermuteTokens, ScaleScores
 from ropewalk.model.readings.records import Sampling
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,6 +22,8 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.app.files.serving import serve
+from ropewalk.model.progress import finished
 from ropewalk.model.readings.readout import read_row
 from ropewalk.views.files import pictures
 from ropewalk.views.main_window import MainWindow
@@ -50,9 +54,13 @@ def about(window: MainWindow) -> Provenance:
     return provenance(window.session, "Scores")
 
 
-def made(name: str, panel: ScoresPanel, about: Provenance, scale: int = 1) -> bytes:
+def made(name: str, widget: QWidget, about: Provenance, scale: int = 1) -> bytes:
+    """Draw a widget, have the file made, and read it."""
     chosen = next(one for one in pictures.FORMATS if one.name == name)
-    return chosen.draw(panel, about, scale)()
+    with tempfile.TemporaryDirectory() as folder:
+        request = finished(chosen.draw(widget, about, scale, Path(folder) / f"made.{name}"))
+        path: Path = finished(serve(request, lambda point: None))
+        return path.read_bytes()
 
 
 def engine_colours(window: MainWindow) -> dict[tuple[int, int], tuple[int, int, int]]:
@@ -171,7 +179,7 @@ def test_what_cannot_be_seen_is_not_in_a_vector_file(qtbot: QtBot, name: str) ->
     area.setWidget(inner)
     outer.show()
     area.verticalScrollBar().setValue(30)
-    written = next(one for one in pictures.FORMATS if one.name == name).draw(outer, Provenance("Scrolled", ()), 1)()
+    written = made(name, outer, Provenance("Scrolled", ()))
     if name == "svg":
         image = rendered(written, 1)
     else:
@@ -229,7 +237,7 @@ def test_few_cells_are_rectangles_and_many_are_whole_blocks_of_pixels(qtbot: QtB
     grid = Grid(cells)
     qtbot.addWidget(grid)
     about = Provenance("Grid", ())
-    written = next(one for one in pictures.FORMATS if one.name == name).draw(grid, about, 1)()
+    written = made(name, grid, about)
     if name == "svg":
         pixels = np.asarray(rendered(written, 4))
         paths = sum(len(e.get("d", "")) for e in ElementTree.fromstring(written).iter(f"{SVG}path"))
@@ -250,8 +258,7 @@ def test_few_cells_are_rectangles_and_many_are_whole_blocks_of_pixels(qtbot: QtB
 
 @pytest.mark.parametrize("name", ["svg", "pdf"])
 def test_the_tokens_stand_in_a_vector_file_as_they_are(window: MainWindow, about: Provenance, name: str) -> None:
-    chosen = next(one for one in pictures.FORMATS if one.name == name)
-    written = chosen.draw(window.panels["tokens"], about, 1)()
+    written = made(name, window.panels["tokens"], about)
     if name == "svg":
         lines = ["".join(text.itertext()) for text in ElementTree.fromstring(written).iter(f"{SVG}text")]
     else:

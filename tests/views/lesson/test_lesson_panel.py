@@ -325,10 +325,11 @@ def test_a_file_of_ones_own_opens_and_a_broken_one_is_explained(
     path = tmp_path / "mine.toml"
     path.write_text("number = \n", encoding="utf-8")
     panel.open_file(str(path))
-    assert not panel.trouble.isHidden()
+    qtbot.waitUntil(lambda: not panel.trouble.isHidden())
     assert panel.trouble.text()
     path.write_text(LESSON, encoding="utf-8")
     panel.open_file(str(path))
+    qtbot.waitUntil(lambda: panel.lesson is not None)
     settle(qtbot, panel)
     assert panel.lesson is not None
     assert panel.lesson.id == "mine"

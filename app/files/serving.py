@@ -1,0 +1,177 @@
+"""How each request about files is served: by a function that knows no window, no Qt and no torch.
+
+A function is a computation that pauses. What it cannot pause, such as an encoder, it has tell its progress to the
+pulse of the handles. What only one kind of request needs is imported when it is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ropewalk.app.files.requests import (
+    EncodeAnimation,
+    EncodePng,
+    FindCheckpoint,
+    FinishSvg,
+    Found,
+    ReadLesson,
+    ReadSession,
+    ReadShelf,
+    SaveSession,
+    WriteBytes,
+    WriteNumbers,
+)
+from ropewalk.app.files.session_file import SavedSession, read_session, write_session
+from ropewalk.model.engine.interface import Engine
+from ropewalk.model.engine.serving import Handles, Serve
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from ropewalk.app.lessons.plan import Lesson
+    from ropewalk.app.lessons.shelf import Shelf
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """Give a name to write to; a file that cannot be written is refused in a sentence."""
+    try:
+        with whole_file(path) as part:
+            yield part
+    except OSError as error:
+        raise RopewalkError(f"{path.name} could not be written to {path.parent}: {error.strerror or error}.") from error
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def encode_png(request: EncodePng, handles: Handles) -> Steps[Path]:
+    """Encode a picture."""
+    from ropewalk.app.files.png_file import write_png
+
+    yield Progress(0, 1, f"Writing {request.path.name}")
+    with _written(request.path) as part:
+        write_png(request, part, handles.pulse)
+    return request.path
+
+
+def finish_svg(request: FinishSvg, handles: Handles) -> Steps[Path]:
+    """Put a drawing right."""
+    from ropewalk.app.files.svg_file import finished_svg
+
+    yield Progress(0, 2, f"Writing {request.path.name}")
+    data = finished_svg(request)
+    return (yield from write_bytes(WriteBytes(request.path, data), handles))
+
+
+def write_bytes(request: WriteBytes, handles: Handles) -> Steps[Path]:
+    """Write what is finished."""
+    yield Progress(1, 2, f"Writing {request.path.name}")
+    with _written(request.path) as part:
+        part.write_bytes(request.data)
+    return request.path
+
+
+def encode_animation(request: EncodeAnimation, handles: Handles) -> Steps[Path]:
+    """Encode a film."""
+    from ropewalk.app.files import animation
+
+    yield Progress(0, len(request.frames.durations), "Encoding")
+    kind = next(one for one in animation.FORMATS if one.name == request.kind)
+    why = kind.absent()
+    if why:
+        raise RopewalkError(why)
+    with _written(request.path) as part:
+        kind.encode(request.frames, request.about, part, handles.pulse)
+    return request.path
+
+
+def write_numbers(request: WriteNumbers, handles: Handles) -> Steps[Path]:
+    """Write scores and weights."""
+    from ropewalk.app.files import numbers_file
+    from ropewalk.app.files.watched_file import WatchedFile
+
+    what = f"Writing {request.path.name}"
+    yield Progress(0, 1, what)
+    kind = next(one for one in numbers_file.FORMATS if one.name == request.kind)
+    with _written(request.path) as part, WatchedFile(part, handles.pulse, what) as file:
+        kind.write(request.numbers, request.tokens, request.about, file)
+    return request.path
+
+
+def save_session(request: SaveSession, handles: Handles) -> Steps[Path]:
+    """Write a session file."""
+    yield Progress(0, 1, f"Saving {request.path.name}")
+    write_session(request.saved, request.path)
+    return request.path
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def find_checkpoint(request: FindCheckpoint, handles: Handles) -> Steps[Found]:
+    """Look where a checkpoint is, and hash it."""
+    for place in request.places:
+        if place.exists():
+            return Found(place, (yield from fingerprint_steps(place)))
+    return Found(None, "")
+
+
+def read_session_file(request: ReadSession, handles: Handles) -> Steps[SavedSession]:
+    """Read a session file."""
+    yield Progress(0, 1, "Reading the session")
+    return read_session(request.path)
+
+
+def read_lesson_file(request: ReadLesson, handles: Handles) -> Steps[Lesson]:
+    """Read a lesson file."""
+    from ropewalk.app.lessons import shelf
+
+    yield Progress(0, 1, "Reading the lesson")
+    return shelf.load_lesson(request.path)
+
+
+def read_shelf(request: ReadShelf, handles: Handles) -> Steps[Shelf]:
+    """Read the lessons of Ropewalk."""
+    from ropewalk.app.lessons.shelf import shelf_steps
+
+    return shelf_steps()
+
+
+SERVED: Final[Mapping[type[Any], Serve]] = {
+    EncodePng: encode_png,
+    FinishSvg: finish_svg,
+    WriteBytes: write_bytes,
+    EncodeAnimation: encode_animation,
+    WriteNumbers: write_numbers,
+    SaveSession: save_session,
+    FindCheckpoint: find_checkpoint,
+    ReadSession: read_session_file,
+    ReadLesson: read_lesson_file,
+    ReadShelf: read_shelf,
+}
+"""What serves each kind of request."""
+
+
+class Here:
+    """Answers requests about files in this very process: where a window closes, and can wait for no other."""
+
+    def __init__(self) -> None:
+        self.local = self.beside = self
+        self._handles = Handles(_no_engine, lambda point: None)
+
+    def ask(self, request: Any) -> Generator[Any, Any, Any]:
+        """Answer it without a pause."""
+        yield from ()
+        return finished(SERVED[type(request)](self._handles, request))
+
+
+def _no_engine() -> Engine:
+    raise RopewalkError("Nothing can be computed here.")
