@@ -111,7 +111,7 @@ def saying(point: Progress, pauses: Pauses[Result]) -> Steps[Result]:
         yield point
 
 
-def finished(steps: Steps[Result]) -> Result:
+def finished(steps: Generator[object, None, Result]) -> Result:
     """Run a computation to its end without pausing."""
     while True:
         try:

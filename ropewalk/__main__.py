@@ -59,10 +59,10 @@ def show_window(session_file: str = "") -> int:
     gc.disable()
     from PySide6.QtWidgets import QApplication
 
-    from ropewalk.app.session.session import Session
+    from ropewalk.app.processes import new_session
 
     qt = QApplication(["ropewalk"])
-    session = Session()
+    session = new_session()
     session.engines.prepare()  # torch is imported there while the window is built here
     from ropewalk.views.main_window import MainWindow
 

@@ -77,11 +77,11 @@ def own_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Let every engine be in the test's own process, but where a test is about processes."""
     if request.path.is_relative_to(WITHOUT_QT) or request.node.get_closest_marker("processes"):
         return
-    from ropewalk.app.engine import process
+    from ropewalk.app import processes
     from tests.in_process import real
 
-    monkeypatch.setattr(process, "engine_process", real)
-    monkeypatch.setattr(process, "local_process", real)
+    monkeypatch.setattr(processes, "engine_process", real)
+    monkeypatch.setattr(processes, "local_process", real)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connection, Ended
-from ropewalk.app.engine.process import packing
+from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.interface import Engine
@@ -90,6 +90,10 @@ def real(parent: QObject) -> InProcess:
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Engine) -> Callable[[QObject], InProcess]:
-    """What a session starts its engines by, over an engine that is none."""
-    return lambda parent: InProcess(lambda: engine, Unpacked(), parent)
+def without_packing(engine: Any) -> tuple[Connect, Connect]:
+    """What a session starts its processes by, over an engine that is none."""
+
+    def start(parent: QObject) -> InProcess:
+        return InProcess(lambda: engine, Unpacked(), parent)
+
+    return start, start

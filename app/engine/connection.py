@@ -53,6 +53,10 @@ Calls: TypeAlias = Generator[Call, Any, T]
 """A job of the window: it yields calls, is sent their results, and returns its own."""
 
 
+Connect: TypeAlias = Callable[[QObject], "Connection"]
+"""Starts a process, as the child of a Qt object."""
+
+
 class Reply:
     """Something that came back for a request; it is read when somebody asks for its value."""
 
@@ -151,7 +155,7 @@ class Connection(QObject):
         return Call(self, request)
 
     def call(self, request: Any, slot: str, urgency: Urgency, heard: Callable[[Reply], None]) -> int:
-        """Send a request; ``heard`` is called with every reply, in a later turn of the event loop. Returns its number."""
+        """Send a request; ``heard`` is called with every reply, in a later turn. Returns the request's number."""
         number = next(self._numbers)
         self._waiting[number] = heard
         if self.gone is None:

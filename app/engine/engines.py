@@ -9,10 +9,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.engine.connection import Connect, Connection, Ended
 from ropewalk.app.engine.remote import RemoteEngine
-
-Connect = Callable[[QObject], Connection]
 
 
 class Engines(QObject):

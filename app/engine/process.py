@@ -6,13 +6,10 @@ import shlex
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer
 
 from ropewalk.app.engine.connection import Connection, Ended
-from ropewalk.app.passing import PASSING
-from ropewalk.model.child_process import child_command
 from ropewalk.model.engine.frames import FrameReader, Message, frames_of
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.errors import RopewalkError
@@ -25,29 +22,6 @@ GREETING_MS = 60_000
 """How long one may take to say that it is there: another machine may ask for a key first."""
 LEAST_CREDIT = 1 << 16
 """Bytes below which it is not worth saying that they were read."""
-
-
-@cache
-def packing() -> Packing:
-    """What passes between a window and its processes."""
-    return Packing(PASSING)
-
-
-def engine_process(parent: QObject, command: str = "") -> Connection:
-    """Start an engine that has torch at once: on this machine, or by a command."""
-    return _started(parent, command, warm=True)
-
-
-def local_process(parent: QObject, command: str = "") -> Connection:
-    """Start a process without torch, unless something asked of it needs that."""
-    return _started(parent, command, warm=False)
-
-
-def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
-    words = shlex.split(command) if command else child_command("__main__", "engine")
-    connection = ProcessConnection(words, packing(), parent)
-    connection.greet(warm=warm)
-    return connection
 
 
 class ProcessConnection(Connection):
@@ -166,7 +140,7 @@ class ProcessConnection(Connection):
             started = "before it had begun" if self._greeting.isActive() else "so nothing can be computed"
             self.lose(
                 Ended(
-                    f"The engine has ended ({reason}), {started}; what is on screen stays, and it can be started again.",
+                    f"The engine has ended ({reason}), {started}; what is on screen stays; start it again.",
                     self.details,
                     reason=reason,
                 )

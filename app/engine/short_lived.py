@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QObject
 
-from ropewalk.app.engine.connection import Calls, Connection
-
-Connect = Callable[[QObject], Connection]
+from ropewalk.app.engine.connection import Calls, Connect, Connection
 
 
 class ShortLived(QObject):

@@ -6,6 +6,7 @@ which is whole or not there at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -86,7 +87,7 @@ class WriteNumbers:
     path: Path
     kind: str
     numbers: HeadNumbers
-    tokens: tuple[TokenText, ...]
+    tokens: Sequence[TokenText]
     about: Provenance
 
 

@@ -51,7 +51,7 @@ def _written(path: Path) -> Iterator[Path]:
 # Writing
 
 
-def encode_png(request: EncodePng, handles: Handles) -> Steps[Path]:
+def encode_png(handles: Handles, request: EncodePng) -> Steps[Path]:
     """Encode a picture."""
     from ropewalk.app.files.png_file import write_png
 
@@ -61,16 +61,16 @@ def encode_png(request: EncodePng, handles: Handles) -> Steps[Path]:
     return request.path
 
 
-def finish_svg(request: FinishSvg, handles: Handles) -> Steps[Path]:
+def finish_svg(handles: Handles, request: FinishSvg) -> Steps[Path]:
     """Put a drawing right."""
     from ropewalk.app.files.svg_file import finished_svg
 
     yield Progress(0, 2, f"Writing {request.path.name}")
     data = finished_svg(request)
-    return (yield from write_bytes(WriteBytes(request.path, data), handles))
+    return (yield from write_bytes(handles, WriteBytes(request.path, data)))
 
 
-def write_bytes(request: WriteBytes, handles: Handles) -> Steps[Path]:
+def write_bytes(handles: Handles, request: WriteBytes) -> Steps[Path]:
     """Write what is finished."""
     yield Progress(1, 2, f"Writing {request.path.name}")
     with _written(request.path) as part:
@@ -78,7 +78,7 @@ def write_bytes(request: WriteBytes, handles: Handles) -> Steps[Path]:
     return request.path
 
 
-def encode_animation(request: EncodeAnimation, handles: Handles) -> Steps[Path]:
+def encode_animation(handles: Handles, request: EncodeAnimation) -> Steps[Path]:
     """Encode a film."""
     from ropewalk.app.files import animation
 
@@ -92,7 +92,7 @@ def encode_animation(request: EncodeAnimation, handles: Handles) -> Steps[Path]:
     return request.path
 
 
-def write_numbers(request: WriteNumbers, handles: Handles) -> Steps[Path]:
+def write_numbers(handles: Handles, request: WriteNumbers) -> Steps[Path]:
     """Write scores and weights."""
     from ropewalk.app.files import numbers_file
     from ropewalk.app.files.watched_file import WatchedFile
@@ -105,7 +105,7 @@ def write_numbers(request: WriteNumbers, handles: Handles) -> Steps[Path]:
     return request.path
 
 
-def save_session(request: SaveSession, handles: Handles) -> Steps[Path]:
+def save_session(handles: Handles, request: SaveSession) -> Steps[Path]:
     """Write a session file."""
     yield Progress(0, 1, f"Saving {request.path.name}")
     write_session(request.saved, request.path)
@@ -116,7 +116,7 @@ def save_session(request: SaveSession, handles: Handles) -> Steps[Path]:
 # Reading
 
 
-def find_checkpoint(request: FindCheckpoint, handles: Handles) -> Steps[Found]:
+def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     """Look where a checkpoint is, and hash it."""
     for place in request.places:
         if place.exists():
@@ -124,13 +124,13 @@ def find_checkpoint(request: FindCheckpoint, handles: Handles) -> Steps[Found]:
     return Found(None, "")
 
 
-def read_session_file(request: ReadSession, handles: Handles) -> Steps[SavedSession]:
+def read_session_file(handles: Handles, request: ReadSession) -> Steps[SavedSession]:
     """Read a session file."""
     yield Progress(0, 1, "Reading the session")
     return read_session(request.path)
 
 
-def read_lesson_file(request: ReadLesson, handles: Handles) -> Steps[Lesson]:
+def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     """Read a lesson file."""
     from ropewalk.app.lessons import shelf
 
@@ -138,7 +138,7 @@ def read_lesson_file(request: ReadLesson, handles: Handles) -> Steps[Lesson]:
     return shelf.load_lesson(request.path)
 
 
-def read_shelf(request: ReadShelf, handles: Handles) -> Steps[Shelf]:
+def read_shelf(handles: Handles, request: ReadShelf) -> Steps[Shelf]:
     """Read the lessons of Ropewalk."""
     from ropewalk.app.lessons.shelf import shelf_steps
 

@@ -115,18 +115,23 @@ def described(session: Session, state: SessionState, view: SavedView, folder: Pa
     )
 
 
-class Asking(Protocol):
-    """Who is asked about files: on this machine, and on the engine's."""
-
-    local: Asked
-    beside: Asked
-
-
 class Asked(Protocol):
     """Answers a request about files."""
 
     def ask(self, request: Any) -> Calls[Any]:
         """Answer it."""
+
+
+class Asking(Protocol):
+    """Who is asked about files: on this machine, and on the engine's."""
+
+    @property
+    def local(self) -> Asked:
+        """On this machine."""
+
+    @property
+    def beside(self) -> Asked:
+        """On the engine's."""
 
 
 def saving(files: Asking, saved: SavedSession, path: Path) -> Calls[SavedSession]:

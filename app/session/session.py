@@ -14,7 +14,6 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine import process
 from ropewalk.app.engine.connection import Calls, Connection, Ended
 from ropewalk.app.engine.engines import Connect, Engines
 from ropewalk.app.engine.remote import RemoteEngine
@@ -75,7 +74,7 @@ class Session(QObject):
     settings
         What is remembered.
     engine, local
-        What starts an engine process, and one on this machine that reads and writes files; as a rule their own.
+        What starts an engine process, and one on this machine that reads and writes files.
 
     Signals
     -------
@@ -122,15 +121,14 @@ class Session(QObject):
 
     def __init__(
         self,
-        settings: SettingsStore | None = None,
-        engine: Connect | None = None,
-        local: Connect | None = None,
+        settings: SettingsStore,
+        engine: Connect,
+        local: Connect,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.settings = SettingsStore() if settings is None else settings
+        self.settings = settings
         self.selection = SelectionStore(self)
-        engine, local = engine or process.engine_process, local or process.local_process
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)

@@ -26,8 +26,8 @@ class ModelHandle:
     """A model that is open. ``checkpoint`` is the engine's own; ``devices`` are the devices of its machine.
 
     ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
-    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences; ``toy`` is what it was built
-    from, where it is a lesson's.
+    checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences; ``toy`` is what a lesson
+    built it from.
     """
 
     card: ModelCard

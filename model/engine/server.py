@@ -168,7 +168,7 @@ class Server:
             self._report(job, point)
 
     def _next(self) -> Job | None:
-        """The next job: one to be ended, then by urgency, then by age; one with parts that wait to be sent waits too."""
+        """The next job: one to be ended, then by urgency, then by age; those with parts still to be sent wait."""
         ready = [j for j in self._queue if j.cancelled or self._closing or not self._sending.holds(j.number)]
         return min(ready, key=lambda job: (not job.cancelled, job.message.urgency, job.number), default=None)
 

@@ -91,11 +91,12 @@ class Handles:
 
     def model(self, number: int) -> ModelHandle:
         """The model of a number."""
-        return self._typed(number, ModelHandle)
+        model: ModelHandle = self._typed(number, ModelHandle)
+        return model
 
     def run(self, view: RunInView) -> RunHandle:
         """A run as far as it is in view."""
-        handle = self._typed(view.number, RunHandle)
+        handle: RunHandle = self._typed(view.number, RunHandle)
         run = handle.run
         if not run.prefill <= view.length <= run.newest:
             raise TraceError(f"Row {view.length} was asked for, but the run has {run.prefill} to {run.newest} rows.")

@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> SettingsStore:
 @pytest.fixture
 def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[Session]:
     """A session that has opened nothing yet."""
-    session = Session(store, engine=without_packing(engine))
+    session = Session(store, *without_packing(engine))
     session.timeline.set_pace(0)
     yield session
     engine.gate.open.set()

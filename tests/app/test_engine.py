@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.session.session import DEFAULT_PROMPT, Session
+from ropewalk.app.processes import new_session
+from ropewalk.app.session.session import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine import engine
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
@@ -237,7 +238,7 @@ def test_a_run_is_saved_as_it_is_in_view(handle: RunHandle, tmp_path: Path) -> N
 
 
 def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: SettingsStore, tiny: Path) -> None:
-    session = Session(store)
+    session = new_session(store)
     answers: list[Any] = []
     try:
         session.begin(str(tiny), Prompt("abcabc"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.engine import load_engine
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.checkpoints import weights
@@ -51,7 +51,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
 @pytest.fixture
 def session(qtbot: QtBot, tmp_path: Path, tiny: Path, loading: Loading) -> Iterator[Session]:
     """A run of six tokens on the real engine; from then on a load is held."""
-    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    session = new_session(SettingsStore(tmp_path / "settings.json"))
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
         session.begin(str(tiny), prompt=Prompt("abcdef"))
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files.session_file import SavedView
 from ropewalk.app.files.session_keeping import open_session, save_session
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import NoScale, RopeScaling
@@ -65,7 +66,7 @@ def model_handle(chatty: Path) -> ModelHandle:
 @pytest.fixture
 def session(qtbot: QtBot, tmp_path: Path, chatty: Path) -> Iterator[Session]:
     """A real session with a run on screen."""
-    made = Session(SettingsStore(tmp_path / "settings.json"))
+    made = new_session(SettingsStore(tmp_path / "settings.json"))
     settle(qtbot, made, lambda: made.begin(str(chatty), Prompt("abcdef")))
     yield made
     made.close()

@@ -59,8 +59,8 @@ def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session:
 
 def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store: SettingsStore) -> None:
     first, second = FakeEngine(), FakeEngine()
-    engines = iter((first, second))
-    session = Session(store, engine=lambda parent: without_packing(next(engines))(parent))
+    starts = iter((without_packing(first)[0], without_packing(second)[0]))
+    session = Session(store, lambda parent: next(starts)(parent), without_packing(first)[1])
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
@@ -69,8 +69,10 @@ def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store
     assert second.gate.reached.wait(10)
     with qtbot.waitSignal(session.run_changed):
         session.timeline.step()
-    assert session.run is not None and session.run.length == 4
-    assert session.model is not None and session.model.name == "bundled"
+    assert session.run is not None
+    assert session.run.length == 4
+    assert session.model is not None
+    assert session.model.name == "bundled"
     with qtbot.waitSignal(session.run_changed):
         second.gate.open.set()
     assert session.model.name == "other"

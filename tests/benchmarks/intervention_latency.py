@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 from PySide6.QtCore import QEventLoop
 from PySide6.QtWidgets import QApplication
 
-from ropewalk.app.session.session import Session
+from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import (
     AblateHeads,
@@ -57,7 +57,7 @@ def main() -> None:
     """Measure and print."""
     QApplication([])
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        session = new_session(SettingsStore(Path(folder) / "settings.json"))
         window = MainWindow(session, restore=False)
         window.resize(1280, 800)
         window.show()

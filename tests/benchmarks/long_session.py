@@ -27,6 +27,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import RopeScaling
@@ -118,7 +119,7 @@ def main() -> int:
     parsed.out.mkdir(parents=True, exist_ok=True)
     qt = QApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        session = new_session(SettingsStore(Path(folder) / "settings.json"))
         window = MainWindow(session, restore=False)
         window.resize(1920, 1080)
         window.show()

@@ -57,13 +57,14 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 """
     + PAINTED
     + """
+from ropewalk.app.processes import new_session
 from ropewalk.app.engine import for_good
 with for_good():
     from PySide6.QtWidgets import QApplication
     from ropewalk.app.session.session import Session
     from ropewalk.views.main_window import MainWindow
     qt = QApplication([])
-    session = Session()
+    session = new_session()
     window = MainWindow(session)
 painted = Painted()
 qt.installEventFilter(painted)

@@ -429,7 +429,7 @@ class CannedEngine(FakeEngine):
 def canned_session(settings: Path, engine: CannedEngine | None = None) -> Iterator[Session]:
     """A real session over canned readings; closed afterwards."""
     double = engine or CannedEngine()
-    session = Session(SettingsStore(settings), engine=without_packing(double))
+    session = Session(SettingsStore(settings), *without_packing(double))
     try:
         yield session
     finally:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, 
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import FIRST_LAYERS
@@ -31,7 +32,7 @@ def opened_window(
     folder: Path, path: str | None, prompt: str, size: QSize = ROOMY, layers: int | None = None
 ) -> Iterator[MainWindow]:
     """A real window over a real session that has run a prompt on a model or its first layers; closed afterwards."""
-    session = Session(SettingsStore(folder / "settings.json"))
+    session = new_session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     window.resize(size)
     window.show()

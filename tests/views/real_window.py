@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize
 
-from ropewalk.app.session.session import Session
+from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -22,7 +22,7 @@ PROMPT = "Two <b>cats</b> & two -> dogs"
 def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -> Iterator[MainWindow]:
     """Open a window on a prompt, drawn and idle; gone at the end."""
     start_dark()
-    session = Session(SettingsStore(folder / "settings.json"))
+    session = new_session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     try:
         session.begin(prompt=Prompt(prompt))

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 from safetensors.torch import load_file, save_file
 
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import RopeScaling
@@ -42,7 +43,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
     windows: list[MainWindow] = []
 
     def show(path: Path, prompt: str) -> MainWindow:
-        session = Session(SettingsStore(tmp_path / "settings.json"))
+        session = new_session(SettingsStore(tmp_path / "settings.json"))
         window = MainWindow(session, restore=False)
         windows.append(window)
         window.resize(1280, 800)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.jobs import JobProgress
-from ropewalk.app.session.session import Session
+from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    session = Session(SettingsStore(tmp_path / "settings.json"))
+    session = new_session(SettingsStore(tmp_path / "settings.json"))
     made = MainWindow(session, restore=False)
     made.resize(1280, 800)
     made.show()

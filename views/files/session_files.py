@@ -140,14 +140,8 @@ class SessionFiles(QObject):
     def _keep_beside(self) -> None:
         """The same as a job, now and then, so that a crash takes little with it; one that fails is tried again."""
         if self._made_something():
-            self.window.session.exports.submit(
-                "keep",
-                Urgency.PREFILL,
-                self._keeping(self.window.session),
-                _ignore,
-                _ignore,
-                what="Keeping the session",
-            )
+            session, what = self.window.session, "Keeping the session"
+            session.exports.submit("keep", Urgency.PREFILL, self._keeping(session), _ignore, _ignore, what=what)
 
     def _keeping(self, files: Asking) -> Calls[None]:
         session = self.window.session

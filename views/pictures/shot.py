@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QMessageLogContext, QSize, QtMsgType, qInstallMessageHandler
 
 from ropewalk.app.files.shot import Export
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.rope_scaling import scaling_for
@@ -53,7 +54,7 @@ def take(shot: Shot) -> None:
     with tempfile.TemporaryDirectory() as folder, _without_chatter(), _interruptible():
         settings = SettingsStore(Path(folder) / "settings.json")
         settings.update(device=shot.device, dtype=shot.dtype)
-        session = Session(settings)
+        session = new_session(settings)
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)

@@ -20,6 +20,7 @@ from ropewalk.app.files import numbers_file
 from ropewalk.app.files.exporting import export, export_numbers, export_trace
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.files.requests import WriteBytes
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.readings.readout import read_row
@@ -33,7 +34,7 @@ SAME = 1e-12
 
 @pytest.fixture
 def session(qtbot: QtBot, tiny: Path, tmp_path: Path) -> Iterator[Session]:
-    made = Session(SettingsStore(tmp_path / "settings.json"))
+    made = new_session(SettingsStore(tmp_path / "settings.json"))
     with qtbot.waitSignal(made.settled, timeout=60_000):
         made.begin(str(tiny), prompt=Prompt(PROMPT))
     made.selection.update(layer=1, head=2, query=4, key=1)
@@ -203,7 +204,7 @@ def test_a_full_disk_leaves_the_old_file(
 
 
 def test_nothing_to_export_is_reported(qtbot: QtBot, take: Take, tmp_path: Path) -> None:
-    empty = Session(SettingsStore(tmp_path / "none.json"))
+    empty = new_session(SettingsStore(tmp_path / "none.json"))
     path = tmp_path / "numbers.csv"
     nothing = Provenance("", ())
     message = take(lambda *ends: export_numbers(empty, path, number_format("csv"), (0, 1), (0, 1), nothing, *ends))

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
 from ropewalk.app.files.session_keeping import open_session, save_session
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import AblateHeads, ScaleScores
@@ -31,7 +32,7 @@ def checkpoint(tiny: Path, tmp_path: Path) -> Path:
 
 
 def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Session:
-    session = Session(SettingsStore(folder / f"{name}.json"))
+    session = new_session(SettingsStore(folder / f"{name}.json"))
     session.timeline.set_pace(0)
     with qtbot.waitSignal(session.settled, timeout=60_000):
         session.begin(None if path is None else str(path), prompt=Prompt("ab<c>"))
@@ -210,7 +211,7 @@ def test_a_folder_that_moved_with_its_checkpoint_still_opens(
 
 
 def test_nothing_to_save_is_reported(qtbot: QtBot, tmp_path: Path) -> None:
-    session = Session(SettingsStore(tmp_path / "none.json"))
+    session = new_session(SettingsStore(tmp_path / "none.json"))
     messages: list[str] = []
     save_session(session, tmp_path / "work.ropewalk", SavedView(), lambda saved: None, messages.append)
     assert messages == ["There is nothing to save yet; run a prompt first."]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.engine import load_engine
 from ropewalk.app.lessons.checks import Clicked, Entered, example_reply
 from ropewalk.app.lessons.player import LessonPlayer
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import placed
 from ropewalk.app.settings import SettingsStore
@@ -93,7 +93,7 @@ model = "yours"
 @pytest.fixture
 def session(qtbot: QtBot, tmp_path: Path) -> Iterator[Session]:
     """A session on the real engine."""
-    session = Session(SettingsStore(tmp_path / "settings.json"), engine=load_engine)
+    session = new_session(SettingsStore(tmp_path / "settings.json"))
     session.timeline.set_pace(0)
     yield session
     session.close()

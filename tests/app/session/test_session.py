@@ -103,7 +103,7 @@ def test_a_second_run_keeps_the_head_and_grows_the_run_id(qtbot: QtBot, running:
 def test_what_is_remembered_comes_back(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
     engine.devices = ("cpu", "cuda")
     store.update(prompt="again", device="cuda", dtype="bfloat16", sampling=Sampling(seed=5))
-    session = Session(store, engine=without_packing(engine))
+    session = Session(store, *without_packing(engine))
     settle(qtbot, session, session.begin)
     assert engine.calls[:2] == ["open None cuda bfloat16", "run again 1 None"]
     assert session.timeline.sampling == Sampling(seed=5)
@@ -114,7 +114,7 @@ def test_a_remembered_device_that_is_gone_and_a_prompt_that_does_not_fit_fall_ba
     qtbot: QtBot, engine: FakeEngine, store: SettingsStore
 ) -> None:
     store.update(prompt="x" * 99, device="cuda")
-    session = Session(store, engine=without_packing(engine))
+    session = Session(store, *without_packing(engine))
     watch = Watch(session)
     settle(qtbot, session, session.begin)
     assert [call.split()[0] for call in engine.calls[:4]] == ["open", "open", "run", "run"]
@@ -222,7 +222,7 @@ def test_settings_that_cannot_be_written_are_reported_once(qtbot: QtBot, engine:
     blocker.touch()
     store = SettingsStore(blocker / "settings.json")
     store.notice = ""  # that it could not be read is another matter
-    session = Session(store, engine=without_packing(engine))
+    session = Session(store, *without_packing(engine))
     watch = Watch(session)
     for prompt in ("abc", "abcd"):
         with qtbot.waitSignal(session.settled):
@@ -233,7 +233,7 @@ def test_settings_that_cannot_be_written_are_reported_once(qtbot: QtBot, engine:
 
 def test_a_broken_settings_file_is_reported_once(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> None:
     store.path.write_text("{", encoding="utf-8")
-    session = Session(SettingsStore(store.path), engine=without_packing(engine))
+    session = Session(SettingsStore(store.path), *without_packing(engine))
     watch = Watch(session)
     settle(qtbot, session, session.begin)
     assert len(watch.failures) == 1

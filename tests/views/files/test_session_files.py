@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files.session_file import read_session
 from ropewalk.app.lessons.shelf import load_shelf
-from ropewalk.app.session.session import Session
+from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.tokens.prompt import Prompt
@@ -286,7 +286,7 @@ def test_the_window_can_begin_with_a_session(qtbot: QtBot, tmp_path: Path) -> No
         window.files.sessions.save_to(str(path))
         qtbot.waitUntil(lambda: bool(messages), timeout=60_000)
     for file, wanted in ((path, before), (tmp_path / "gone.ropewalk", None)):
-        fresh = MainWindow(Session(SettingsStore(tmp_path / "fresh.json")), restore=False)
+        fresh = MainWindow(new_session(SettingsStore(tmp_path / "fresh.json")), restore=False)
         try:
             fresh.show()
             fresh.files.begin(str(file))
