@@ -32,9 +32,17 @@ PANELS = (
 def declare(commands: Commands) -> None:
     """Add the command."""
     snapshot = commands.add_parser("snapshot", help="draw the window into a PNG", description="Draw the window.")
-    snapshot.add_argument("out", type=Path, metavar="OUT.png", help="where to write")
+    snapshot.add_argument("out", type=png, metavar="OUT.png", help="where to write")
     window_options(snapshot)
     snapshot.set_defaults(act=shoot)
+
+
+def png(text: str) -> Path:
+    """A file that is named after what is written into it."""
+    path = Path(text)
+    if path.suffix.lower() != ".png":
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in png; `ropewalk export` writes svg, pdf and others")
+    return path
 
 
 def window_options(command: argparse.ArgumentParser) -> None:

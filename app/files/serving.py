@@ -29,7 +29,7 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -165,12 +165,22 @@ class Here:
 
     def __init__(self) -> None:
         self.local = self.beside = self
-        self._handles = Handles(_no_engine, lambda point: None)
 
     def ask(self, request: Any) -> Generator[Any, Any, Any]:
         """Answer it without a pause."""
         yield from ()
-        return finished(SERVED[type(request)](self._handles, request))
+        return finished(serve(request, lambda point: None))
+
+
+def serve(request: Any, pulse: Pulse) -> Steps[Any]:
+    """Do what is asked, in this process; ``pulse`` hears of what cannot pause.
+
+    Raises
+    ------
+    RopewalkError
+        When it cannot be done; a file that was there before stays.
+    """
+    return SERVED[type(request)](Handles(_no_engine, pulse), request)
 
 
 def _no_engine() -> Engine:
