@@ -76,7 +76,9 @@ class Packing:
             for base in kind.__mro__[1:-1] if isinstance(kind, type) and is_dataclass(kind) else ():
                 if not is_dataclass(base):
                     instead[base] = instead[base] | kind if base in instead else kind
-        self._aliases = [(name, kind) for name, kind in self._types.items() if not isinstance(kind, type)]
+        self._aliases = [
+            (name, kind) for name, kind in self._types.items() if not isinstance(kind, type) or kind is Path
+        ]
         self._forms = Forms(lambda kind: Names(tag=kind.__name__, whole=True), "", instead=instead)
 
     def pack(self, value: Any) -> Packed:

@@ -27,6 +27,7 @@ from ropewalk.model.readings.readout import read_row
 from ropewalk.model.readings.records import HeadNumbers, RowReading, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from tests.app.files.filming import filmed
+from tests.in_process import trace_of
 
 PROMPT = 'a,"b\n=c'
 SAME = 1e-12
@@ -63,7 +64,7 @@ def take(qtbot: QtBot) -> Take:
 
 def engine_row(session: Session, query: int) -> RowReading:
     assert session.handle is not None
-    return read_row(session.handle.trace[1], 2, query)
+    return read_row(trace_of(session.handle)[1], 2, query)
 
 
 def about(session: Session) -> Provenance:
