@@ -289,9 +289,14 @@ class Jobs(QObject):
             if job.on_part is not None:
                 job.on_part(value)
         elif isinstance(value, Failure):
-            self._advance(job, partial(job.work.throw, CallFailed(value)), Arrival.now)
+            self._advance(job, partial(_fail, job.work, value), Arrival.now)
         else:
             self._advance(job, partial(job.work.send, value), Arrival.now)
+
+
+def _fail(work: Calls[Any], failure: Failure) -> Call:
+    """Tell a job that its call has no result; the error is nobody's own, for its traceback holds whatever it met."""
+    return work.throw(CallFailed(failure))
 
 
 def during(what: str, failure: Failure) -> Failure:

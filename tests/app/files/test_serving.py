@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -75,7 +75,7 @@ def strange(hint: Any, where: str) -> list[str]:
     if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         return [found for one in fields(hint) for found in strange(hints[one.name], f"{where}.{one.name}")]
-    if get_origin(hint) in (tuple, Union, types.UnionType):
+    if get_origin(hint) in (tuple, Sequence, Union, types.UnionType):
         return [found for one in get_args(hint) if one is not ... for found in strange(one, where)]
     return [] if get_origin(hint) is np.ndarray else [f"{where}: {hint}"]
 
