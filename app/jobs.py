@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 from ropewalk.model.progress import Partial, Progress
@@ -46,7 +47,7 @@ class Failure:
 
     sentence: str
     details: str = ""
-    offers: tuple[Any, ...] = ()
+    offers: tuple[Intervention, ...] = ()
 
 
 @dataclass(eq=False)
