@@ -357,9 +357,7 @@ BREAKAGES = (
         'value.encode("utf-8", "surrogatepass")',
         'value.encode("utf-8", "replace")',
     ),
-    frames(
-        "arrays follow one another without a gap", "        end += -end % ALIGNMENT\n        places", "        places"
-    ),
+    frames("arrays follow one another without a gap", "end += -end % ALIGNMENT", "end += 0"),
     frames(
         "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
     ),

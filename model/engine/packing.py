@@ -29,8 +29,6 @@ SURROGATES: Final = 1
 DTYPES: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 """What arrays may be of."""
 
-COLUMNS: Final = 3
-
 
 class PackingError(RopewalkError):
     """What one process said to the other and is no record, or a value that cannot be said."""
@@ -294,7 +292,7 @@ def _array(arrays: Sequence[NDArray[Any]], place: Any, dtype: np.dtype[Any]) -> 
 def _tokens(arrays: Sequence[NDArray[Any]], data: Any) -> TokenTexts:
     if data == []:
         return TokenTexts.of(())
-    if type(data) is not list or len(data) != COLUMNS or type(data[0]) is not str:
+    if type(data) is not list or len(data) != 3 or type(data[0]) is not str:
         raise ValueError("tokens are a text, their numbers and their bounds")
     numbers, bounds = (_array(arrays, place, np.dtype(np.int32)) for place in data[1:])
     tokens = TokenTexts(data[0], numbers, bounds)
