@@ -82,6 +82,8 @@ blocks = of("model/decoder/decoder.py", "model/decoder/test_decoder", "model/tes
 cache = of("model/decoder/cache.py", "model/decoder/test_cache")
 checks = of("app/lessons/checks.py", "app/lessons/test_checks")
 codec = of("model/codec.py", "model/test_codec")
+frames = of("model/engine/frames.py", "model/engine/test_frames")
+packing = of("model/engine/packing.py", "model/engine/test_packing")
 costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
@@ -347,6 +349,21 @@ BREAKAGES = (
     codec(
         "numbers of 65 bits are written", "if not -LIMIT <= value < LIMIT:", "if not -2 * LIMIT <= value < 2 * LIMIT:"
     ),
+    packing("an array is taken for another dtype", "if array.dtype != dtype:", "if array.dtype.kind != dtype.kind:"),
+    packing("an array is sent once for every place", "place = self._places.get(id(array))", "place = None"),
+    packing("a missing field is taken for its default", "whole=True", "whole=False"),
+    packing(
+        "half a pair of surrogates is replaced",
+        'value.encode("utf-8", "surrogatepass")',
+        'value.encode("utf-8", "replace")',
+    ),
+    frames("arrays follow one another without a gap", "end += -end % ALIGNMENT", "end += 0"),
+    frames(
+        "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
+    ),
+    frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
+    frames("what was forgotten is delivered", "        self._room = None\n", "        pass\n"),
+    frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
         "a file is written in its place",
