@@ -229,7 +229,7 @@ class LessonPlayer(QObject):
 
         def arrived(fresh: Asked) -> None:
             filled = self._filled.get(step)
-            if self._lesson is lesson and self._runs is runs and filled is not None:
+            if self._lesson is lesson and self._runs is kept and filled is not None:
                 checks = (*filled.checks[:place], fresh, *filled.checks[place + 1 :])
                 self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)

@@ -14,8 +14,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Calls, Connection, Ended
-from ropewalk.app.engine.engines import Connect, Engines
+from ropewalk.app.engine.connection import Calls, Connect, Connection, Ended
+from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
