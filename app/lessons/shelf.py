@@ -1,11 +1,11 @@
 """Lessons: where they lie, how one is opened, and the contract for whoever shows them.
 
-**Loading** (no torch, any thread). ``load_shelf()`` reads every lesson of ``resources/lessons`` in course order; a
+**Loading** (no torch). ``load_shelf()`` reads every lesson of ``resources/lessons`` in course order; a
 broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
 one from anywhere. ``docs/lessons.md`` tells how to write one.
 
-**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in on the compute
-thread, a step at a time, and moves the session. A view needs nothing else:
+**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in by the engine, a
+step at a time, and moves the session. A view needs nothing else:
 
 - ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
 - ``lesson``, ``step`` (a place in ``lesson.steps``), ``filled`` (the :class:`FilledStep` that is on, None while its

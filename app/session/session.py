@@ -532,7 +532,7 @@ class Session(QObject):
         question
             One of ``model.engine.questions``.
         answer
-            Called on this thread with a :class:`Reading`, unless the run or the length in view has changed by then.
+            Called with a :class:`Reading`, unless the run or the length in view has changed by then.
         part
             Called likewise with every part of a long answer that is ready before the rest.
         """
