@@ -530,6 +530,20 @@ BREAKAGES = (
     ),
     panel("a panel is not drawn anew", "if changed & self.depends:", "if changed and self.depends is changed:"),
     panel("a hidden panel asks", "return self.isVisible() and not self._behind", "return True"),
+    panel(
+        "what is kept of an answer outlives its run",
+        "if reading is not None and reading.run is panel.session.run else None",
+        "if reading is not None else None",
+        "views/test_races",
+    ),
+    panel("an answer about another run is drawn", " and reading.run is self.session.run", "", "views/test_races"),
+    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
+    panel(
+        "what is pointed at outlives its run",
+        "self.session.selection.point_at(Hover())",
+        "pass",
+        "views/test_races",
+    ),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
         "bytes are counted in kibibytes",
