@@ -81,6 +81,7 @@ atlas = of("views/plots/atlas.py", "views/panels/test_heads_panel")
 blocks = of("model/decoder/decoder.py", "model/decoder/test_decoder", "model/test_moe")
 cache = of("model/decoder/cache.py", "model/decoder/test_cache")
 checks = of("app/lessons/checks.py", "app/lessons/test_checks")
+child_process = of("model/child_process.py", "model/test_child_process", "model/engine/test_stdio")
 codec = of("model/codec.py", "model/test_codec")
 frames = of("model/engine/frames.py", "model/engine/test_frames")
 packing = of("model/engine/packing.py", "model/engine/test_packing")
@@ -560,6 +561,24 @@ BREAKAGES = (
     ),
     of("views/pictures/shot.py", "views/pictures/test_export")(
         "a snapshot forgets what to select", "_select(session, dict(shot.select))", "_select(session, {})"
+    ),
+    # Processes
+    child_process("a child outlives its parent", "PR_SET_PDEATHSIG, ending)", "PR_SET_PDEATHSIG, 0)"),
+    child_process(
+        "a child whose parent was gone lives on", "if os.getppid() != parent:", "if os.getppid() < 0 != parent:"
+    ),
+    child_process("half a socket keeps an engine", '"POLLRDHUP", 0)', '"POLLNOHUP", 0)'),
+    child_process(
+        "what a child forked outlives it", "while not ended and os.getppid() == watched:", "while not ended:"
+    ),
+    of("model/engine/stdio.py", "model/engine/test_stdio")(
+        "what is printed stands between the frames", "os.dup2(2, 1)", "os.dup2(writing, 1)"
+    ),
+    of("model/challenges/child.py", "app/test_killed_parents")(
+        "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    ),
+    of("app/models/download_child.py", "app/test_killed_parents")(
+        "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
 )
 

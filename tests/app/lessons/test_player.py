@@ -252,20 +252,20 @@ class Late:
     """Keeps back what is worked on in a slot, to be handed over when the test says so."""
 
     def __init__(self, session: Session, slot: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._engine, self.kept, work = load_engine(), list[tuple[Any, Any]](), session.work
+        self.kept, self._work = list[tuple[Any, Any]](), session.work
 
         def keep(asked: str, call: Any, on_done: Any, on_failed: Any, **named: Any) -> None:
             if asked == slot:
                 self.kept.append((call, on_done))
             else:
-                work(asked, call, on_done, on_failed, **named)
+                self._work(asked, call, on_done, on_failed, **named)
 
         monkeypatch.setattr(session, "work", keep)
 
     def arrive(self) -> None:
         """Hand over the newest."""
         call, on_done = self.kept[-1]
-        on_done(finished(call(self._engine)))
+        self._work("late", call, on_done, pytest.fail, what="")
 
 
 def test_a_lessons_model_that_is_late_leaves_the_persons_own_on_screen(
