@@ -22,7 +22,6 @@ from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import plain_text
-from ropewalk.model.progress import finished
 from ropewalk.model.tokens.prompt import Prompt
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 
