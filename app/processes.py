@@ -22,23 +22,33 @@ def packing() -> Packing:
     return Packing(PASSING)
 
 
-def new_session(settings: SettingsStore | None = None) -> Session:
-    """A session whose engine runs where the settings say."""
-    return Session(settings or SettingsStore(), engine_process, local_process)
+def new_session(settings: SettingsStore | None = None, engine: str | None = None) -> Session:
+    """A session whose engine is started by a command; None is what the settings say, empty is this machine."""
+    settings = settings or SettingsStore()
+    command = settings.now.engine if engine is None else engine
+    return Session(settings, engine_process, local_process, command=command)
 
 
 def engine_process(parent: QObject, command: str = "") -> Connection:
     """Start an engine that has torch at once: on this machine, or by a command."""
-    return _started(parent, command, warm=True)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation without an end: what cannot be started says so
+        words = [command]
+    return _started(parent, words or own_command(), warm=True)
 
 
 def local_process(parent: QObject) -> Connection:
     """Start a process on this machine without torch, unless something asked of it needs that."""
-    return _started(parent, "", warm=False)
+    return _started(parent, own_command(), warm=False)
 
 
-def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
-    words = shlex.split(command) if command else child_command("__main__", "engine")
-    connection = ProcessConnection(words, packing(), parent)
+def own_command() -> list[str]:
+    """What starts an engine on this machine."""
+    return child_command("__main__", "engine")
+
+
+def _started(parent: QObject, command: list[str], *, warm: bool) -> Connection:
+    connection = ProcessConnection(command, packing(), parent)
     connection.greet(warm=warm)
     return connection

@@ -12,7 +12,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.connection import Connect, ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
@@ -99,15 +99,15 @@ class Unpacked(Packing):
         return data
 
 
-def real(parent: QObject) -> InProcess:
+def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Any) -> tuple[Connect, Connect]:
+def without_packing(engine: Any) -> tuple[ConnectBy, Connect]:
     """What a session starts its processes by, over an engine that is none."""
 
-    def start(parent: QObject) -> InProcess:
+    def start(parent: QObject, command: str = "") -> InProcess:
         return InProcess(lambda: engine, Unpacked(), parent)
 
     return start, start

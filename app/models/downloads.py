@@ -29,9 +29,9 @@ GRACE = 0.5
 """Seconds that the other process has for taking its unfinished file away."""
 
 
-def is_name(text: str) -> bool:
-    """Whether a text could be ``org/name``, and is no path that exists."""
-    return NAME.fullmatch(text) is not None and not Path(text).exists()
+def is_name(text: str, *, elsewhere: bool = False) -> bool:
+    """Whether a text could be ``org/name``, and is no path that exists on this machine, if that is where to look."""
+    return NAME.fullmatch(text) is not None and (elsewhere or not Path(text).exists())
 
 
 def download_steps(name: str) -> Generator[Progress, None, str]:
