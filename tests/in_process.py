@@ -12,7 +12,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, ConnectBy, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
@@ -104,7 +104,7 @@ def real(parent: QObject, command: str = "") -> InProcess:
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Any) -> tuple[ConnectBy, Connect]:
+def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
     """What a session starts its processes by, over an engine that is none."""
 
     def start(parent: QObject, command: str = "") -> InProcess:
