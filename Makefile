@@ -16,7 +16,7 @@ BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>
           $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
 CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-portable breakages lint rules format types bench screenshot clean
+.PHONY: run test test-all test-cuda test-portable breakages lint rules format types bench screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -26,6 +26,10 @@ test: $(STAMP) $(MODEL) $(LINKS) format
 
 test-all: $(STAMP) $(MODEL) $(LINKS) format
 	@$(call BESIDE,$(PYTEST))
+
+# on the CUDA devices of this machine; where there is none, it says so
+test-cuda: $(STAMP)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m cuda tests/cuda
 
 # as other machines would: vector instructions, threads, products, hashes, order; one after the other
 test-portable: $(STAMP) $(MODEL)

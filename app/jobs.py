@@ -298,7 +298,7 @@ class Jobs(QObject):
             if job.on_part is not None and not isinstance(value, Failure):  # of a failure the job hears by itself
                 job.on_part(value)
         elif isinstance(value, Failure):
-            end = self._advance(job, partial(job.work.throw, CallFailed(value)))
+            end = self._advance(job, partial(_fail, job.work, value))
         else:
             end = self._advance(job, partial(job.work.send, value))
         if end is not None:
@@ -311,6 +311,11 @@ def close(job: Job) -> None:
         job.work.close()
     except Exception:  # whoever dropped it has gone on to something else
         log.exception("A job did not end cleanly: %s", job.what or job.slot)
+
+
+def _fail(work: Calls[Any], failure: Failure) -> Call:
+    """Tell a job that its call has no result; the error is nobody's own, for its traceback holds whatever it met."""
+    return work.throw(CallFailed(failure))
 
 
 def during(what: str, failure: Failure) -> Failure:

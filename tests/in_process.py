@@ -12,11 +12,11 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
-from ropewalk.model.engine.interface import Engine
+from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.packing import Packed, Packing
 from ropewalk.model.engine.server import Server
 
@@ -99,15 +99,32 @@ class Unpacked(Packing):
         return data
 
 
-def real(parent: QObject) -> InProcess:
+def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Any) -> tuple[Connect, Connect]:
+def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
     """What a session starts its processes by, over an engine that is none."""
 
-    def start(parent: QObject) -> InProcess:
+    def start(parent: QObject, command: str = "") -> InProcess:
         return InProcess(lambda: engine, Unpacked(), parent)
 
     return start, start
+
+
+def trace_of(handle: RunHandle | None) -> Any:
+    """The tensors of a run, where its engine is in this process."""
+    assert handle is not None
+    connection = handle.trace.connection
+    assert isinstance(connection, InProcess)
+    kept = connection.server.handles.thing(handle.trace.number)
+    return kept.trace if handle.run.length == kept.run.newest else kept.trace.at(handle.run.length)
+
+
+def checkpoint_of(model_handle: ModelHandle | None) -> Any:
+    """The checkpoint of a model, where its engine is in this process."""
+    assert model_handle is not None
+    connection = model_handle.checkpoint.connection
+    assert isinstance(connection, InProcess)
+    return connection.server.handles.thing(model_handle.checkpoint.number).checkpoint

@@ -15,6 +15,7 @@ from ropewalk.app.commands.snapshot import window_fields, window_options
 from ropewalk.app.files import animation, numbers_file
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.app.files.shot import Export, Range, TakeShot
+from ropewalk.model.errors import RopewalkError
 
 PICTURES: Final = ("png", "svg", "pdf")
 ANIMATIONS: Final = tuple(one.name for one in animation.FORMATS)
@@ -23,6 +24,17 @@ TRACE: Final = "safetensors"
 SESSION: Final = SUFFIX[1:]
 ENDINGS: Final = (*PICTURES, *ANIMATIONS, *NUMBERS, TRACE, SESSION)
 FILMS: Final = ("rotation", "decode", "lesson")
+DRAWN: Final = (*PICTURES, *ANIMATIONS)
+FITS: Final = {
+    "panel": DRAWN,
+    "scale": ("png", *ANIMATIONS),
+    "paper": DRAWN,
+    "film": ANIMATIONS,
+    "film_steps": ANIMATIONS,
+    "queries": NUMBERS,
+    "keys": NUMBERS,
+}
+"""Which files an option can change."""
 
 
 def declare(commands: Commands) -> None:
@@ -49,9 +61,25 @@ def take(parsed: argparse.Namespace) -> None:
     """Make the file."""
     check_folder(parsed.out)
     own = ("scale", "paper", "film", "film_steps", "lesson", "queries", "keys", "session")
+    export = Export(**window_fields(parsed), **{name: getattr(parsed, name) for name in own})
+    _check_options(export)
     take_shot: TakeShot = parsed.take_shot
-    take_shot(Export(**window_fields(parsed), **{name: getattr(parsed, name) for name in own}))
+    take_shot(export)
     print(parsed.out)
+
+
+def _check_options(export: Export) -> None:
+    """Refuse what would change nothing of such a file."""
+    for name, endings in FITS.items():
+        if getattr(export, name) != getattr(Export, name) and export.ending not in endings:
+            raise RopewalkError(
+                f"--{name.replace('_', '-')} changes nothing in a file that ends in {export.ending}; leave it out, or "
+                f"write one of {', '.join(endings)}."
+            )
+    if export.ending == "pdf" and export.lesson and export.panel:
+        raise RopewalkError(
+            "A PDF of a lesson is its handout, which has the panels of its steps; leave --panel out, or write an svg."
+        )
 
 
 def ending(text: str) -> Path:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ropewalk.app.commands.options import Commands, head_address, model_options, natural, pixels
+from ropewalk.app.commands.options import Commands, engine_option, head_address, model_options, natural, pixels
 from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.prompting import prompt_options
 from ropewalk.app.files.shot import Shot, TakeShot
@@ -32,14 +32,23 @@ PANELS = (
 def declare(commands: Commands) -> None:
     """Add the command."""
     snapshot = commands.add_parser("snapshot", help="draw the window into a PNG", description="Draw the window.")
-    snapshot.add_argument("out", type=Path, metavar="OUT.png", help="where to write")
+    snapshot.add_argument("out", type=png, metavar="OUT.png", help="where to write")
     window_options(snapshot)
     snapshot.set_defaults(act=shoot)
+
+
+def png(text: str) -> Path:
+    """A file that is named after what is written into it."""
+    path = Path(text)
+    if path.suffix.lower() != ".png":
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in png; `ropewalk export` writes svg, pdf and others")
+    return path
 
 
 def window_options(command: argparse.ArgumentParser) -> None:
     """Options that say what the window shows."""
     model_options(command)
+    engine_option(command, "what starts the engine, on whose machine PATH then is (this one)")
     command.add_argument("--prompt", metavar="TEXT", help="what to run")
     prompt_options(command)
     command.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
@@ -74,6 +83,7 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "panel",
         "chat",
         "system",
+        "engine",
     )
     typed = {name: getattr(parsed, name) for name in same}
     return {**typed, "width": width, "height": height, "scaling": parsed.rope_scaling}

@@ -59,6 +59,9 @@ Calls: TypeAlias = Generator[Call, Any, T]
 Connect: TypeAlias = Callable[[QObject], "Connection"]
 """Starts a process, as the child of a Qt object."""
 
+ConnectBy: TypeAlias = Callable[[QObject, str], "Connection"]
+"""Starts an engine's process, as the child of a Qt object, by a command; an empty one is this machine's own."""
+
 
 class Reply:
     """Something that came back for a request: read, or refused, once."""
@@ -130,6 +133,8 @@ class Connection(QObject):
         Why nothing can be asked any more: an :class:`Ended`, else None.
     kept
         How many things the process keeps for the window.
+    host
+        What the machine is called on which it runs; empty until it has said so.
     """
 
     ended = Signal(object)

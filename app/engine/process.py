@@ -142,14 +142,16 @@ class ProcessConnection(Connection):
             self._on_output()
         if self.gone is None:
             reason = _ending(code, status)
-            started = "before it had begun" if self._greeting.isActive() else "so nothing can be computed"
-            self.lose(
-                Ended(
-                    f"The engine has ended ({reason}), {started}; what is on screen stays; start it again.",
-                    self.details,
-                    reason=reason,
-                )
+            sentence = (
+                f"The engine has ended ({reason}), so nothing can be computed; what is on screen stays; start it again."
             )
+            if self._greeting.isActive():
+                last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
+                sentence = (
+                    f"The engine that {_short(self.command)!r} was to start ended before it had begun ({reason}: "
+                    f"{last}); check the command."
+                )
+            self.lose(Ended(sentence, self.details, reason=reason))
         self.go_if_unused()
 
     def _on_no_greeting(self) -> None:
@@ -162,6 +164,12 @@ class ProcessConnection(Connection):
                 reason="it did not answer",
             )
         )
+
+
+def _short(command: Sequence[str]) -> str:
+    """A command in a sentence."""
+    text = shlex.join(command)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _size(message: Message) -> int:

@@ -29,12 +29,11 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from ropewalk.app.lessons.plan import Lesson
-    from ropewalk.app.lessons.shelf import Shelf
+    from ropewalk.app.lessons.plan import Lesson, Problem
 
 
 @contextmanager
@@ -138,11 +137,11 @@ def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     return shelf.load_lesson(request.path)
 
 
-def read_shelf(handles: Handles, request: ReadShelf) -> Steps[Shelf]:
-    """Read the lessons of Ropewalk."""
-    from ropewalk.app.lessons.shelf import shelf_steps
+def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:
+    """Read the lessons of Ropewalk, one at a time."""
+    from ropewalk.app.lessons.shelf import lessons_steps
 
-    return shelf_steps()
+    return lessons_steps()
 
 
 SERVED: Final[Mapping[type[Any], Serve]] = {
@@ -165,12 +164,22 @@ class Here:
 
     def __init__(self) -> None:
         self.local = self.beside = self
-        self._handles = Handles(_no_engine, lambda point: None)
 
     def ask(self, request: Any) -> Generator[Any, Any, Any]:
         """Answer it without a pause."""
         yield from ()
-        return finished(SERVED[type(request)](self._handles, request))
+        return finished(serve(request, lambda point: None))
+
+
+def serve(request: Any, pulse: Pulse) -> Steps[Any]:
+    """Do what is asked, in this process; ``pulse`` hears of what cannot pause.
+
+    Raises
+    ------
+    RopewalkError
+        When it cannot be done; a file that was there before stays.
+    """
+    return SERVED[type(request)](Handles(_no_engine, pulse), request)
 
 
 def _no_engine() -> Engine:

@@ -229,7 +229,7 @@ class LessonPlayer(QObject):
 
         def arrived(fresh: Asked) -> None:
             filled = self._filled.get(step)
-            if self._lesson is lesson and filled is not None:
+            if self._lesson is lesson and self._runs is kept and filled is not None:
                 checks = (*filled.checks[:place], fresh, *filled.checks[place + 1 :])
                 self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)
@@ -367,7 +367,8 @@ class LessonPlayer(QObject):
         def arrived(model_handle: ModelHandle) -> None:
             if self._lesson is lesson:
                 self._models[model.name] = model_handle
-                then(model_handle)
+                if not self._away:  # else the person has opened a model of their own meanwhile, and looks at that
+                    then(model_handle)
 
         self.session.work("lesson model", lambda engine: _opening(engine, model), arrived, self.failed.emit,
                           what="Opening the lesson's model")  # fmt: skip

@@ -246,6 +246,8 @@ def test_ctrl_c_lets_training_save_itself(run: Run, monkeypatch: pytest.MonkeyPa
         "generate --prompt a",
         "heads",
         "snapshot",
+        "snapshot a.jpg",
+        "snapshot png",
         "snapshot a.png --size big",
         "snapshot a.png --size 10x10",
         "snapshot a.png --select Q9",
@@ -342,7 +344,7 @@ def test_a_model_without_weights_is_not_run(run: Run, tiny: Path, tmp_path: Path
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
 def test_a_device_keeps_its_place(run: Run, tiny: Path, tmp_path: Path) -> None:
     """Whoever is root and writes to /dev/null must not lose it; a pipe in the folder stands for a device."""
-    pipe = tmp_path / "pipe"
+    pipe = tmp_path / "pipe.png"
     os.mkfifo(pipe)
     for typed in (["capture", tiny, "--prompt", "a", "--out", pipe], ["snapshot", pipe, tiny]):
         assert run(*typed) == (1, "", f"{pipe} cannot be written: it is a device or a pipe, not a file.\n")

@@ -24,8 +24,7 @@ def run(shots: list[Shot], *typed: object) -> int:
 def test_everything_typed_is_handed_over(shots: list[Shot], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.webp"
     typed = f"export {out} PATH --prompt hi --size 800x600 --film decode --film-steps 4 --scale 3 --paper --panel heads"
-    more = ["--lesson", "6", "--queries", "1:3", "--keys", "0:9", "--session", "x.ropewalk"]
-    assert run(shots, *typed.split(), *more) == 0
+    assert run(shots, *typed.split(), "--lesson", "6", "--session", "x.ropewalk") == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert shots == [
         Export(
@@ -40,11 +39,37 @@ def test_everything_typed_is_handed_over(shots: list[Shot], tmp_path: Path, caps
             film="decode",
             film_steps=4,
             lesson="6",
-            queries=(1, 3),
-            keys=(0, 9),
             session=Path("x.ropewalk"),
         )
     ]
+
+
+def test_the_rows_of_numbers_are_handed_over(shots: list[Shot], tmp_path: Path) -> None:
+    assert run(shots, "export", tmp_path / "a.csv", "--queries", "1:3", "--keys", "0:9") == 0
+    assert shots == [Export(out=tmp_path / "a.csv", queries=(1, 3), keys=(0, 9))]
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("a.csv --scale 2", "--scale changes nothing in a file that ends in csv; leave it out, or write one of png"),
+        ("a.svg --scale 2", "--scale changes nothing in a file that ends in svg"),
+        ("a.npz --paper", "--paper changes nothing"),
+        ("a.safetensors --panel heads", "--panel changes nothing"),
+        ("a.PNG --film decode", "--film changes nothing in a file that ends in png"),
+        ("a.pdf --film-steps 3", "--film-steps changes nothing"),
+        ("a.png --queries 0:2", "--queries changes nothing in a file that ends in png"),
+        ("a.ropewalk --keys 0:2", "--keys changes nothing"),
+        ("a.pdf --lesson 6 --panel heads", "A PDF of a lesson is its handout"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    shots: list[Shot], tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: str, says: str
+) -> None:
+    name, *options = typed.split()
+    assert run(shots, "export", tmp_path / name, *options) == 1
+    assert capsys.readouterr().err.startswith(says)
+    assert not shots
 
 
 @pytest.mark.parametrize("name", ENDINGS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Connection
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.interface import CheckpointOutline
@@ -60,7 +62,11 @@ def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session:
 def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store: SettingsStore) -> None:
     first, second = FakeEngine(), FakeEngine()
     starts = iter((without_packing(first)[0], without_packing(second)[0]))
-    session = Session(store, lambda parent: next(starts)(parent), without_packing(first)[1])
+
+    def start(parent: QObject, command: str = "") -> Connection:
+        return next(starts)(parent, command)
+
+    session = Session(store, start, start)
     with qtbot.waitSignal(session.run_changed):
         session.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)

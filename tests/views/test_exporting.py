@@ -36,6 +36,7 @@ from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.style import theme
+from tests.in_process import trace_of
 from tests.views.real_window import PROMPT, real_window
 
 
@@ -274,7 +275,7 @@ def check_numbers(
               for k in range(keys[0], keys[1] or rows)]  # fmt: skip
     assert [(int(cell["query"]), int(cell["key"])) for cell in cells] == wanted
     for cell in cells:
-        row = read_row(handle.trace[1], 6, int(cell["query"]))
+        row = read_row(trace_of(handle)[1], 6, int(cell["query"]))
         # float64 sums of Dh products, added in two orders
         assert float(cell["weight"]) == pytest.approx(row.weights[int(cell["key"])], rel=1e-12)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.app.session.session import Session
+from tests.in_process import checkpoint_of, trace_of
 
 Array = NDArray[np.float64]
 
@@ -23,8 +24,8 @@ class Twin:
         assert handle is not None
         assert run is not None
         self.run, self.specs = run, run.specs
-        self.trace: Any = handle.trace.at(run.length)
-        self.model: Any = handle.model_handle.checkpoint.model
+        self.trace: Any = trace_of(handle)
+        self.model: Any = checkpoint_of(handle.model_handle).model
 
     def _of(self, rows: Any, head: int) -> Array:
         """One head [S, Dh] of the rows that the trace keeps."""

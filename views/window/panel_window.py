@@ -203,7 +203,8 @@ class PanelWindow(QMainWindow):
         """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
         from ropewalk.views.window.open_dialog import OpenDialog
 
-        dialog = OpenDialog(self.session, self)
+        at_hand = (one for one in self.findChildren(OpenDialog) if one.isVisible() and not one.opening)
+        dialog = next(at_hand, None) or OpenDialog(self.session, self)  # two would take each other's answers
         dialog.open()
         if path:
             dialog.look_at(path, at_once)

@@ -184,6 +184,8 @@ class PromptBar(QWidget):
 
     def _fill_devices(self) -> None:
         menu, card = self.device.menu(), self.session.model
+        for group in menu.findChildren(QActionGroup):
+            group.deleteLater()  # clearing the menu deletes what is in it, but not these
         menu.clear()
         for title, choices, chosen, verb in (
             ("Device", self.session.devices, card.device if card else "", self._open_on),

@@ -19,13 +19,15 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.files import numbers_file
 from ropewalk.app.files.exporting import export, export_numbers, export_trace
 from ropewalk.app.files.provenance import Provenance, provenance
-from ropewalk.app.files.requests import WriteBytes
+from ropewalk.app.files.requests import EncodePng, WriteBytes
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.readings.records import HeadNumbers, RowReading, TokenText
 from ropewalk.model.tokens.prompt import Prompt
+from tests.app.files.filming import filmed
+from tests.in_process import trace_of
 
 PROMPT = 'a,"b\n=c'
 SAME = 1e-12
@@ -62,7 +64,7 @@ def take(qtbot: QtBot) -> Take:
 
 def engine_row(session: Session, query: int) -> RowReading:
     assert session.handle is not None
-    return read_row(session.handle.trace[1], 2, query)
+    return read_row(trace_of(session.handle)[1], 2, query)
 
 
 def about(session: Session) -> Provenance:
@@ -201,6 +203,23 @@ def test_a_full_disk_leaves_the_old_file(
     assert message.endswith("No space left on device.")
     assert path.read_bytes() == b"old"
     assert list(folder.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed", "cancelled"])
+def test_recorded_pixels_are_removed_whatever_becomes_of_the_file(
+    qtbot: QtBot, session: Session, tmp_path: Path, outcome: str
+) -> None:
+    path = tmp_path / ("none/a.png" if outcome == "failed" else "a.png")
+    film = filmed((np.zeros((20, 30, 4), np.uint8), 0))
+    pixels, ends = film.path, list[str]()
+    request = EncodePng(path, film, 3780, about(session))
+    export(session, request, lambda _: ends.append("done"), lambda _: ends.append("failed"))
+    del film, request
+    if outcome == "cancelled":
+        session.cancel()
+    qtbot.waitUntil(lambda: not pixels.exists() and not session.exports.busy)
+    assert ends == ([] if outcome == "cancelled" else [outcome])
+    assert {"done": path.exists(), "failed": not path.exists()}.get(outcome, True)  # a cancel may come too late
 
 
 def test_nothing_to_export_is_reported(qtbot: QtBot, take: Take, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from ropewalk.model.decoder.interventions import AblateHeads, ScaleScores
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from tests.in_process import trace_of
 
 WARM = Sampling(temperature=1.0, top_k=0, top_p=1.0, seed=11)
 
@@ -105,7 +106,7 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
         assert other.baseline.run is not None
         assert (other.baseline.run.prompt, other.baseline.run.length) == ("ab<c>", 5)
         for layer, head, query in ((0, 1, 4), (1, 2, 8)):
-            a, b = (read_row(k.handle.trace[layer], head, query) for k in (before, after))
+            a, b = (read_row(trace_of(k.handle)[layer], head, query) for k in (before, after))
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-6)
         other.timeline.step()  # the tenth row was kept: looking at it decodes nothing
         assert other.run is not None

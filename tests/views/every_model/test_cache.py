@@ -23,6 +23,7 @@ from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.slabs import SIDES
 from ropewalk.views.style import wording
+from tests.in_process import trace_of
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, LAYER, QUERY, arithmetic_of
 from tests.views.twin import Twin
@@ -161,7 +162,7 @@ def test_the_checks_hold_and_a_corrupted_row_raises_the_alarm(window: MainWindow
 
     handle = session.handle
     assert handle is not None
-    handle.trace[LAYER].keys.tensor[:, :, 13] += 40.0
+    trace_of(handle)[LAYER].keys.tensor[:, :, 13] += 40.0
     press(window, window, Qt.Key.Key_Right)
     assert session.consistency.check is not None
     assert session.consistency.check.alarms

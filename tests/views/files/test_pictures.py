@@ -30,6 +30,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.plots.heatmap import Levels
 from ropewalk.views.style import ink, theme
+from tests.in_process import trace_of
 from tests.views.real_window import PROMPT, real_window
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -69,7 +70,7 @@ def engine_colours(window: MainWindow) -> dict[tuple[int, int], tuple[int, int, 
     assert handle is not None
     colours = {}
     for query in range(handle.run.length):
-        row = read_row(handle.trace[now.layer], now.head, query)
+        row = read_row(trace_of(handle)[now.layer], now.head, query)
         for key in np.flatnonzero(row.visible):
             index = Levels(0.0, 1.0).indices(np.array(row.weights[key]))
             red, green, blue, _ = (int(part) for part in theme.current().sequential[index])
