@@ -54,7 +54,8 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QToolButton
 
-from ropewalk.app.session.session import DEFAULT_PROMPT, Session
+from ropewalk.app.processes import new_session
+from ropewalk.app.session.session import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.views import keys
 from ropewalk.views.files.export_dialog import ExportDialog
@@ -665,7 +666,7 @@ def soak(
 @contextmanager
 def soaked_window(folder: Path) -> Iterator[MainWindow]:
     """A window over a real session with settings in a folder, drawn; closed at the end."""
-    session = Session(SettingsStore(folder / "settings.json"))
+    session = new_session(SettingsStore(folder / "settings.json"))
     window = MainWindow(session, restore=False)
     window.resize(SIZE)
     window.show()

@@ -90,12 +90,11 @@ class Player:
     """A session, shown by a window or not, and playing it."""
 
     def __init__(self, folder: Path, path: str | None, prefill: int, *, shown: bool) -> None:
-        from ropewalk.app.session.session import Session
         from ropewalk.app.settings import SettingsStore
         from ropewalk.model.tokens.prompt import Prompt
         from ropewalk.views.main_window import MainWindow
 
-        self.session = Session(SettingsStore(folder / "settings.json"))
+        self.session = new_session(SettingsStore(folder / "settings.json"))
         self.window = MainWindow(self.session, restore=False) if shown else None
         if self.window is not None:
             self.window.resize(1920, 1080)

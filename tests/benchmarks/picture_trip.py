@@ -22,6 +22,7 @@ from statistics import median, quantiles
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+from ropewalk.app.processes import new_session
 from ropewalk.model.engine.questions import AskHead
 from ropewalk.model.progress import finished
 from ropewalk.model.tokens.prompt import Prompt
@@ -76,7 +77,6 @@ def asked_for(prompts: list[Prompt]) -> list[float]:
     """Milliseconds from each question to its answer through a session; the first prompt warms up."""
     from PySide6.QtCore import QCoreApplication, QEventLoop
 
-    from ropewalk.app.session.session import Session
     from ropewalk.app.settings import SettingsStore
 
     qt = QCoreApplication(["ropewalk"])
@@ -87,7 +87,7 @@ def asked_for(prompts: list[Prompt]) -> list[float]:
             QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        session = new_session(SettingsStore(Path(folder) / "settings.json"))
         session.begin(prompt=prompts[0])
         settle()
         for prompt in prompts:

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from ropewalk.app.session.session import Session
+from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -37,7 +37,7 @@ def main() -> int:
     parsed = options.parse_args()
     qt = QApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(SettingsStore(Path(folder) / "settings.json"))
+        session = new_session(SettingsStore(Path(folder) / "settings.json"))
         window = MainWindow(session, restore=False)
         window.resize(1600, 960)
         window.show()
