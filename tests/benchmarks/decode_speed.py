@@ -90,6 +90,7 @@ class Player:
     """A session, shown by a window or not, and playing it."""
 
     def __init__(self, folder: Path, path: str | None, prefill: int, *, shown: bool) -> None:
+        from ropewalk.app.processes import new_session
         from ropewalk.app.settings import SettingsStore
         from ropewalk.model.tokens.prompt import Prompt
         from ropewalk.views.main_window import MainWindow
