@@ -606,6 +606,34 @@ def test_nothing_of_the_model_before_is_changed_in_the_one_that_opens(qtbot: QtB
     assert race.done[-1] == "run"
 
 
+def test_a_random_layer_is_drawn_though_another_run_comes_first(qtbot: QtBot, race: Race) -> None:
+    panel = put_up(qtbot, race, InterventionsPanel)
+    race.answer()
+    panel.page_box.setCurrentIndex(1)
+    assert "experiments.random" in race.waiting
+    race.show(race.small)
+    assert "experiments.random" not in race.waiting
+    race.answer()
+    assert len(panel.random.view.layers) == 4
+    panel.refresh()
+    race.answer_only("experiments")
+    assert race.waiting == {}
+
+
+def test_ablating_ends_with_the_run_that_it_is_about(qtbot: QtBot, race: Race) -> None:
+    panel = put_up(qtbot, race, NeedsPanel)
+    race.answer()
+    panel.toggle()
+    assert (list(race.waiting), panel.run_button.text()) == (["needs.needs"], "Cancel")
+    race.show(race.small)
+    assert (list(race.waiting), panel.run_button.text()) == (["needs"], "Ablate each head")
+    race.answer()
+    assert panel.needs is None
+    panel.toggle()
+    race.answer()
+    assert panel.needs is not None
+
+
 def test_a_difference_from_another_baseline_is_not_drawn(qtbot: QtBot, race: Race) -> None:
     panel = put_up(qtbot, race, ComparePanel)
     race.answer()

@@ -268,9 +268,11 @@ class Late:
 
 
 def test_a_lessons_model_that_is_late_leaves_the_persons_own_on_screen(
-    qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, player: LessonPlayer, wordless: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = player.session
+    text = LESSON.replace('[models.yours]\nkind = "open"\n', "").partition('[[step]]\ntitle = "Yours"')[0]
+    lesson = read_lesson(text, Path("forty-nine.toml"))  # which says nothing of what the person has open
     open_lesson(qtbot, player, lesson)
     late = Late(session, "lesson model", monkeypatch)
     player.go(3)
