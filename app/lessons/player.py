@@ -278,7 +278,7 @@ class LessonPlayer(QObject):
             asked, connection = OpenRuns(dict(lesson.models)), engine.connection
         else:
             connection = yours.checkpoint.connection
-            run = None if handle is None or self.session.model_handle is not yours else in_view(handle)
+            run = None if handle is None or handle.model_handle is not yours else in_view(handle)
             asked = OpenRuns(dict(lesson.models), yours.checkpoint.number, run)
         return connection.keep((yield connection.asking(asked)))
 

@@ -209,7 +209,7 @@ class Server:
         packed = job.message.packed
         request = self._packing.unpack(packed.type, packed.data, packed.arrays)
         if type(request) not in self._served:
-            raise RopewalkError(f"A {packed.type} is nothing that can be asked.")
+            raise RopewalkError(f"{packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
         if job.message.urgency >= Urgency.DECODE:
             self._send(job, "progress", Progress(0, 0, ""))

@@ -9,7 +9,6 @@ import pytest
 
 from ropewalk.app.files import session_file
 from ropewalk.app.files.provenance import Provenance
-from ropewalk.app.jobs import Failure
 from ropewalk.app.lessons import plan
 from ropewalk.app.lessons.shelf import FOLDER, Problem, Shelf, load_lesson
 from ropewalk.app.models.download_child import Report
@@ -17,6 +16,7 @@ from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.engine.packing import Packing
+from ropewalk.model.engine.requests import Failure
 from tests.examples import alike, example, records_of
 
 TYPES = [

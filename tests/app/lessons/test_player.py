@@ -300,9 +300,11 @@ def test_fresh_numbers_of_a_model_that_is_gone_are_not_asked_about(
     settle(qtbot, player.session)
     asked = player.asked(1)
     late.arrive()
+    settle(qtbot, player.session)
     assert player.asked(1) is asked
     player.again(1)
     late.arrive()
+    settle(qtbot, player.session)
     assert player.asked(1) is not asked
 
 

@@ -356,9 +356,9 @@ def test_what_is_not_served_and_what_is_no_record_are_sentences(bench: Bench) ->
     bench.server.hear(Message(3, "request", "slot", Urgency.COARSE, Packed("Count", b"\xc1")))
     bench.finish()
     failures = [failure for _, kind, failure in bench.wire.said() if kind == "failed"]
-    assert failures[0] == Failure("A Unserved is nothing that can be asked.")
-    assert "There is no 'Unheard'" in failures[1].sentence
-    assert failures[2].sentence.startswith("A Count cannot be read")
+    assert failures[0] == Failure("Unserved is nothing that can be asked.")
+    assert "say no 'Unheard'" in failures[1].sentence
+    assert failures[2].sentence.startswith("Count cannot be read")
 
 
 @pytest.mark.parametrize("how", ["strange part", "strange result"])
@@ -367,7 +367,7 @@ def test_what_cannot_be_said_is_a_failure_of_its_own(bench: Bench, how: str) -> 
     bench.finish()
     ((_, kind, failure),) = bench.wire.said()
     assert kind == "failed"
-    assert failure.sentence == "A object is nothing that the window and the engine say to one another."
+    assert failure.sentence == "The window and the engine say no object to one another."
     assert bench.lines == (["closed"] if how == "strange part" else [])
 
 
