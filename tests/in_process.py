@@ -12,7 +12,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.app.session.session import Session
@@ -37,6 +37,7 @@ class InProcess(Connection):
     def __init__(self, load: Callable[[], Engine], packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(packing, parent)
         self.server = Server(SERVED, packing, self, load)
+        self._serving = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._slice)
@@ -51,14 +52,27 @@ class InProcess(Connection):
     def wait(self) -> None:
         """It is gone when it is closed."""
 
+    @property
+    def has_ended(self) -> bool:
+        return not self._serving
+
     def _stop(self) -> None:
         self._timer.stop()
         self.server.close()
-        while self.server.advance():
-            pass
+        self._end_jobs()
+
+    def _end_jobs(self) -> None:
+        while not self._serving and self.server.advance():
+            pass  # what a job says while it is served may be heard at once, and end the engine
 
     def _slice(self) -> None:
-        if self.server.advance() and self.gone is None:
+        self._serving = True
+        more = self.server.advance()
+        self._serving = False
+        if self.gone is not None:
+            self._end_jobs()
+            self.go_if_unused()
+        elif more:
             self._timer.start(0)
 
     # What the server sends with -----------------------------------------------------------------------------------
@@ -87,7 +101,7 @@ class Unpacked(Packing):
         return data
 
 
-def real(parent: QObject) -> InProcess:
+def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
 
@@ -97,10 +111,10 @@ def new_session(settings: SettingsStore) -> Session:
     return Session(settings, real, real)
 
 
-def without_packing(engine: Any) -> tuple[Connect, Connect]:
+def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
     """What a session starts its processes by, over an engine that is none."""
 
-    def start(parent: QObject) -> InProcess:
+    def start(parent: QObject, command: str = "") -> InProcess:
         return InProcess(lambda: engine, Unpacked(), parent)
 
     return start, start

@@ -69,8 +69,8 @@ class ProcessConnection(Connection):
 
     def write(self, message: Message) -> None:
         """Send a message."""
-        for frame in frames_of(message):
-            self._process.write(b"".join(frame))
+        # in one go: a handle may end while this is under way, and what that says must not come in between
+        self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
 
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
@@ -78,9 +78,14 @@ class ProcessConnection(Connection):
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if self._process.state() != QProcess.ProcessState.NotRunning and not self._process.waitForFinished(GRACE_MS):
+        if not self.has_ended and not self._process.waitForFinished(GRACE_MS):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, so that nothing more comes of it."""
+        return self._process.state() == QProcess.ProcessState.NotRunning
 
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
@@ -96,7 +101,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
-        if self._process.state() != QProcess.ProcessState.NotRunning:
+        if not self.has_ended:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
@@ -137,16 +142,17 @@ class ProcessConnection(Connection):
             self._on_output()
         if self.gone is None:
             reason = _ending(code, status)
-            started = "before it had begun" if self._greeting.isActive() else "so nothing can be computed"
-            self.lose(
-                Ended(
-                    f"The engine has ended ({reason}), {started}; what is on screen stays; start it again.",
-                    self.details,
-                    reason=reason,
-                )
+            sentence = (
+                f"The engine has ended ({reason}), so nothing can be computed; what is on screen stays; start it again."
             )
-        elif self._retired or self.parent() is None:
-            self.deleteLater()
+            if self._greeting.isActive():
+                last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
+                sentence = (
+                    f"The engine that {_short(self.command)!r} was to start ended before it had begun ({reason}: "
+                    f"{last}); check the command."
+                )
+            self.lose(Ended(sentence, self.details, reason=reason))
+        self.go_if_unused()
 
     def _on_no_greeting(self) -> None:
         self._process.kill()
@@ -158,6 +164,12 @@ class ProcessConnection(Connection):
                 reason="it did not answer",
             )
         )
+
+
+def _short(command: Sequence[str]) -> str:
+    """A command in a sentence."""
+    text = shlex.join(command)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _size(message: Message) -> int:

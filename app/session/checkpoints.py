@@ -7,18 +7,20 @@ wait for it. Opening one is the session's; reading one is the model's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.models.local_models import LocalModel
-from ropewalk.app.models.requests import DownloadModel, ListModels
+from ropewalk.app.models.requests import DownloadModel, ListFolder, ListModels
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:
+    from ropewalk.app.engine.connection import Calls, Connection
     from ropewalk.app.engine.engines import Engines
     from ropewalk.app.engine.short_lived import ShortLived
     from ropewalk.app.jobs import Jobs
+    from ropewalk.app.models.folders import Folder
     from ropewalk.app.session.context import SessionContext
     from ropewalk.model.engine.interface import CheckpointOutline
 
@@ -66,14 +68,28 @@ class Checkpoints(QObject):
             what="Looking at the checkpoint",
         )
 
+    def list_folder(self, path: str, answer: Callable[[Folder], None], failed: Callable[[str], None]) -> None:
+        """List a folder of the engine's machine, an empty path being the home folder; the newest question counts.
+
+        It is asked of the engine that is ready for opening: one more process would cost a login for every folder.
+        """
+        self._session.submit(
+            "folder",
+            Urgency.PICTURE,
+            lambda engine: _asked(self._engines.prepare(), ListFolder(path)),
+            answer,
+            lambda failure: failed(failure.sentence),
+            what="Looking into the folder",
+        )
+
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
         work = self._beside.ask(ListModels())
         self._session.jobs.submit("local models", Urgency.COARSE, work, answer, self._session.fail)
 
     def forget_questions(self) -> None:
-        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
-        for slot in ("outline", "local models"):
+        """Nobody waits any more for what a checkpoint is, or for what lies where."""
+        for slot in ("outline", "local models", "folder"):
             self._session.jobs.cancel(slot)
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
@@ -94,3 +110,7 @@ class Checkpoints(QObject):
     def close(self) -> None:
         """Cancel everything."""
         self._downloads.close()
+
+
+def _asked(connection: Connection, request: Any) -> Calls[Any]:
+    return (yield connection.asking(request))

@@ -14,7 +14,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Calls, Connect, Connection, Ended
+from ropewalk.app.engine.connection import Calls, ConnectBy, Connection, Ended
 from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
@@ -27,7 +27,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
-from ropewalk.app.settings import SettingsStore
+from ropewalk.app.settings import Opened, SettingsStore
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Question
@@ -43,6 +43,8 @@ DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 """What is run on a model without a tokenizer until somebody types other ids."""
 
 
+PLAIN = ("cpu", "float32")
+"""The device and number format that are there on every machine."""
 MOST_RESTARTS = 2
 """How often in a row an engine is started again for the same."""
 
@@ -73,8 +75,10 @@ class Session(QObject):
     ----------
     settings
         What is remembered.
-    engine, local
-        What starts an engine process, and one on this machine that reads and writes files.
+    engine, light
+        What starts an engine process, and one without torch that reads and writes files, by a command.
+    command
+        What the engine is started by; empty on this machine.
 
     Signals
     -------
@@ -122,14 +126,16 @@ class Session(QObject):
     def __init__(
         self,
         settings: SettingsStore,
-        engine: Connect,
-        local: Connect,
+        engine: ConnectBy,
+        light: ConnectBy,
         parent: QObject | None = None,
+        *,
+        command: str = "",
     ) -> None:
         super().__init__(parent)
         self.settings = settings
         self.selection = SelectionStore(self)
-        self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, self)
+        self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)
         self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
@@ -141,7 +147,7 @@ class Session(QObject):
         self._runs = 0
         self._prompt: Prompt | None = None
         self._next: NextRun | None = None
-        self._asked: tuple[str | None, str, str] = (None, "cpu", "float32")
+        self._asked: tuple[str | None, str, str] = (None, *PLAIN)
         """What was last asked to be opened: path, device and dtype."""
         self._restarts = 0
         self.closed = False
@@ -150,7 +156,8 @@ class Session(QObject):
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
         self.baseline = Baseline(self, self.scenes, parent=self)
-        self.local, self.beside = ShortLived(local, self), ShortLived(engine, self)
+        self.local = ShortLived(lambda owner: light(owner, ""), self)
+        self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
 
     # What is known ------------------------------------------------------------------------------------------------
@@ -181,6 +188,16 @@ class Session(QObject):
         return ("cpu",) if self._model_handle is None else self._model_handle.devices
 
     @property
+    def elsewhere(self) -> str:
+        """What the machine is called on which models, runs and checkpoints are; empty where it is this one."""
+        return self.engines.elsewhere
+
+    @property
+    def opened(self) -> Opened:
+        """What was opened lately on the engine's machine."""
+        return self.settings.opened(self.engines.command)
+
+    @property
     def prompt(self) -> Prompt:
         """The newest prompt that was asked for; an empty one before the first."""
         return self._prompt or Prompt()
@@ -199,14 +216,14 @@ class Session(QObject):
         fit to the default prompt.
         """
         remembered = self.settings.now
-        first = remembered.prompt or DEFAULT_PROMPT
+        first, opened = remembered.prompt or DEFAULT_PROMPT, self.opened
         self._prompt = Prompt(first) if prompt is None else prompt
         otherwise = (DEFAULT_PROMPT,) if prompt is None and first != DEFAULT_PROMPT else ()
         self._show_notice()
         self._open(
             path,
-            remembered.device,
-            remembered.dtype,
+            opened.device,
+            opened.dtype,
             then=NextRun(self._prompt, otherwise),
             on_failed=lambda failure: self._open_plainly(path, failure),
         )
@@ -238,16 +255,43 @@ class Session(QObject):
         card = self.model
         if options is None and self._model_handle is not None and path == self._model_handle.card.path:
             options = dict(self._model_handle.options)
-        under_way = self._prompt is not None and self.jobs.has("run")
-        waiting = self._next is not None and self._next.is_wish
         self._open(
             path,
-            device or (card.device if card else self.settings.now.device),
-            dtype or (card.dtype if card else self.settings.now.dtype),
-            then=None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting),
+            device or (card.device if card else self.opened.device),
+            dtype or (card.dtype if card else self.opened.dtype),
+            then=self._prompt_again(),
             on_failed=self._on_open_failed,
             options=options,
         )
+
+    def move(self, command: str, failed: Callable[[str, str], None]) -> None:
+        """Use another engine from now on, as soon as it has opened the bundled model and run the prompt on that.
+
+        Until then, and where it cannot be had, everything stays as it is.
+
+        Parameters
+        ----------
+        command
+            What starts it; empty is an engine on this machine.
+        failed
+            Called with a sentence and its details.
+        """
+
+        def on_failed(failure: Failure) -> None:
+            if not isinstance(failure, Ended) and self._asked[1:] != PLAIN:  # a remembered device may be gone
+                self._open(None, *PLAIN, self._next, on_failed, command=command)
+                return
+            failed(failure.sentence, failure.details)
+            self._stay()
+
+        there = self.settings.opened(command)
+        self._open(None, there.device, there.dtype, self._prompt_again(), on_failed, command=command)
+
+    def _prompt_again(self) -> NextRun | None:
+        """The newest prompt, to be run on another model; also on the old one where the person waits for that run."""
+        under_way = self._prompt is not None and self.jobs.has("run")
+        waiting = self._next is not None and self._next.is_wish
+        return None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting)
 
     def start(self, prompt: Prompt) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
@@ -265,14 +309,15 @@ class Session(QObject):
         then: NextRun | None,
         on_failed: Callable[[Failure], None],
         options: Mapping[str, int] | None = None,
+        command: str | None = None,
     ) -> None:
-        """Open a model in a fresh engine, and take that where it succeeds."""
+        """Open a model in a fresh engine, started by another command where one is given, and take that if it works."""
         self.timeline.leave()
         for slot in ("run", "check"):
             self.jobs.cancel(slot)
         self._next = then
         self._asked = (path, device, dtype)
-        connection = self.engines.prepare()
+        connection = self.engines.prepare(command)
         self.submit(
             "open",
             Urgency.PREFILL,
@@ -285,14 +330,16 @@ class Session(QObject):
     def _open_plainly(self, path: str | None, failure: Failure) -> None:
         """Open on the CPU after a remembered device has failed."""
         self.fail(failure)
-        remembered = self.settings.now
-        if not isinstance(failure, Ended) and (remembered.device, remembered.dtype) != ("cpu", "float32"):
-            self._open(path, "cpu", "float32", then=self._next, on_failed=self.fail)
+        if not isinstance(failure, Ended) and self._asked[1:] != PLAIN:
+            self._open(path, *PLAIN, then=self._next, on_failed=self.fail)
 
     def _on_open_failed(self, failure: Failure) -> None:
+        self.fail(_of_opening(failure, self._asked[0], self.elsewhere))
+        self._stay()
+
+    def _stay(self) -> None:
         """Stay with the model that is open, and run on it what was asked for meanwhile."""
         self.engines.dismiss()
-        self.fail(_of_opening(failure, self._asked[0]))
         wish, self._next = self._next, None
         if wish is not None and wish.is_wish and self._model_handle is not None:
             self.run_prompt(wish.prompt)
@@ -301,14 +348,16 @@ class Session(QObject):
         if model_handle.shapes_only:
             self._on_open_failed(Failure(without_weights(model_handle.card), ""))
             return
-        self.engines.adopt(connection)
+        if self.engines.adopt(connection):
+            self.settings.update(engine=self.engines.command)
         self._model_handle = model_handle
         self.interventions.arrived(())
         self.interventions.forget_prompts()
         card = model_handle.card
-        self.settings.update(device=card.device, dtype=card.dtype)
+        command = self.engines.command
+        self.settings.remember(command, device=card.device, dtype=card.dtype)
         if path is not None:
-            self.settings.remember_checkpoint(path, dict(model_handle.options))
+            self.settings.remember_checkpoint(path, dict(model_handle.options), command)
         self.model_changed.emit(card)
         if model_handle.notice:
             self.failed.emit(model_handle.notice, "")
@@ -451,7 +500,7 @@ class Session(QObject):
         """
         kept, baseline = self.scenes.keep(), self.baseline.kept
         if kept is None:
-            path, device, dtype = self._asked if self._restarts < MOST_RESTARTS else (None, "cpu", "float32")
+            path, device, dtype = self._asked if self._restarts < MOST_RESTARTS else (None, *PLAIN)
             self._restarts += 1
             self._open(path, device, dtype, then or self._default_run(), self._on_restart_failed)
             return
@@ -664,12 +713,14 @@ def _bounds(run: Run) -> Bounds:
     return Bounds(layers=config.layers, heads=config.heads, rows=run.length, planes=max(planes, 1))
 
 
-def _of_opening(failure: Failure, path: str | None) -> Failure:
+def _of_opening(failure: Failure, path: str | None, elsewhere: str) -> Failure:
     """Why a checkpoint could not be opened, where that ended the process that was to open it."""
     if not isinstance(failure, Ended):
         return failure
     name = "The bundled model" if path is None else Path(path).name
+    perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
     sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
+        f"the file may be damaged{perhaps}."
     )
     return Failure(sentence, failure.details)
