@@ -15,6 +15,8 @@ from ropewalk.app.commands.engine import load_engine
 from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.packing import Packed, Packing
@@ -102,6 +104,11 @@ class Unpacked(Packing):
 def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
+
+
+def new_session(settings: SettingsStore) -> Session:
+    """A session whose processes are all this one."""
+    return Session(settings, real, real)
 
 
 def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
