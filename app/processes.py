@@ -26,21 +26,17 @@ def new_session(settings: SettingsStore | None = None, engine: str | None = None
     """A session whose engine is started by a command; None is what the settings say, empty is this machine."""
     settings = settings or SettingsStore()
     command = settings.now.engine if engine is None else engine
-    return Session(settings, engine_process, local_process, command=command)
+    return Session(settings, engine_process, light_process, command=command)
 
 
 def engine_process(parent: QObject, command: str = "") -> Connection:
     """Start an engine that has torch at once: on this machine, or by a command."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation without an end: what cannot be started says so
-        words = [command]
-    return _started(parent, words or own_command(), warm=True)
+    return _started(parent, command, warm=True)
 
 
-def local_process(parent: QObject) -> Connection:
-    """Start a process on this machine without torch, unless something asked of it needs that."""
-    return _started(parent, own_command(), warm=False)
+def light_process(parent: QObject, command: str = "") -> Connection:
+    """Start a process without torch, unless something asked of it needs that: on this machine, or by a command."""
+    return _started(parent, command, warm=False)
 
 
 def own_command() -> list[str]:
@@ -48,7 +44,11 @@ def own_command() -> list[str]:
     return child_command("__main__", "engine")
 
 
-def _started(parent: QObject, command: list[str], *, warm: bool) -> Connection:
-    connection = ProcessConnection(command, packing(), parent)
+def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation without an end: what cannot be started says so
+        words = [command]
+    connection = ProcessConnection(words or own_command(), packing(), parent)
     connection.greet(warm=warm)
     return connection

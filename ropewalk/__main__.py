@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+
     from ropewalk.app.files.shot import Shot
+    from ropewalk.app.session.session import Session
+    from ropewalk.views.main_window import MainWindow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,25 +63,34 @@ def serve() -> int:
 def show_window(session_file: str = "", engine: str | None = None) -> int:
     """Show the window until it is closed, with what it begins with or with a session, over an engine's command."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    gc.disable()
-    from PySide6.QtWidgets import QApplication
-
-    from ropewalk.app.processes import new_session
-
-    qt = QApplication(["ropewalk"])
-    session = new_session(engine=engine)
-    session.engines.prepare()  # torch is imported there while the window is built here
-    from ropewalk.views.main_window import MainWindow
-
-    window = MainWindow(session)
-    gc.freeze()  # what is there now lives as long as the program, and looking at it costs
-    gc.enable()
+    qt, session, window = build_window(engine)
     window.appeared.connect(lambda: window.files.begin(session_file))
     window.show()
     try:
         return qt.exec()
     finally:
         session.close()
+
+
+def build_window(engine: str | None = None) -> tuple[QApplication, Session, MainWindow]:
+    """Start the engine, then build the window while torch is imported there.
+
+    What is there afterwards lives as long as the program, so Python's collector need not look at it.
+    """
+    gc.disable()
+    from PySide6.QtWidgets import QApplication
+
+    qt = QApplication(["ropewalk"])
+    from ropewalk.app.processes import new_session
+
+    session = new_session(engine=engine)
+    session.engines.prepare()
+    from ropewalk.views.main_window import MainWindow
+
+    window = MainWindow(session)
+    gc.freeze()
+    gc.enable()
+    return qt, session, window
 
 
 def take_shot(shot: Shot) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, ConnectBy, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.model.engine.frames import Message
@@ -35,6 +35,7 @@ class InProcess(Connection):
     def __init__(self, load: Callable[[], Engine], packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(packing, parent)
         self.server = Server(SERVED, packing, self, load)
+        self._serving = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._slice)
@@ -49,14 +50,27 @@ class InProcess(Connection):
     def wait(self) -> None:
         """It is gone when it is closed."""
 
+    @property
+    def has_ended(self) -> bool:
+        return not self._serving
+
     def _stop(self) -> None:
         self._timer.stop()
         self.server.close()
-        while self.server.advance():
-            pass
+        self._end_jobs()
+
+    def _end_jobs(self) -> None:
+        while not self._serving and self.server.advance():
+            pass  # what a job says while it is served may be heard at once, and end the engine
 
     def _slice(self) -> None:
-        if self.server.advance() and self.gone is None:
+        self._serving = True
+        more = self.server.advance()
+        self._serving = False
+        if self.gone is not None:
+            self._end_jobs()
+            self.go_if_unused()
+        elif more:
             self._timer.start(0)
 
     # What the server sends with -----------------------------------------------------------------------------------
@@ -90,7 +104,7 @@ def real(parent: QObject, command: str = "") -> InProcess:
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Any) -> tuple[ConnectBy, Connect]:
+def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
     """What a session starts its processes by, over an engine that is none."""
 
     def start(parent: QObject, command: str = "") -> InProcess:

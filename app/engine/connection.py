@@ -7,10 +7,13 @@ the subclasses.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+import shiboken6
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from ropewalk import __version__
@@ -61,7 +64,7 @@ ConnectBy: TypeAlias = Callable[[QObject, str], "Connection"]
 
 
 class Reply:
-    """Something that came back for a request; it is read when somebody asks for its value."""
+    """Something that came back for a request: read, or refused, once."""
 
     def __init__(self, connection: Connection, message: Message) -> None:
         self._connection = connection
@@ -70,31 +73,31 @@ class Reply:
 
     def value(self) -> Any:
         """What it says, or a :class:`Failure` where there is no result."""
-        self.acknowledge()
+        self._connection.acknowledge(self._message)
         try:
             packed = self._message.packed
             return self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
         except RopewalkError as error:
             return self._connection.distrust(error)
 
-    def acknowledge(self) -> None:
-        """Let the other side send more; whoever reads the value has done so."""
-        self._connection.acknowledge(self._message)
+    def refuse(self) -> None:
+        """Let it be unread; what the other side keeps for whoever reads it is forgotten there."""
+        self._connection.refuse(self._message)
 
 
 class NoReply(Reply):
-    """Stands for the reply of a process that has ended."""
+    """Stands for the reply that does not come."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, failure: Failure) -> None:
         self.kind = "failed"
-        self._ended = ended
+        self._failure = failure
 
     def value(self) -> Any:
         """Why there is no result."""
-        return self._ended
+        return self._failure
 
-    def acknowledge(self) -> None:
-        """Nobody waits for it."""
+    def refuse(self) -> None:
+        """Nothing is kept for it."""
 
 
 class Handle:
@@ -145,10 +148,10 @@ class Connection(QObject):
         self.kept = 0
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Callable[[Reply], None]] = {}
-        self._cancelled: set[int] = set()
+        self._cancelled: dict[int, float] = {}
+        """When each request was cancelled whose end was not heard of yet, the oldest first."""
         self._patience = QTimer(self)
         self._patience.setSingleShot(True)
-        self._patience.setInterval(PATIENCE_MS)
         self._patience.timeout.connect(self._on_patience)
         self._retired = False
         self.host = ""
@@ -163,20 +166,30 @@ class Connection(QObject):
         """Send a request; ``heard`` is called with every reply, in a later turn. Returns the request's number."""
         number = next(self._numbers)
         self._waiting[number] = heard
-        if self.gone is None:
-            self._send("request", number, request, slot, urgency)
-        else:
-            QTimer.singleShot(0, self, self._tell_waiting)
+        failure: Failure | None = self.gone
+        if failure is None:
+            try:
+                self._send("request", number, request, slot, urgency)
+            except RopewalkError as error:  # it cannot be said, or is too large
+                failure = Failure(error.sentence, error.details, error.offers)
+        if failure is not None:
+            QTimer.singleShot(0, partial(self._give_up, number, failure))
         return number
 
     def cancel(self, number: int) -> None:
         """Wait no longer for replies, and have the request ended at its next pause."""
         if self._waiting.pop(number, None) is None or self.gone is not None:
             return
-        self._cancelled.add(number)
+        self._cancelled[number] = time.monotonic()
         self._send("cancel", number)
         if not self._patience.isActive():
-            self._patience.start()
+            self._patience.start(PATIENCE_MS)
+
+    def refuse(self, message: Message) -> None:
+        """Leave a reply unread."""
+        self.acknowledge(message)
+        if message.kind == "done" and self.gone is None:
+            self._send("cancel", message.id)
 
     def keep(self, number: int) -> Handle:
         """A handle of something that the process keeps by this number."""
@@ -187,17 +200,17 @@ class Connection(QObject):
         self.kept -= 1
         if self.gone is None:
             self._send("release", number)
-            self._close_if_unused()
+        self.go_if_unused()
 
     def retire(self) -> None:
-        """Let the process go as soon as it keeps nothing for the window any more."""
+        """Let the process go as soon as it keeps nothing for the window, and nobody waits for it."""
         self._retired = True
-        self._close_if_unused()
+        self.go_if_unused()
 
     def close(self) -> None:
         """End the process; nobody hears of it."""
         if self.gone is None:
-            self.gone = Ended("The window has closed.")
+            self.gone = Ended("The engine that was asked has been ended; try again.")
             self._waiting.clear()
             self._patience.stop()
             self._stop()
@@ -220,6 +233,11 @@ class Connection(QObject):
         """Wait for the end of a process that was told to end."""
         raise NotImplementedError
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, so that nothing more comes of it."""
+        raise NotImplementedError
+
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
 
@@ -228,17 +246,22 @@ class Connection(QObject):
         if message.kind == "hello":
             self._on_greeting(Reply(self, message).value())
             return
-        heard = self._waiting.get(message.id)
         reply = Reply(self, message)
-        if message.kind in ("done", "failed"):
-            self._waiting.pop(message.id, None)
-            self._cancelled.discard(message.id)
+        if message.kind in ("progress", "part"):
+            heard = self._waiting.get(message.id)
+        elif message.kind in ("done", "failed"):
+            heard = self._waiting.pop(message.id, None)
+            self._cancelled.pop(message.id, None)
             if not self._cancelled:
                 self._patience.stop()
+        else:
+            self.distrust(RopewalkError(f"A {message.kind} is nothing that an engine says."))
+            return
         if heard is None:
-            reply.acknowledge()
+            self.acknowledge(message)
         else:
             heard(reply)
+        self.go_if_unused()
 
     def distrust(self, error: RopewalkError) -> Ended:
         """End a process that said what cannot be understood."""
@@ -258,7 +281,7 @@ class Connection(QObject):
         self._cancelled.clear()
         self._stop()
         self.ended.emit(ended)
-        self._tell_waiting()
+        self._tell_waiting(ended)
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -286,16 +309,27 @@ class Connection(QObject):
         """Say who is here, and whether torch is to be there before anything needs it."""
         self._send("hello", 0, Greeting(self.version, warm=warm))
 
-    def _tell_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for heard in waiting.values():
-            if self.gone is not None:
-                heard(NoReply(self.gone))
+    def _tell_waiting(self, ended: Ended) -> None:
+        for number in list(self._waiting):
+            self._give_up(number, ended)
+
+    def _give_up(self, number: int, failure: Failure) -> None:
+        """Let whoever waits hear why there is no reply."""
+        heard = self._waiting.pop(number, None)
+        if heard is not None:
+            heard(NoReply(failure))
 
     def _on_patience(self) -> None:
-        if self._cancelled:
+        """Look whether the oldest cancel is still unheard after all that time, or only a later one yet."""
+        waited = round((time.monotonic() - next(iter(self._cancelled.values()))) * 1000)
+        if waited >= PATIENCE_MS:
             self.unheard.emit()
+        else:
+            self._patience.start(PATIENCE_MS - waited)
 
-    def _close_if_unused(self) -> None:
-        if self._retired and self.kept <= 0:
+    def go_if_unused(self) -> None:
+        """Let a retired process go, and this object after it."""
+        if self._retired and self.kept <= 0 and not self._waiting:
             self.close()
+            if self.has_ended and shiboken6.isValid(self):
+                self.deleteLater()

@@ -69,8 +69,8 @@ class ProcessConnection(Connection):
 
     def write(self, message: Message) -> None:
         """Send a message."""
-        for frame in frames_of(message):
-            self._process.write(b"".join(frame))
+        # in one go: a handle may end while this is under way, and what that says must not come in between
+        self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
 
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
@@ -78,9 +78,14 @@ class ProcessConnection(Connection):
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if self._process.state() != QProcess.ProcessState.NotRunning and not self._process.waitForFinished(GRACE_MS):
+        if not self.has_ended and not self._process.waitForFinished(GRACE_MS):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, so that nothing more comes of it."""
+        return self._process.state() == QProcess.ProcessState.NotRunning
 
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
@@ -96,7 +101,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
-        if self._process.state() != QProcess.ProcessState.NotRunning:
+        if not self.has_ended:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
@@ -147,8 +152,7 @@ class ProcessConnection(Connection):
                     f"{last}); check the command."
                 )
             self.lose(Ended(sentence, self.details, reason=reason))
-        elif self._retired or self.parent() is None:
-            self.deleteLater()
+        self.go_if_unused()
 
     def _on_no_greeting(self) -> None:
         self._process.kill()

@@ -130,7 +130,7 @@ class ReadLesson:
 
 @dataclass(frozen=True)
 class ReadShelf:
-    """Read the lessons that Ropewalk has: answered with a ``Shelf``."""
+    """Read the lessons that Ropewalk has, each a part: answered with ``tuple[Problem, ...]`` for the others."""
 
 
 Writing: TypeAlias = EncodePng | FinishSvg | WriteBytes | EncodeAnimation | WriteNumbers

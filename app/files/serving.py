@@ -33,8 +33,7 @@ from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from ropewalk.app.lessons.plan import Lesson
-    from ropewalk.app.lessons.shelf import Shelf
+    from ropewalk.app.lessons.plan import Lesson, Problem
 
 
 @contextmanager
@@ -138,11 +137,11 @@ def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     return shelf.load_lesson(request.path)
 
 
-def read_shelf(handles: Handles, request: ReadShelf) -> Steps[Shelf]:
-    """Read the lessons of Ropewalk."""
-    from ropewalk.app.lessons.shelf import shelf_steps
+def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:
+    """Read the lessons of Ropewalk, one at a time."""
+    from ropewalk.app.lessons.shelf import lessons_steps
 
-    return shelf_steps()
+    return lessons_steps()
 
 
 SERVED: Final[Mapping[type[Any], Serve]] = {

@@ -14,7 +14,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Calls, Connect, ConnectBy, Connection, Ended
+from ropewalk.app.engine.connection import Calls, ConnectBy, Connection, Ended
 from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
@@ -75,8 +75,8 @@ class Session(QObject):
     ----------
     settings
         What is remembered.
-    engine, local
-        What starts an engine process, and one on this machine that reads and writes files.
+    engine, light
+        What starts an engine process, and one without torch that reads and writes files, by a command.
     command
         What the engine is started by; empty on this machine.
 
@@ -127,7 +127,7 @@ class Session(QObject):
         self,
         settings: SettingsStore,
         engine: ConnectBy,
-        local: Connect,
+        light: ConnectBy,
         parent: QObject | None = None,
         *,
         command: str = "",
@@ -156,8 +156,8 @@ class Session(QObject):
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
         self.baseline = Baseline(self, self.scenes, parent=self)
-        self.local = ShortLived(local, self)
-        self.beside = ShortLived(lambda owner: engine(owner, self.engines.command), self)
+        self.local = ShortLived(lambda owner: light(owner, ""), self)
+        self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
 
     # What is known ------------------------------------------------------------------------------------------------
@@ -587,7 +587,7 @@ class Session(QObject):
         question
             One of ``model.engine.questions``.
         answer
-            Called on this thread with a :class:`Reading`, unless the run or the length in view has changed by then.
+            Called with a :class:`Reading`, unless the run or the length in view has changed by then.
         part
             Called likewise with every part of a long answer that is ready before the rest.
         """

@@ -131,7 +131,8 @@ def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> T
     try:
         for place, value in enumerate(values):
             if panel.reading is not filmed:
-                raise RopewalkError("Another cell was selected or run meanwhile, so there is no film of the rotation.")
+                why = "Another prompt was run or another cell selected meanwhile"
+                raise RopewalkError(f"{why}, so there is no film of the rotation.")
             panel.slider.setValue(value)
             point = Progress(place, len(values), "Filming the rotation")
             yield from _shoot(exporter, shooting, recording, point, TURN_MS)

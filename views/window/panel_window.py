@@ -206,7 +206,7 @@ class PanelWindow(QMainWindow):
         from ropewalk.views.window.open_dialog import OpenDialog
 
         at_hand = (one for one in self.findChildren(OpenDialog) if one.isVisible() and not one.opening)
-        dialog = next(at_hand, None) or OpenDialog(self.session, self)  # two would answer each other's questions
+        dialog = next(at_hand, None) or OpenDialog(self.session, self)  # two would take each other's answers
         dialog.open()
         if path:
             dialog.look_at(path, at_once)
