@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ from PySide6.QtWidgets import QDialog, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
+from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.progress import finished
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.window.engine_dialog import EngineDialog
@@ -300,3 +305,84 @@ def test_what_is_dropped_has_to_be_where_the_engine_is_unless_it_is_a_lesson_or_
         drop(window, path)
     assert opened == ["/here/mine.toml", "/here/work.ropewalk"]
     settle(there)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Sessions
+
+
+def opened_there(session: Session, checkpoint: Path) -> None:
+    session.open(str(checkpoint))
+    settle(session)
+    session.timeline.step()
+    settle(session)
+
+
+def test_a_session_says_on_which_machine_its_checkpoint_was(
+    qtbot: QtBot, there: Session, models: Path, tmp_path: Path
+) -> None:
+    opened_there(there, models / "smol")
+    done: list[SavedSession] = []
+    failed: list[str] = []
+    file = tmp_path / "work.ropewalk"
+    save_session(there, file, SavedView(), done.append, failed.append)
+    qtbot.waitUntil(lambda: bool(done or failed))
+    kept = read_session(file).checkpoint
+    assert (kept.path, kept.host, kept.beside) == (str(models / "smol"), "gpu1", "")
+    assert kept.fingerprint == finished(fingerprint_steps(models / "smol"))
+
+    def refused() -> str:
+        failed.clear()
+        open_session(there, file, done.append, failed.append)
+        qtbot.waitUntil(lambda: bool(failed))
+        return failed[0]
+
+    (models / "smol").rename(models / "other")
+    assert refused().endswith(f", but there is nothing at {models / 'smol'} on gpu1; put it back there.")
+    there.move("", lambda sentence, details: pytest.fail(sentence))
+    settle(there)
+    assert refused().endswith(
+        f"nothing at {models / 'smol'}; it was on gpu1 when the session was saved, so run the engine there, or copy it."
+    )
+
+
+def test_a_session_of_this_machine_is_not_looked_for_beside_its_file_there(
+    qtbot: QtBot, session: Session, models: Path, tmp_path: Path
+) -> None:
+    opened_there(session, models / "smol")
+    done: list[SavedSession] = []
+    failed: list[str] = []
+    file = tmp_path / "home" / "work.ropewalk"
+    save_session(session, file, SavedView(), done.append, failed.append)
+    qtbot.waitUntil(lambda: bool(done or failed))
+    assert "host" not in json.loads(file.read_text())["checkpoint"]
+    both = tmp_path / "moved"
+    (tmp_path / "home").rename(both)
+    session.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    settle(session)
+    open_session(session, both / "work.ropewalk", done.append, failed.append)
+    qtbot.waitUntil(lambda: bool(failed))
+    assert failed[0].endswith(
+        "on gpu1; it was on the window's own machine when the session was saved, so run the engine there, or copy it."
+    )
+
+
+def test_a_window_that_closes_keeps_what_was_made_elsewhere(
+    qtbot: QtBot, there: Session, models: Path, engines: dict[str, CannedEngine]
+) -> None:
+    window = MainWindow(there, restore=False)
+    qtbot.addWidget(window)
+    sessions = window.files.sessions
+    there.timeline.step()
+    settle(there)
+    opened_there(there, models / "smol")
+    wanted = finished(fingerprint_steps(models / "smol"))
+    (models / "smol").rename(models / "out of sight")  # of this machine: only the other one has it
+    sessions.keep()
+    kept = read_session(sessions.last).checkpoint
+    assert (kept.path, kept.fingerprint, kept.host) == (str(models / "smol"), wanted, "gpu1")
+    sessions.last.unlink()
+    opened_there(there, models / "nothing")  # nothing is known of it, so it is left to what was kept before
+    sessions.keep()
+    assert not sessions.last.exists()
+    assert not window.failure.isVisibleTo(window)
