@@ -497,6 +497,10 @@ class Session(QObject):
                 on_part=on_part,
             )
 
+    def forget_work(self, slot: str) -> None:
+        """Drop what the engine was to do for a part of the app."""
+        self.jobs.cancel(f"work:{slot}")
+
     # The engine's end ---------------------------------------------------------------------------------------------
 
     def restart(self, then: NextRun | None = None) -> None:
