@@ -82,14 +82,18 @@ class Checkpoints(QObject):
             what="Looking into the folder",
         )
 
+    def forget_folder(self) -> None:
+        """Nobody looks at a folder any more."""
+        self._session.jobs.cancel("folder")
+
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
         work = self._beside.ask(ListModels())
         self._session.jobs.submit("local models", Urgency.COARSE, work, answer, self._session.fail)
 
     def forget_questions(self) -> None:
-        """Nobody waits any more for what a checkpoint is, or for what lies where."""
-        for slot in ("outline", "local models", "folder"):
+        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
+        for slot in ("outline", "local models"):
             self._session.jobs.cancel(slot)
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:

@@ -446,9 +446,15 @@ class Session(QObject):
                 Urgency.REFINEMENT,
                 lambda engine: again(engine, kept, run_id),
                 self.baseline.restore,
-                self.fail,
+                self._on_baseline_lost,
                 what="Bringing the pinned run over",
             )
+
+    def _on_baseline_lost(self, failure: Failure) -> None:
+        """Compare no longer with a run that cannot be made there, as when its checkpoint is on another machine."""
+        if not isinstance(failure, Ended):
+            self.baseline.unpin()
+        self.fail(failure)
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt, otherwise: tuple[str, ...]) -> None:
         self.fail(failure, prompt)
@@ -490,6 +496,10 @@ class Session(QObject):
                 what=what,
                 on_part=on_part,
             )
+
+    def forget_work(self, slot: str) -> None:
+        """Drop what the engine was to do for a part of the app."""
+        self.jobs.cancel(f"work:{slot}")
 
     # The engine's end ---------------------------------------------------------------------------------------------
 

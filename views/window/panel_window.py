@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
+    from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
 
 
@@ -130,6 +131,7 @@ class PanelWindow(QMainWindow):
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
+        self.bar.engine_wanted.connect(self.choose_engine)
         self.status.consistency_wanted.connect(self.show_consistency)
         self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
@@ -208,6 +210,14 @@ class PanelWindow(QMainWindow):
         dialog.open()
         if path:
             dialog.look_at(path, at_once)
+        return dialog
+
+    def choose_engine(self) -> EngineDialog:
+        """Ask where the engine is to run."""
+        from ropewalk.views.window.engine_dialog import EngineDialog
+
+        dialog = EngineDialog(self.session, self)
+        dialog.open()
         return dialog
 
     def toggle_theme(self) -> None:
