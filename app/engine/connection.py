@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from shiboken6 import isValid
 
 from ropewalk import __version__
+from ropewalk.app.engine.deaths import Deaths
 from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
@@ -24,6 +27,8 @@ T = TypeVar("T")
 
 PATIENCE_MS = 2000
 """How long a process has to hear a cancel."""
+TICKS = 4
+"""That is looked at so often meanwhile: a window that was itself held up for long has not listened for long."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +85,29 @@ class Reply:
 
 
 class NoReply(Reply):
-    """Stands for the reply of a process that has ended."""
+    """Stands for the reply of a process that has ended, or that is not asked."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, failure: Failure) -> None:
         self.kind = "failed"
-        self._ended = ended
+        self._failure = failure
 
     def value(self) -> Any:
         """Why there is no result."""
-        return self._ended
+        return self._failure
 
     def acknowledge(self) -> None:
         """Nobody waits for it."""
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request without a result so far; ``sent`` to the process, which has ``begun`` with it."""
+
+    request: Any
+    urgency: Urgency
+    heard: Callable[[Reply], None]
+    sent: bool
+    begun: bool = False
 
 
 class Handle:
@@ -120,6 +136,8 @@ class Connection(QObject):
         The process is gone without having been told to go; an :class:`Ended`.
     unheard()
         A request goes on although it was cancelled two seconds ago.
+    heard()
+        It has ended at last.
 
     Attributes
     ----------
@@ -127,10 +145,13 @@ class Connection(QObject):
         Why nothing can be asked any more: an :class:`Ended`, else None.
     kept
         How many things the process keeps for the window.
+    deaths
+        What is not asked, since it has ended others.
     """
 
     ended = Signal(object)
     unheard = Signal()
+    heard = Signal()
 
     def __init__(self, packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -139,11 +160,13 @@ class Connection(QObject):
         self.gone: Ended | None = None
         self.kept = 0
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, Callable[[Reply], None]] = {}
-        self._cancelled: set[int] = set()
+        self.deaths = Deaths()
+        self._greeted = False
+        self._waiting: dict[int, Waiting] = {}
+        self._cancelled: dict[int, int] = {}
+        """What was cancelled and goes on, and for how many ticks."""
         self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
-        self._patience.setInterval(PATIENCE_MS)
+        self._patience.setInterval(PATIENCE_MS // TICKS)
         self._patience.timeout.connect(self._on_patience)
         self._retired = False
         self.host = ""
@@ -157,21 +180,23 @@ class Connection(QObject):
     def call(self, request: Any, slot: str, urgency: Urgency, heard: Callable[[Reply], None]) -> int:
         """Send a request; ``heard`` is called with every reply, in a later turn. Returns the request's number."""
         number = next(self._numbers)
-        self._waiting[number] = heard
-        if self.gone is None:
+        failure = self.gone or self.deaths.refusal(request)
+        self._waiting[number] = Waiting(request, urgency, heard, failure is None)
+        if failure is None:
             self._send("request", number, request, slot, urgency)
         else:
-            QTimer.singleShot(0, self, self._tell_waiting)
+            QTimer.singleShot(0, partial(self._tell, number, failure))
         return number
 
     def cancel(self, number: int) -> None:
         """Wait no longer for replies, and have the request ended at its next pause."""
-        if self._waiting.pop(number, None) is None or self.gone is not None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is None or not waiting.sent or self.gone is not None:
             return
-        self._cancelled.add(number)
-        self._send("cancel", number)
+        self._cancelled[number] = 0
         if not self._patience.isActive():
             self._patience.start()
+        self._send("cancel", number)
 
     def keep(self, number: int) -> Handle:
         """A handle of something that the process keeps by this number."""
@@ -182,7 +207,7 @@ class Connection(QObject):
         self.kept -= 1
         if self.gone is None:
             self._send("release", number)
-            self._close_if_unused()
+        self._close_if_unused()
 
     def retire(self) -> None:
         """Let the process go as soon as it keeps nothing for the window any more."""
@@ -207,6 +232,11 @@ class Connection(QObject):
         """Send a message."""
         raise NotImplementedError
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process at the other end."""
+        raise NotImplementedError
+
     def _stop(self) -> None:
         """Let the process end by itself, and see to it that it does."""
         raise NotImplementedError
@@ -223,17 +253,16 @@ class Connection(QObject):
         if message.kind == "hello":
             self._on_greeting(Reply(self, message).value())
             return
-        heard = self._waiting.get(message.id)
+        waiting = self._waiting.get(message.id)
         reply = Reply(self, message)
         if message.kind in ("done", "failed"):
             self._waiting.pop(message.id, None)
-            self._cancelled.discard(message.id)
-            if not self._cancelled:
-                self._patience.stop()
-        if heard is None:
+            self._on_ended(message.id, waiting)
+        if waiting is None:
             reply.acknowledge()
         else:
-            heard(reply)
+            waiting.begun = True
+            waiting.heard(reply)
 
     def distrust(self, error: RopewalkError) -> Ended:
         """End a process that said what cannot be understood."""
@@ -249,11 +278,14 @@ class Connection(QObject):
         if self.gone is not None:
             return
         self.gone = ended
+        if self._greeted and not self._cancelled:  # else it is no request's fault, or was ended for not hearing
+            self.deaths.note(self._suspects())
         self._patience.stop()
         self._cancelled.clear()
         self._stop()
         self.ended.emit(ended)
-        self._tell_waiting()
+        for number in tuple(self._waiting):
+            self._tell(number, ended)
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -276,21 +308,42 @@ class Connection(QObject):
                     "same version on both machines."
                 )
             )
+        self._greeted = True
 
     def greet(self, *, warm: bool) -> None:
         """Say who is here, and whether torch is to be there before anything needs it."""
         self._send("hello", 0, Greeting(self.version, warm=warm))
 
-    def _tell_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for heard in waiting.values():
-            if self.gone is not None:
-                heard(NoReply(self.gone))
+    def _tell(self, number: int, failure: Failure) -> None:
+        """Let whoever waits for a request hear why it has no result."""
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting.heard(NoReply(failure))
+
+    def _suspects(self) -> list[Any]:
+        """What the process may have been at: the most urgent request, and those with which it had begun."""
+        first = min(self._waiting, key=lambda number: (self._waiting[number].urgency, number), default=0)
+        return [waiting.request for number, waiting in self._waiting.items() if waiting.begun or number == first]
+
+    def _on_ended(self, number: int, waiting: Waiting | None) -> None:
+        """Hear that the process is done with a request, one that was cancelled or another."""
+        if waiting is not None:
+            self.deaths.survived(waiting.request)
+        if self._cancelled.pop(number, None) is not None and not self._cancelled:
+            self._patience.stop()
+            self.heard.emit()
 
     def _on_patience(self) -> None:
-        if self._cancelled:
+        self._cancelled = {number: ticks + 1 for number, ticks in self._cancelled.items()}
+        if TICKS + 1 in self._cancelled.values():
             self.unheard.emit()
 
     def _close_if_unused(self) -> None:
         if self._retired and self.kept <= 0:
             self.close()
+            self._dispose()
+
+    def _dispose(self) -> None:
+        """Let this object go, once there is no process any more and nobody can ask it."""
+        if isValid(self) and self._retired and self.kept <= 0 and not self.is_running:
+            self.deleteLater()

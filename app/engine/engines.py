@@ -10,6 +10,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.deaths import Deaths
 from ropewalk.app.engine.remote import RemoteEngine
 
 
@@ -27,12 +28,21 @@ class Engines(QObject):
     -------
     ended(ended)
         The engine in use is gone; an :class:`Ended`.
-    unheard()
-        The engine in use goes on with what was cancelled two seconds ago.
+    unheard(), heard()
+        The engine in use goes on with what was cancelled two seconds ago; it has heard that at last.
+    opener_killed()
+        The fresh engine went on with what was cancelled two seconds ago, so it was ended: nothing is lost with it.
+
+    Attributes
+    ----------
+    deaths
+        What engines have ended at.
     """
 
     ended = Signal(object)
     unheard = Signal()
+    heard = Signal()
+    opener_killed = Signal()
 
     def __init__(self, connect: Connect, tile_bytes: Callable[[], int], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -41,6 +51,7 @@ class Engines(QObject):
         self._current: Connection | None = None
         self._fresh: Connection | None = None
         self._used = False
+        self.deaths = Deaths()
 
     @property
     def current(self) -> Connection:
@@ -65,7 +76,7 @@ class Engines(QObject):
             return self.current
         if self._fresh is None or self._fresh.gone is not None:
             self._fresh = self._start()
-            self._fresh.unheard.connect(self._fresh.kill)  # nothing is lost with it
+            self._fresh.unheard.connect(self._kill_fresh)
         return self._fresh
 
     def adopt(self, connection: Connection) -> None:
@@ -75,7 +86,7 @@ class Engines(QObject):
             return
         if connection is self._fresh:
             self._fresh = None
-            connection.unheard.disconnect(connection.kill)
+            connection.unheard.disconnect(self._kill_fresh)
         self._take(connection)
 
     def dismiss(self) -> None:
@@ -83,6 +94,7 @@ class Engines(QObject):
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             fresh.close()
+            fresh.retire()
 
     def close(self) -> None:
         """End them all, and wait for that."""
@@ -92,13 +104,22 @@ class Engines(QObject):
             connection.wait()
 
     def _start(self) -> Connection:
-        return self._connect(self)
+        connection = self._connect(self)
+        connection.deaths = self.deaths
+        return connection
+
+    def _kill_fresh(self) -> None:
+        if self._fresh is not None:
+            self._fresh.kill()
+            self.opener_killed.emit()
 
     def _take(self, connection: Connection) -> None:
         before, self._current = self._current, connection
         connection.ended.connect(self.ended)
         connection.unheard.connect(self.unheard)
+        connection.heard.connect(self.heard)
         if before is not None:
             before.ended.disconnect(self.ended)
             before.unheard.disconnect(self.unheard)
+            before.heard.disconnect(self.heard)
             before.retire()

@@ -72,13 +72,18 @@ class ProcessConnection(Connection):
         for frame in frames_of(message):
             self._process.write(b"".join(frame))
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process at the other end."""
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
         self._process.kill()
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if self._process.state() != QProcess.ProcessState.NotRunning and not self._process.waitForFinished(GRACE_MS):
+        if self.is_running and not self._process.waitForFinished(GRACE_MS):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
 
@@ -96,7 +101,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
-        if self._process.state() != QProcess.ProcessState.NotRunning:
+        if self.is_running:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
@@ -145,8 +150,8 @@ class ProcessConnection(Connection):
                     reason=reason,
                 )
             )
-        elif self._retired or self.parent() is None:
-            self.deleteLater()
+        else:
+            self._dispose()
 
     def _on_no_greeting(self) -> None:
         self._process.kill()
