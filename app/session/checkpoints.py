@@ -7,12 +7,15 @@ wait for it. Opening one is the session's; reading one is the model's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from ropewalk.app.engine.connection import CallFailed, Calls, Ended
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.models.requests import DownloadModel, ListModels
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:
@@ -60,11 +63,23 @@ class Checkpoints(QObject):
         self._session.submit(
             "outline",
             Urgency.COARSE,
-            lambda engine: self._engines.remote(self._engines.prepare()).outline(path, options or {}),
+            lambda engine: self._look_at(path, options or {}),
             answer,
             lambda failure: failed(failure.sentence),
             what="Looking at the checkpoint",
         )
+
+    def _look_at(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+        """Look once more where the process has ended: it may have been at another file, which it could not leave."""
+        try:
+            return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
+        except CallFailed as error:
+            if not isinstance(error.failure, Ended):
+                raise
+        try:
+            return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
+        except CallFailed as error:
+            raise CallFailed(of_opening(error.failure, path)) from error
 
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
@@ -94,3 +109,14 @@ class Checkpoints(QObject):
     def close(self) -> None:
         """Cancel everything."""
         self._downloads.close()
+
+
+def of_opening(failure: Failure, path: str | None) -> Failure:
+    """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
+    if not isinstance(failure, Ended):
+        return failure
+    name = "The bundled model" if path is None else Path(path).name
+    sentence = (
+        f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+    )
+    return Failure(sentence, failure.details)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -20,7 +19,7 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
-from ropewalk.app.session.checkpoints import Checkpoints
+from ropewalk.app.session.checkpoints import Checkpoints, of_opening
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.reading import Reading
@@ -252,7 +251,7 @@ class Session(QObject):
                 dict(options or {}),
             ),
             then=None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting),
-            on_failed=lambda failure: self._on_open_failed(_of_opening(failure, path)),
+            on_failed=lambda failure: self._on_open_failed(of_opening(failure, path)),
         )
 
     def start(self, prompt: Prompt) -> None:
@@ -672,14 +671,3 @@ def _bounds(run: Run) -> Bounds:
     planes = max((spec.rotary_width // 2 for spec in run.specs), default=0)
     config = run.config
     return Bounds(layers=config.layers, heads=config.heads, rows=run.length, planes=max(planes, 1))
-
-
-def _of_opening(failure: Failure, path: str | None) -> Failure:
-    """Why a checkpoint could not be opened, where that ended the process that was to open it."""
-    if not isinstance(failure, Ended):
-        return failure
-    name = "The bundled model" if path is None else Path(path).name
-    sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
-    )
-    return Failure(sentence, failure.details)

@@ -113,11 +113,13 @@ class Server:
             self._condition.notify()
 
     def _cancel(self, number: int) -> None:
-        for job in self._queue:
-            if job.number == number:
-                job.cancelled = True
+        jobs = [job for job in self._queue if job.number == number]
+        for job in jobs:
+            job.cancelled = True
         self._sending.drop(number)
-        self._released += self._made.pop(number, ())  # a result that crossed the cancel, and that nobody takes
+        if not jobs:  # its result has crossed the cancel, or was dropped just now: whoever cancelled waits to hear
+            self._released += self._made.pop(number, ())
+            self._sending.put(Message(number, "done", packed=self._packing.pack(None)))
 
     # On the serving thread ----------------------------------------------------------------------------------------
 
