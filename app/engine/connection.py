@@ -271,6 +271,7 @@ class Connection(QObject):
             f"{error.sentence}\n{error.details}".strip(),
         )
         self.lose(ended)
+        self.kill()
         return ended
 
     def lose(self, ended: Ended) -> None:

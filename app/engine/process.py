@@ -112,7 +112,6 @@ class ProcessConnection(Connection):
         try:
             messages = self._frames.feed(data)
         except RopewalkError as error:
-            self._process.kill()
             self.distrust(error)
             return
         self._unread += sum(map(_size, messages))
