@@ -36,6 +36,7 @@ class InProcess(Connection):
 
     def __init__(self, load: Callable[[], Engine], packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(packing, parent)
+        self._greeted = True
         self.server = Server(SERVED, packing, self, load)
         self._serving = False
         self._timer = QTimer(self)
@@ -49,12 +50,12 @@ class InProcess(Connection):
     def kill(self) -> None:
         self.lose(Ended("The engine was ended.", reason="SIGKILL"))
 
+    @property
+    def is_running(self) -> bool:
+        return self.gone is None
+
     def wait(self) -> None:
         """It is gone when it is closed."""
-
-    @property
-    def has_ended(self) -> bool:
-        return not self._serving
 
     def _stop(self) -> None:
         self._timer.stop()

@@ -72,20 +72,20 @@ class ProcessConnection(Connection):
         # in one go: a handle may end while this is under way, and what that says must not come in between
         self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process at the other end."""
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
         self._process.kill()
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if not self.has_ended and not self._process.waitForFinished(GRACE_MS):
+        if self.is_running and not self._process.waitForFinished(GRACE_MS):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended, so that nothing more comes of it."""
-        return self._process.state() == QProcess.ProcessState.NotRunning
 
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
@@ -101,7 +101,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
-        if not self.has_ended:
+        if self.is_running:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
@@ -112,7 +112,6 @@ class ProcessConnection(Connection):
         try:
             messages = self._frames.feed(data)
         except RopewalkError as error:
-            self._process.kill()
             self.distrust(error)
             return
         self._unread += sum(map(_size, messages))

@@ -88,6 +88,7 @@ class OpenDialog(QDialog):
         self._connect()
         self._list_known(())
         self._show_outline(None)
+        session.engines.prepare()  # torch is there by the time that something is chosen
         session.checkpoints.list_local(self._list_known)
         self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -133,6 +134,7 @@ class OpenDialog(QDialog):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.failed.connect(self._on_failed)
+        self.session.engines.opener_killed.connect(self._on_opener_killed)
         self.session.progress_changed.connect(self._on_progress)
         self.session.checkpoints.fetched.connect(self._on_fetched)
 
@@ -354,17 +356,26 @@ class OpenDialog(QDialog):
         else:
             self.reject()
 
+    def _on_opener_killed(self) -> None:
+        self.notice.setText("The process that opened it did not hear the cancel, so it was ended; what was open stays.")
+
     def done(self, result: int) -> None:
         """Close, and wait for nothing any more."""
         if self.opening:
             self.session.cancel()
-        self.session.checkpoints.forget_questions()
+        self._forget()
         super().done(result)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Take the window's own button for Cancel."""
-        self.session.checkpoints.forget_questions()
+        self._forget()
         super().closeEvent(event)
+
+    def _forget(self) -> None:
+        """Wait for nothing any more, and need no engine to open something in."""
+        self.session.checkpoints.forget_questions()
+        if not self.session.jobs.has("open"):
+            self.session.engines.dismiss()
 
 
 def _empty(grid: QGridLayout) -> None:
