@@ -162,6 +162,7 @@ class Session(QObject):
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
         self.baseline = Baseline(self, self.scenes, parent=self)
+        self.baseline.changed.connect(lambda run: self.jobs.cancel("baseline"))
         self.local = ShortLived(lambda owner: light(owner, ""), self)
         self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
@@ -448,21 +449,26 @@ class Session(QObject):
         self.interventions.arrived(interventions)
         if notice:
             self.failed.emit(notice, "")
-        self._bring_baseline(handle)
 
-    def _bring_baseline(self, handle: RunHandle) -> None:
+    def _bring_baseline(self) -> None:
         """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
-        kept = self.baseline.kept
-        if kept is not None and kept.handle.trace.connection is not handle.trace.connection:
-            run_id = self.next_run_id()
-            self.submit(
-                "baseline",
-                Urgency.REFINEMENT,
-                lambda engine: again(engine, kept, run_id),
-                self.baseline.restore,
-                self._on_baseline_lost,
-                what="Bringing the pinned run over",
-            )
+        kept, handle = self.baseline.kept, self._handle
+        if kept is None or handle is None or self.baseline.shares_engine or self.jobs.has("baseline"):
+            return
+        remote, run_id = self.engines.remote(handle.trace.connection), self.next_run_id()
+
+        def arrived(back: SessionState) -> None:
+            self.baseline.restore(back)
+            self._bring_baseline()  # another run may be on screen by now
+
+        self.submit(
+            "baseline",
+            Urgency.REFINEMENT,
+            lambda engine: again(remote, kept, run_id),
+            arrived,
+            self._on_baseline_lost,
+            what="Bringing the pinned run over",
+        )
 
     def _on_baseline_lost(self, failure: Failure) -> None:
         """Compare no longer with a run that cannot be made there, as when its checkpoint is on another machine."""
@@ -712,6 +718,7 @@ class Session(QObject):
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()
+        self._bring_baseline()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
 
