@@ -246,6 +246,7 @@ class Session(QObject):
         device: str | None = None,
         dtype: str | None = None,
         options: Mapping[str, int] | None = None,
+        failed: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """Open a checkpoint (None: the bundled one) and run the prompt on it.
 
@@ -257,7 +258,15 @@ class Session(QObject):
             None keeps what is in use.
         options
             Answers to what the checkpoint leaves open; None keeps those that were given for what is open at this path.
+        failed
+            Called with a sentence where it cannot be opened, beside what everybody hears.
         """
+
+        def refused(failure: Failure) -> None:
+            why = of_opening(failure, path, self.elsewhere)
+            self._on_open_failed(why)
+            failed(why.sentence)
+
         card = self.model
         self.engines.deaths.forget()
         if options is None and self._model_handle is not None and path == self._model_handle.card.path:
@@ -269,8 +278,8 @@ class Session(QObject):
                 dtype or (card.dtype if card else self.opened.dtype),
                 dict(options or {}),
             ),
-            then=self._prompt_again(),
-            on_failed=lambda failure: self._on_open_failed(of_opening(failure, path, self.elsewhere)),
+            self._prompt_again(),
+            refused,
         )
 
     def move(self, command: str, failed: Callable[[str, str], None]) -> None:

@@ -125,7 +125,7 @@ def test_a_baseline_is_run_again_in_the_engine_of_what_is_on_screen(
     qtbot.waitUntil(lambda: bool(answers))
     assert answers == [("abc", AskHeadDifference(0, 0), "abc")]
     opened = [call.split()[1] for call in engine.calls if call.startswith("open")]
-    assert opened == ["None", "other", "bundled"]
+    assert opened == ["None", "other", "None"]
 
 
 def test_what_is_pinned_or_unpinned_while_the_last_baseline_is_run_again_stays_so(

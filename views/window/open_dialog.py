@@ -133,7 +133,6 @@ class OpenDialog(QDialog):
         for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
-        self.session.failed.connect(self._on_failed)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
         self.session.progress_changed.connect(self._on_progress)
         self.session.checkpoints.fetched.connect(self._on_fetched)
@@ -309,7 +308,9 @@ class OpenDialog(QDialog):
             return
         self._set_opening(True)
         self.notice.setText(f"Opening {self.outline.name} …")
-        self.session.open(self._wanted(), dtype=self.dtype.currentText(), options=self.options())
+        self.session.open(
+            self._wanted(), dtype=self.dtype.currentText(), options=self.options(), failed=self._on_failed
+        )
 
     def _set_opening(self, opening: bool) -> None:
         self.opening = opening
@@ -341,7 +342,7 @@ class OpenDialog(QDialog):
             self.opening = False
             self.accept()
 
-    def _on_failed(self, sentence: str, details: str) -> None:
+    def _on_failed(self, sentence: str) -> None:
         """Say why it could not be opened; what was open stays open."""
         if self.opening and not self._fetching:
             self._set_opening(False)
