@@ -49,6 +49,6 @@ def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
         words = shlex.split(command)
     except ValueError:  # a quotation without an end: what cannot be started says so
         words = [command]
-    connection = ProcessConnection(words or own_command(), packing(), parent)
+    connection = ProcessConnection(words or own_command(), packing(), command, parent)
     connection.greet(warm=warm)
     return connection

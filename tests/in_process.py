@@ -15,6 +15,8 @@ from ropewalk.app.commands.engine import load_engine
 from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.packing import Packed, Packing
@@ -34,6 +36,7 @@ class InProcess(Connection):
 
     def __init__(self, load: Callable[[], Engine], packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(packing, parent)
+        self._greeted = True
         self.server = Server(SERVED, packing, self, load)
         self._serving = False
         self._timer = QTimer(self)
@@ -47,12 +50,12 @@ class InProcess(Connection):
     def kill(self) -> None:
         self.lose(Ended("The engine was ended.", reason="SIGKILL"))
 
+    @property
+    def is_running(self) -> bool:
+        return self.gone is None
+
     def wait(self) -> None:
         """It is gone when it is closed."""
-
-    @property
-    def has_ended(self) -> bool:
-        return not self._serving
 
     def _stop(self) -> None:
         self._timer.stop()
@@ -102,6 +105,11 @@ class Unpacked(Packing):
 def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
+
+
+def new_session(settings: SettingsStore) -> Session:
+    """A session whose processes are all this one."""
+    return Session(settings, real, real)
 
 
 def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,16 @@ def python(program: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", program, *arguments]
 
 
-def started(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program with pipes where nothing else is said."""
+@contextmanager
+def started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program with pipes where nothing else is said, and wait for its end."""
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=ROOT, **(pipes | options))
-    return process
+    with subprocess.Popen(command, cwd=ROOT, **(pipes | options)) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 def family(pid: int) -> list[int]:

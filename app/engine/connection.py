@@ -7,16 +7,16 @@ the subclasses.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-import shiboken6
 from PySide6.QtCore import QObject, QTimer, Signal
+from shiboken6 import isValid
 
 from ropewalk import __version__
+from ropewalk.app.engine.deaths import Deaths
 from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 PATIENCE_MS = 2000
 """How long a process has to hear a cancel."""
+TICKS = 4
+"""That is looked at so often meanwhile: a window that was itself held up for long has not listened for long."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Reply:
 
 
 class NoReply(Reply):
-    """Stands for the reply that does not come."""
+    """Stands for the reply of a process that has ended, or that is not asked."""
 
     def __init__(self, failure: Failure) -> None:
         self.kind = "failed"
@@ -98,6 +100,17 @@ class NoReply(Reply):
 
     def refuse(self) -> None:
         """Nothing is kept for it."""
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request without a result so far; ``sent`` to the process, which has ``begun`` with it."""
+
+    request: Any
+    urgency: Urgency
+    heard: Callable[[Reply], None]
+    sent: bool
+    begun: bool = False
 
 
 class Handle:
@@ -126,6 +139,8 @@ class Connection(QObject):
         The process is gone without having been told to go; an :class:`Ended`.
     unheard()
         A request goes on although it was cancelled two seconds ago.
+    heard()
+        It has ended at last.
 
     Attributes
     ----------
@@ -135,10 +150,13 @@ class Connection(QObject):
         How many things the process keeps for the window.
     host
         What the machine is called on which it runs; empty until it has said so.
+    deaths
+        What is not asked, since it has ended others.
     """
 
     ended = Signal(object)
     unheard = Signal()
+    heard = Signal()
 
     def __init__(self, packing: Packing, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -147,11 +165,13 @@ class Connection(QObject):
         self.gone: Ended | None = None
         self.kept = 0
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, Callable[[Reply], None]] = {}
-        self._cancelled: dict[int, float] = {}
-        """When each request was cancelled whose end was not heard of yet, the oldest first."""
+        self.deaths = Deaths()
+        self._greeted = False
+        self._waiting: dict[int, Waiting] = {}
+        self._cancelled: dict[int, int] = {}
+        """What was cancelled and goes on, and for how many ticks."""
         self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
+        self._patience.setInterval(PATIENCE_MS // TICKS)
         self._patience.timeout.connect(self._on_patience)
         self._retired = False
         self.host = ""
@@ -165,25 +185,27 @@ class Connection(QObject):
     def call(self, request: Any, slot: str, urgency: Urgency, heard: Callable[[Reply], None]) -> int:
         """Send a request; ``heard`` is called with every reply, in a later turn. Returns the request's number."""
         number = next(self._numbers)
-        self._waiting[number] = heard
-        failure: Failure | None = self.gone
+        failure = self.gone or self.deaths.refusal(request)
+        self._waiting[number] = Waiting(request, urgency, heard, failure is None)
         if failure is None:
             try:
                 self._send("request", number, request, slot, urgency)
             except RopewalkError as error:  # it cannot be said, or is too large
+                self._waiting[number].sent = False
                 failure = Failure(error.sentence, error.details, error.offers)
         if failure is not None:
-            QTimer.singleShot(0, partial(self._give_up, number, failure))
+            QTimer.singleShot(0, partial(self._tell, number, failure))
         return number
 
     def cancel(self, number: int) -> None:
         """Wait no longer for replies, and have the request ended at its next pause."""
-        if self._waiting.pop(number, None) is None or self.gone is not None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is None or not waiting.sent or self.gone is not None:
             return
-        self._cancelled[number] = time.monotonic()
-        self._send("cancel", number)
+        self._cancelled[number] = 0
         if not self._patience.isActive():
-            self._patience.start(PATIENCE_MS)
+            self._patience.start()
+        self._send("cancel", number)
 
     def refuse(self, message: Message) -> None:
         """Leave a reply unread."""
@@ -225,17 +247,17 @@ class Connection(QObject):
         """Send a message."""
         raise NotImplementedError
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process at the other end."""
+        raise NotImplementedError
+
     def _stop(self) -> None:
         """Let the process end by itself, and see to it that it does."""
         raise NotImplementedError
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end."""
-        raise NotImplementedError
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended, so that nothing more comes of it."""
         raise NotImplementedError
 
     def acknowledge(self, message: Message) -> None:
@@ -248,19 +270,18 @@ class Connection(QObject):
             return
         reply = Reply(self, message)
         if message.kind in ("progress", "part"):
-            heard = self._waiting.get(message.id)
+            waiting = self._waiting.get(message.id)
         elif message.kind in ("done", "failed"):
-            heard = self._waiting.pop(message.id, None)
-            self._cancelled.pop(message.id, None)
-            if not self._cancelled:
-                self._patience.stop()
+            waiting = self._waiting.pop(message.id, None)
+            self._on_ended(message.id, waiting)
         else:
             self.distrust(RopewalkError(f"A {message.kind} is nothing that an engine says."))
             return
-        if heard is None:
+        if waiting is None:
             self.acknowledge(message)
         else:
-            heard(reply)
+            waiting.begun = True
+            waiting.heard(reply)
         self.go_if_unused()
 
     def distrust(self, error: RopewalkError) -> Ended:
@@ -270,6 +291,7 @@ class Connection(QObject):
             f"{error.sentence}\n{error.details}".strip(),
         )
         self.lose(ended)
+        self.kill()
         return ended
 
     def lose(self, ended: Ended) -> None:
@@ -277,11 +299,14 @@ class Connection(QObject):
         if self.gone is not None:
             return
         self.gone = ended
+        if self._greeted and not self._cancelled:  # else it is no request's fault, or was ended for not hearing
+            self.deaths.note(self._suspects())
         self._patience.stop()
         self._cancelled.clear()
         self._stop()
         self.ended.emit(ended)
-        self._tell_waiting(ended)
+        for number in tuple(self._waiting):
+            self._tell(number, ended)
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -304,32 +329,39 @@ class Connection(QObject):
                     "same version on both machines."
                 )
             )
+        self._greeted = True
 
     def greet(self, *, warm: bool) -> None:
         """Say who is here, and whether torch is to be there before anything needs it."""
         self._send("hello", 0, Greeting(self.version, warm=warm))
 
-    def _tell_waiting(self, ended: Ended) -> None:
-        for number in list(self._waiting):
-            self._give_up(number, ended)
+    def _tell(self, number: int, failure: Failure) -> None:
+        """Let whoever waits for a request hear why it has no result."""
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting.heard(NoReply(failure))
 
-    def _give_up(self, number: int, failure: Failure) -> None:
-        """Let whoever waits hear why there is no reply."""
-        heard = self._waiting.pop(number, None)
-        if heard is not None:
-            heard(NoReply(failure))
+    def _suspects(self) -> list[Any]:
+        """What the process may have been at: the most urgent request, and those with which it had begun."""
+        first = min(self._waiting, key=lambda number: (self._waiting[number].urgency, number), default=0)
+        return [waiting.request for number, waiting in self._waiting.items() if waiting.begun or number == first]
+
+    def _on_ended(self, number: int, waiting: Waiting | None) -> None:
+        """Hear that the process is done with a request, one that was cancelled or another."""
+        if waiting is not None:
+            self.deaths.survived(waiting.request)
+        if self._cancelled.pop(number, None) is not None and not self._cancelled:
+            self._patience.stop()
+            self.heard.emit()
 
     def _on_patience(self) -> None:
-        """Look whether the oldest cancel is still unheard after all that time, or only a later one yet."""
-        waited = round((time.monotonic() - next(iter(self._cancelled.values()))) * 1000)
-        if waited >= PATIENCE_MS:
+        self._cancelled = {number: ticks + 1 for number, ticks in self._cancelled.items()}
+        if TICKS + 1 in self._cancelled.values():
             self.unheard.emit()
-        else:
-            self._patience.start(PATIENCE_MS - waited)
 
     def go_if_unused(self) -> None:
         """Let a retired process go, and this object after it."""
         if self._retired and self.kept <= 0 and not self._waiting:
             self.close()
-            if self.has_ended and shiboken6.isValid(self):
+            if not self.is_running and isValid(self):
                 self.deleteLater()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
+from ropewalk.app.engine.deaths import Deaths
 from ropewalk.app.engine.remote import RemoteEngine
 
 
@@ -29,17 +30,23 @@ class Engines(QObject):
     -------
     ended(ended)
         The engine in use is gone; an :class:`Ended`.
-    unheard()
-        The engine in use goes on with what was cancelled two seconds ago.
+    unheard(), heard()
+        The engine in use goes on with what was cancelled two seconds ago; it has heard that at last.
+    opener_killed()
+        The fresh engine went on with what was cancelled two seconds ago, so it was ended: nothing is lost with it.
 
     Attributes
     ----------
     command
         What the engine in use is started by.
+    deaths
+        What engines have ended at.
     """
 
     ended = Signal(object)
     unheard = Signal()
+    heard = Signal()
+    opener_killed = Signal()
 
     def __init__(
         self, connect: ConnectBy, tile_bytes: Callable[[], int], command: str = "", parent: QObject | None = None
@@ -52,12 +59,13 @@ class Engines(QObject):
         self._fresh: Connection | None = None
         self._fresh_command = command
         self._used = False
+        self.deaths = Deaths()
 
     @property
     def current(self) -> Connection:
         """The engine in use, started when it is first asked for."""
         if self._current is None:
-            self._take(self._connect(self, self.command))
+            self._take(self._start(self.command))
         assert self._current is not None
         return self._current
 
@@ -87,8 +95,8 @@ class Engines(QObject):
         if command != self._fresh_command:
             self.dismiss()
         if self._fresh is None or self._fresh.gone is not None:
-            self._fresh, self._fresh_command = self._connect(self, command), command
-            self._fresh.unheard.connect(self._fresh.kill)  # nothing is lost with it
+            self._fresh, self._fresh_command = self._start(command), command
+            self._fresh.unheard.connect(self._kill_fresh)
         return self._fresh
 
     def adopt(self, connection: Connection) -> bool:
@@ -102,7 +110,7 @@ class Engines(QObject):
             return False
         if connection is self._fresh:
             self._fresh, self.command = None, self._fresh_command
-            connection.unheard.disconnect(connection.kill)
+            connection.unheard.disconnect(self._kill_fresh)
         self._take(connection)
         return self.command != before
 
@@ -111,6 +119,7 @@ class Engines(QObject):
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             fresh.close()
+            fresh.retire()
 
     def close(self) -> None:
         """End them all, and wait for that."""
@@ -119,11 +128,23 @@ class Engines(QObject):
         for connection in self.findChildren(Connection):
             connection.wait()
 
+    def _start(self, command: str) -> Connection:
+        connection = self._connect(self, command)
+        connection.deaths = self.deaths
+        return connection
+
+    def _kill_fresh(self) -> None:
+        if self._fresh is not None:
+            self._fresh.kill()
+            self.opener_killed.emit()
+
     def _take(self, connection: Connection) -> None:
         before, self._current = self._current, connection
         connection.ended.connect(self.ended)
         connection.unheard.connect(self.unheard)
+        connection.heard.connect(self.heard)
         if before is not None:
             before.ended.disconnect(self.ended)
             before.unheard.disconnect(self.unheard)
+            before.heard.disconnect(self.heard)
             before.retire()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,11 +32,17 @@ class ProcessConnection(Connection):
         The program and its arguments.
     packing
         The types that pass.
+    typed
+        The command as a person typed it; empty where nobody did.
     """
 
-    def __init__(self, command: Sequence[str], packing: Packing, parent: QObject | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], packing: Packing, typed: str = "", parent: QObject | None = None
+    ) -> None:
         super().__init__(packing, parent)
         self.command = tuple(command)
+        self._what = f"The engine that {typed!r} was to start" if typed else "The engine"
+        self._advice = "check the command" if typed else "start it again"
         self._frames = FrameReader(magic=True)
         self._said = bytearray()
         self._granted = 0
@@ -72,20 +77,20 @@ class ProcessConnection(Connection):
         # in one go: a handle may end while this is under way, and what that says must not come in between
         self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process at the other end."""
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
         self._process.kill()
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if not self.has_ended and not self._process.waitForFinished(GRACE_MS):
+        if self.is_running and not self._process.waitForFinished(GRACE_MS):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended, so that nothing more comes of it."""
-        return self._process.state() == QProcess.ProcessState.NotRunning
 
     def acknowledge(self, message: Message) -> None:
         """Let the other side send as much more as this message took."""
@@ -101,7 +106,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
-        if not self.has_ended:
+        if self.is_running:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
@@ -112,7 +117,6 @@ class ProcessConnection(Connection):
         try:
             messages = self._frames.feed(data)
         except RopewalkError as error:
-            self._process.kill()
             self.distrust(error)
             return
         self._unread += sum(map(_size, messages))
@@ -130,8 +134,7 @@ class ProcessConnection(Connection):
         if error == QProcess.ProcessError.FailedToStart:
             self.lose(
                 Ended(
-                    f"The engine could not be started by {shlex.join(self.command)!r}: "
-                    f"{self._process.errorString().rstrip('.')}; check the command.",
+                    f"{self._what} could not be started: {self._process.errorString().rstrip('.')}; {self._advice}.",
                     reason="it could not be started",
                 )
             )
@@ -147,10 +150,7 @@ class ProcessConnection(Connection):
             )
             if self._greeting.isActive():
                 last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
-                sentence = (
-                    f"The engine that {_short(self.command)!r} was to start ended before it had begun ({reason}: "
-                    f"{last}); check the command."
-                )
+                sentence = f"{self._what} ended before it had begun ({reason}: {last.rstrip('.')}); {self._advice}."
             self.lose(Ended(sentence, self.details, reason=reason))
         self.go_if_unused()
 
@@ -158,18 +158,11 @@ class ProcessConnection(Connection):
         self._process.kill()
         self.lose(
             Ended(
-                f"The engine that {shlex.join(self.command)!r} was to start did not answer for "
-                f"{GREETING_MS // 1000} seconds; check the command, then start it again.",
+                f"{self._what} did not answer for {GREETING_MS // 1000} seconds; {self._advice}.",
                 self.details,
                 reason="it did not answer",
             )
         )
-
-
-def _short(command: Sequence[str]) -> str:
-    """A command in a sentence."""
-    text = shlex.join(command)
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _size(message: Message) -> int:

@@ -31,6 +31,7 @@ from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
+from ropewalk.resources import resource
 
 if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Lesson, Problem
@@ -117,9 +118,10 @@ def save_session(handles: Handles, request: SaveSession) -> Steps[Path]:
 
 def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     """Look where a checkpoint is, and hash it."""
-    for place in request.places:
+    for named in request.places:
+        place = resource("bundled") if named is None else Path(named).absolute()
         if place.exists():
-            return Found(place, (yield from fingerprint_steps(place)))
+            return Found(str(place), (yield from fingerprint_steps(place)))
     return Found(None, "")
 
 

@@ -20,7 +20,7 @@ from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.requests import FillCheck, FillStep, OpenRuns
 from ropewalk.app.session.session import Session
-from ropewalk.app.session.state import SessionState, placed
+from ropewalk.app.session.state import SessionState, open_again, placed
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
@@ -97,8 +97,12 @@ class LessonPlayer(QObject):
         self._shown_run: SceneRun | None = None
         self._scene_run = 0
         self._away = ""
+        self._setting = False
+        """Whether a scene is on its way."""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
+        session.made_again.connect(self._on_made_again)
+        session.engine_back.connect(self._on_engine_back)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class LessonPlayer(QObject):
         asked, lesson, step = self.asked(place), self._lesson, self._step
         if lesson is None:
             return
-        kept, alone = self._runs, _step_alone(lesson, step)
+        kept, alone = self._kept_runs, _step_alone(lesson, step)
         seed = max(asked.seed + 1, self.records.seed(lesson.id, asked.id))
 
         def arrived(fresh: Asked) -> None:
@@ -254,7 +258,7 @@ class LessonPlayer(QObject):
         lesson = self._lesson
         if lesson is None:
             return
-        kept = None if self._runs is None or self._runs.connection.gone is not None else self._runs
+        kept = self._kept_runs
         seeds = {check.id: self.records.seed(lesson.id, check.id) for check in lesson.steps[step].checks}
 
         def work(engine: RemoteEngine) -> Calls[tuple[Handle, FilledStep]]:
@@ -271,16 +275,30 @@ class LessonPlayer(QObject):
             urgency=Urgency.COARSE if step == self._step else Urgency.REFINEMENT,
         )
 
+    @property
+    def _kept_runs(self) -> Handle | None:
+        """The runs that numbers were measured on so far, unless their engine is gone."""
+        return None if self._runs is None or self._runs.connection.gone is not None else self._runs
+
     def _open_runs(self, engine: RemoteEngine, lesson: Lesson) -> Calls[Handle]:
         """Have runs of the lesson's models, and of what the person has open, where that is."""
-        yours, handle = self._yours, self.session.handle
-        if yours is None or yours.checkpoint.connection.gone is not None:
+        if self._yours is None:
             asked, connection = OpenRuns(dict(lesson.models)), engine.connection
         else:
+            yours, handle = (yield from self._open_yours(engine, self._yours)), self.session.handle
             connection = yours.checkpoint.connection
             run = None if handle is None or handle.model_handle is not yours else in_view(handle)
             asked = OpenRuns(dict(lesson.models), yours.checkpoint.number, run)
         return connection.keep((yield connection.asking(asked)))
+
+    def _open_yours(self, engine: RemoteEngine, yours: ModelHandle) -> Calls[ModelHandle]:
+        """What the person has open, opened again where its engine is gone."""
+        if yours.checkpoint.connection.gone is None:
+            return yours
+        again = yield from open_again(engine, yours)
+        if self._yours is yours:
+            self._yours = again
+        return again
 
     def _on_filled(self, lesson: Lesson, step: int, runs: Handle, filled: FilledStep) -> None:
         if self._lesson is not lesson:
@@ -314,6 +332,7 @@ class LessonPlayer(QObject):
         lesson, model = self._lesson, self._model_of_step()
         if lesson is None or model is None:
             return
+        self._setting = False
         wanted = SceneRun(scene.model, scene.prompt, scene.decoded, scene.interventions)
         prompt = Prompt(scene.prompt)
         if model.kind == "open":
@@ -325,6 +344,7 @@ class LessonPlayer(QObject):
             self._select(scene)
             self.scene_changed.emit(scene)
             return
+        self._setting = True
         self._with_model(lesson, model, lambda model_handle: self._show_scene(model_handle, prompt, scene, wanted))
 
     def _select(self, scene: Scene) -> None:
@@ -338,7 +358,7 @@ class LessonPlayer(QObject):
             return
 
         def arrived() -> None:
-            self._shown_run = wanted
+            self._shown_run, self._setting = wanted, False
             if self.filled is filled:
                 self.scene_changed.emit(scene)
 
@@ -354,14 +374,14 @@ class LessonPlayer(QObject):
 
     def _with_model(self, lesson: Lesson, model: LessonModel, then: Callable[[ModelHandle], None]) -> None:
         """Have a model of the lesson open, and go on with it."""
-        if model.kind == "open":
-            if self._yours is not None:
-                then(self._yours)
+        yours = self._yours
+        if model.kind == "open" and yours is None:
             return
-        if model.kind == "bundled" and self._yours is not None and self._yours.card.name == "bundled":
-            self._models[model.name] = self._yours
-        if model.name in self._models and self._models[model.name].checkpoint.connection.gone is None:
-            then(self._models[model.name])
+        if yours is not None and (model.kind == "open" or (model.kind == "bundled" and yours.card.name == "bundled")):
+            self._models[model.name] = yours
+        there = self._models.get(model.name)
+        if there is not None and there.checkpoint.connection.gone is None:
+            then(there)
             return
 
         def arrived(model_handle: ModelHandle) -> None:
@@ -370,8 +390,26 @@ class LessonPlayer(QObject):
                 if not self._away:  # else the person has opened a model of their own meanwhile, and looks at that
                     then(model_handle)
 
-        self.session.work("lesson model", lambda engine: _opening(engine, model), arrived, self.failed.emit,
-                          what="Opening the lesson's model")  # fmt: skip
+        def work(engine: RemoteEngine) -> Calls[ModelHandle]:
+            return _opening(engine, model) if there is None or there is not yours else self._open_yours(engine, there)
+
+        self.session.work("lesson model", work, arrived, self.failed.emit, what="Opening the lesson's model")
+
+    def _on_made_again(self, before: SessionState, after: SessionState) -> None:
+        """Know the model and the run on screen again after the engine has ended and another one is there."""
+        old, new = before.model_handle, after.model_handle
+        self._models = {name: new if one is old else one for name, one in self._models.items()}
+        if self._yours is old:
+            self._yours = new
+        if before.handle.run.run_id == self._scene_run:
+            self._scene_run = after.handle.run.run_id
+
+    def _on_engine_back(self) -> None:
+        """Ask once more for what was on its way when the engine ended."""
+        if self._lesson is not None and self.filled is None:
+            self._fill(self._step)
+        elif self._setting and not self._away:
+            self._enter()
 
     def _on_model(self, card: ModelCard) -> None:
         """Another model was opened by the person, not by the lesson: it is theirs from now on."""
@@ -405,7 +443,7 @@ class LessonPlayer(QObject):
         self._set_away("")
         self._filled.clear()
         self._models.clear()
-        self._runs, self._shown_run = None, None
+        self._runs, self._shown_run, self._setting = None, None, False
 
 
 def _opening(engine: RemoteEngine, model: LessonModel) -> Calls[ModelHandle]:

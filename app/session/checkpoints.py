@@ -7,12 +7,15 @@ wait for it. Opening one is the session's; reading one is the model's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
+from ropewalk.app.engine.connection import CallFailed, Calls, Ended
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.models.requests import DownloadModel, ListFolder, ListModels
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ class Checkpoints(QObject):
         self._session.submit(
             "outline",
             Urgency.COARSE,
-            lambda engine: self._engines.remote(self._engines.prepare()).outline(path, options or {}),
+            lambda engine: self._look_at(path, options or {}),
             answer,
             lambda failure: failed(failure.sentence),
             what="Looking at the checkpoint",
@@ -82,14 +85,30 @@ class Checkpoints(QObject):
             what="Looking into the folder",
         )
 
+    def forget_folder(self) -> None:
+        """Nobody looks at a folder any more."""
+        self._session.jobs.cancel("folder")
+
+    def _look_at(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+        """Look once more where the process has ended: it may have been at another file, which it could not leave."""
+        try:
+            return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
+        except CallFailed as error:
+            if not isinstance(error.failure, Ended):
+                raise
+        try:
+            return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
+        except CallFailed as error:
+            raise CallFailed(of_opening(error.failure, path, self._engines.elsewhere)) from error
+
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
         work = self._beside.ask(ListModels())
         self._session.jobs.submit("local models", Urgency.COARSE, work, answer, self._session.fail)
 
     def forget_questions(self) -> None:
-        """Nobody waits any more for what a checkpoint is, or for what lies where."""
-        for slot in ("outline", "local models", "folder"):
+        """Nobody waits any more for what a checkpoint is, or for the list of local ones."""
+        for slot in ("outline", "local models"):
             self._session.jobs.cancel(slot)
 
     def download(self, name: str, arrived: Callable[[str], None], failed: Callable[[str], None]) -> None:
@@ -114,3 +133,16 @@ class Checkpoints(QObject):
 
 def _asked(connection: Connection, request: Any) -> Calls[Any]:
     return (yield connection.asking(request))
+
+
+def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failure:
+    """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
+    if not isinstance(failure, Ended):
+        return failure
+    name = "The bundled model" if path is None else Path(path).name
+    perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
+    sentence = (
+        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
+        f"the file may be damaged{perhaps}."
+    )
+    return Failure(sentence, failure.details)

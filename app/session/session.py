@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -20,7 +19,7 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
-from ropewalk.app.session.checkpoints import Checkpoints
+from ropewalk.app.session.checkpoints import Checkpoints, of_opening
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.reading import Reading
@@ -31,7 +30,7 @@ from ropewalk.app.settings import Opened, SettingsStore
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Question
-from ropewalk.model.engine.requests import Failure
+from ropewalk.model.engine.requests import Failure, OpenModel
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import ModelCard, Run
 from ropewalk.model.tokens.prompt import Prompt
@@ -45,8 +44,6 @@ DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 
 PLAIN = ("cpu", "float32")
 """The device and number format that are there on every machine."""
-MOST_RESTARTS = 2
-"""How often in a row an engine is started again for the same."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +88,14 @@ class Session(QObject):
     failed(sentence, details)
         Something could not be done; what was on screen stays.
     engine_ended(sentence, details)
-        The engine is gone; :meth:`restart` starts another and brings back what is on screen.
-    engine_unheard()
-        The engine goes on with what was cancelled two seconds ago; :meth:`end_engine` ends it.
-    engine_back()
-        What was on screen when the engine ended is there again.
+        There is no engine; :meth:`restart` starts another one.
+    engine_starting(), engine_back()
+        Another one is being started; it is in use, and what was on screen is there again.
+    made_again(before, after)
+        What was on screen was made again in another engine and is shown next; two :class:`SessionState`.
+    engine_unheard(), engine_heard()
+        The engine goes on with what was cancelled two seconds ago, and :meth:`end_engine` ends it; it has heard that
+        at last.
     settled()
         No job is left, so everything asked for has been answered.
     cancelled()
@@ -103,6 +103,8 @@ class Session(QObject):
 
     Attributes
     ----------
+    is_lost
+        Whether what is on screen could not be brought back, so that :meth:`restart` opens the bundled model.
     timeline, consistency
         How far the run is in view and how it goes on; whether it was found consistent.
     interventions, baseline
@@ -118,8 +120,11 @@ class Session(QObject):
     progress_changed = Signal(object)
     failed = Signal(str, str)
     engine_ended = Signal(str, str)
-    engine_unheard = Signal()
+    engine_starting = Signal()
     engine_back = Signal()
+    made_again = Signal(object, object)
+    engine_unheard = Signal()
+    engine_heard = Signal()
     settled = Signal()
     cancelled = Signal()
 
@@ -138,24 +143,26 @@ class Session(QObject):
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)
+        self.engines.heard.connect(self.engine_heard)
         self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
         for jobs in (self.jobs, downloads, self.exports):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._model_handle: ModelHandle | None = None
         self._handle: RunHandle | None = None
-        self._runs = 0
+        self._runs = self._brought_back = 0
         self._prompt: Prompt | None = None
         self._next: NextRun | None = None
-        self._asked: tuple[str | None, str, str] = (None, *PLAIN)
-        """What was last asked to be opened: path, device and dtype."""
-        self._restarts = 0
+        self._asked = OpenModel(None, *PLAIN)
+        """What was opened last, or is to be opened first."""
+        self.is_lost = False
         self.closed = False
         self.timeline = Timeline(self, parent=self)
         self.consistency = ConsistencyChecks(self, parent=self)
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
-        self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions)
+        self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
         self.baseline = Baseline(self, self.scenes, parent=self)
+        self.baseline.changed.connect(lambda run: self.jobs.cancel("baseline"))
         self.local = ShortLived(lambda owner: light(owner, ""), self)
         self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
@@ -220,12 +227,11 @@ class Session(QObject):
         self._prompt = Prompt(first) if prompt is None else prompt
         otherwise = (DEFAULT_PROMPT,) if prompt is None and first != DEFAULT_PROMPT else ()
         self._show_notice()
+        asked = OpenModel(path, opened.device, opened.dtype)
         self._open(
-            path,
-            opened.device,
-            opened.dtype,
+            asked,
             then=NextRun(self._prompt, otherwise),
-            on_failed=lambda failure: self._open_plainly(path, failure),
+            on_failed=lambda failure: self._open_plainly(asked, failure),
         )
 
     def _show_notice(self) -> None:
@@ -240,6 +246,7 @@ class Session(QObject):
         device: str | None = None,
         dtype: str | None = None,
         options: Mapping[str, int] | None = None,
+        failed: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """Open a checkpoint (None: the bundled one) and run the prompt on it.
 
@@ -251,17 +258,28 @@ class Session(QObject):
             None keeps what is in use.
         options
             Answers to what the checkpoint leaves open; None keeps those that were given for what is open at this path.
+        failed
+            Called with a sentence where it cannot be opened, beside what everybody hears.
         """
+
+        def refused(failure: Failure) -> None:
+            why = of_opening(failure, path, self.elsewhere)
+            self._on_open_failed(why)
+            failed(why.sentence)
+
         card = self.model
+        self.engines.deaths.forget()
         if options is None and self._model_handle is not None and path == self._model_handle.card.path:
             options = dict(self._model_handle.options)
         self._open(
-            path,
-            device or (card.device if card else self.opened.device),
-            dtype or (card.dtype if card else self.opened.dtype),
-            then=self._prompt_again(),
-            on_failed=self._on_open_failed,
-            options=options,
+            OpenModel(
+                path,
+                device or (card.device if card else self.opened.device),
+                dtype or (card.dtype if card else self.opened.dtype),
+                dict(options or {}),
+            ),
+            self._prompt_again(),
+            refused,
         )
 
     def move(self, command: str, failed: Callable[[str, str], None]) -> None:
@@ -276,16 +294,20 @@ class Session(QObject):
         failed
             Called with a sentence and its details.
         """
+        there = self.settings.opened(command)
+        asked = OpenModel(None, there.device, there.dtype)
 
-        def on_failed(failure: Failure) -> None:
-            if not isinstance(failure, Ended) and self._asked[1:] != PLAIN:  # a remembered device may be gone
-                self._open(None, *PLAIN, self._next, on_failed, command=command)
-                return
+        def refused(failure: Failure) -> None:
             failed(failure.sentence, failure.details)
             self._stay()
 
-        there = self.settings.opened(command)
-        self._open(None, there.device, there.dtype, self._prompt_again(), on_failed, command=command)
+        def on_failed(failure: Failure) -> None:
+            if not isinstance(failure, Ended) and (asked.device, asked.dtype) != PLAIN:  # a device may be gone
+                self._open(OpenModel(None, *PLAIN), self._next, refused, command)
+            else:
+                refused(failure)
+
+        self._open(asked, self._prompt_again(), on_failed, command)
 
     def _prompt_again(self) -> NextRun | None:
         """The newest prompt, to be run on another model; also on the old one where the person waits for that run."""
@@ -298,17 +320,13 @@ class Session(QObject):
         if not prompt.text:
             self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
             return
-        self._restarts = 0
         self.run_prompt(prompt)
 
     def _open(
         self,
-        path: str | None,
-        device: str,
-        dtype: str,
+        asked: OpenModel,
         then: NextRun | None,
         on_failed: Callable[[Failure], None],
-        options: Mapping[str, int] | None = None,
         command: str | None = None,
     ) -> None:
         """Open a model in a fresh engine, started by another command where one is given, and take that if it works."""
@@ -316,25 +334,28 @@ class Session(QObject):
         for slot in ("run", "check"):
             self.jobs.cancel(slot)
         self._next = then
-        self._asked = (path, device, dtype)
+        if self._model_handle is None:
+            self._asked = asked
         connection = self.engines.prepare(command)
         self.submit(
             "open",
             Urgency.PREFILL,
-            lambda engine: self.engines.remote(connection).open_model(path, device, dtype, options=options),
-            lambda model_handle: self._on_opened(model_handle, path, connection),
+            lambda engine: self.engines.remote(connection).open_model(
+                asked.path, asked.device, asked.dtype, options=asked.options
+            ),
+            lambda model_handle: self._on_opened(model_handle, asked, connection),
             on_failed,
-            what=f"Opening {'the bundled model' if path is None else path}",
+            what=f"Opening {'the bundled model' if asked.path is None else asked.path}",
         )
 
-    def _open_plainly(self, path: str | None, failure: Failure) -> None:
+    def _open_plainly(self, asked: OpenModel, failure: Failure) -> None:
         """Open on the CPU after a remembered device has failed."""
         self.fail(failure)
-        if not isinstance(failure, Ended) and self._asked[1:] != PLAIN:
-            self._open(path, *PLAIN, then=self._next, on_failed=self.fail)
+        if not isinstance(failure, Ended) and (asked.device, asked.dtype) != PLAIN:
+            self._open(OpenModel(asked.path, *PLAIN), then=self._next, on_failed=self.fail)
 
     def _on_open_failed(self, failure: Failure) -> None:
-        self.fail(_of_opening(failure, self._asked[0], self.elsewhere))
+        self.fail(failure)
         self._stay()
 
     def _stay(self) -> None:
@@ -344,23 +365,27 @@ class Session(QObject):
         if wish is not None and wish.is_wish and self._model_handle is not None:
             self.run_prompt(wish.prompt)
 
-    def _on_opened(self, model_handle: ModelHandle, path: str | None, connection: Connection) -> None:
+    def _on_opened(self, model_handle: ModelHandle, asked: OpenModel, connection: Connection) -> None:
         if model_handle.shapes_only:
             self._on_open_failed(Failure(without_weights(model_handle.card), ""))
             return
+        was_gone = self.engines.gone is not None
         if self.engines.adopt(connection):
             self.settings.update(engine=self.engines.command)
+        self._asked, self.is_lost = asked, False
         self._model_handle = model_handle
         self.interventions.arrived(())
         self.interventions.forget_prompts()
         card = model_handle.card
         command = self.engines.command
         self.settings.remember(command, device=card.device, dtype=card.dtype)
-        if path is not None:
-            self.settings.remember_checkpoint(path, dict(model_handle.options), command)
+        if asked.path is not None:
+            self.settings.remember_checkpoint(asked.path, dict(model_handle.options), command)
         self.model_changed.emit(card)
         if model_handle.notice:
             self.failed.emit(model_handle.notice, "")
+        if was_gone:
+            self.engine_back.emit()
         self._run_next(card)
 
     def _run_next(self, card: ModelCard) -> None:
@@ -427,28 +452,38 @@ class Session(QObject):
         if not handle.prompt.as_ids:
             self.settings.update(prompt=handle.prompt.text)
         self._show_notice()
-        self._restarts = 0
         self.consistency.forget()
         layer, head, query, key = handle.cell
         self.show_run(handle, layer=layer, head=head, query=query, key=key)
         self.interventions.arrived(interventions)
         if notice:
             self.failed.emit(notice, "")
-        self._bring_baseline(handle)
 
-    def _bring_baseline(self, handle: RunHandle) -> None:
+    def _bring_baseline(self) -> None:
         """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
-        kept = self.baseline.kept
-        if kept is not None and kept.handle.trace.connection is not handle.trace.connection:
-            run_id = self.next_run_id()
-            self.submit(
-                "baseline",
-                Urgency.REFINEMENT,
-                lambda engine: again(engine, kept, run_id),
-                self.baseline.restore,
-                self.fail,
-                what="Bringing the pinned run over",
-            )
+        kept, handle = self.baseline.kept, self._handle
+        if kept is None or handle is None or self.baseline.shares_engine or self.jobs.has("baseline"):
+            return
+        remote, run_id = self.engines.remote(handle.trace.connection), self.next_run_id()
+
+        def arrived(back: SessionState) -> None:
+            self.baseline.restore(back)
+            self._bring_baseline()  # another run may be on screen by now
+
+        self.submit(
+            "baseline",
+            Urgency.REFINEMENT,
+            lambda engine: again(remote, kept, run_id),
+            arrived,
+            self._on_baseline_lost,
+            what="Bringing the pinned run over",
+        )
+
+    def _on_baseline_lost(self, failure: Failure) -> None:
+        """Compare no longer with a run that cannot be made there, as when its checkpoint is on another machine."""
+        if not isinstance(failure, Ended):
+            self.baseline.unpin()
+        self.fail(failure)
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt, otherwise: tuple[str, ...]) -> None:
         self.fail(failure, prompt)
@@ -491,20 +526,25 @@ class Session(QObject):
                 on_part=on_part,
             )
 
+    def forget_work(self, slot: str) -> None:
+        """Drop what the engine was to do for a part of the app."""
+        self.jobs.cancel(f"work:{slot}")
+
     # The engine's end ---------------------------------------------------------------------------------------------
 
-    def restart(self, then: NextRun | None = None) -> None:
+    def restart(self, then: NextRun | None = None, kept: SessionState | None = None) -> None:
         """Start another engine after one has ended, and bring back what was on screen; then run what is asked for now.
 
-        What has ended two engines in a row is not tried again.
+        ``kept`` is brought back instead where it is given. Where nothing can be, the bundled model is opened.
         """
-        kept, baseline = self.scenes.keep(), self.baseline.kept
+        if kept is None and not self.is_lost:
+            kept = self.scenes.keep()
+        baseline = self.baseline.kept
+        self.engine_starting.emit()
         if kept is None:
-            path, device, dtype = self._asked if self._restarts < MOST_RESTARTS else (None, *PLAIN)
-            self._restarts += 1
-            self._open(path, device, dtype, then or self._default_run(), self._on_restart_failed)
+            asked = OpenModel(None, *PLAIN) if self.is_lost and then is None else self._asked
+            self._open(asked, then or self._default_run(), self._on_restart_failed)
             return
-        self._restarts += 1
         connection, ids = self.engines.prepare(), (self.next_run_id(), self.next_run_id())
 
         def work(engine: RemoteEngine) -> Calls[tuple[SessionState, SessionState | None]]:
@@ -515,12 +555,13 @@ class Session(QObject):
             same = baseline.model_handle is kept.model_handle
             return back, (yield from again(remote, baseline, ids[1], back.model_handle if same else None))
 
+        self.timeline.leave()
         self._next = then
         self.submit(
             "open",
             Urgency.PREFILL,
             work,
-            lambda states: self._on_restarted(connection, *states),
+            lambda states: self._on_restarted(connection, kept, *states),
             self._on_restart_failed,
             what="Starting the engine again",
         )
@@ -537,9 +578,13 @@ class Session(QObject):
         self.timeline.leave()
         self.engine_ended.emit(ended.sentence, ended.details)
 
-    def _on_restarted(self, connection: Connection, back: SessionState, baseline: SessionState | None) -> None:
+    def _on_restarted(
+        self, connection: Connection, kept: SessionState, back: SessionState, baseline: SessionState | None
+    ) -> None:
         following = self._next
+        self._brought_back = back.handle.run.run_id
         self.engines.adopt(connection)
+        self.made_again.emit(kept, back)
         self.scenes.restore(back)
         if baseline is not None:
             self.baseline.restore(baseline)
@@ -547,21 +592,15 @@ class Session(QObject):
         if following is not None:
             self._next = following
             self._run_next(back.model_handle.card)
-        else:
-            self._restarts = 0
 
     def _on_restart_failed(self, failure: Failure) -> None:
-        """Offer it once more, but not for ever."""
-        self._next = None
+        """Offer it once more where the new engine has ended too, else what can be done without what is on screen."""
+        wish, self._next = self._next, None
         self.engines.dismiss()
-        if self._restarts < MOST_RESTARTS:
-            self.engine_ended.emit(failure.sentence, failure.details)
-        else:
-            self.failed.emit(
-                "The engine has ended twice while it brought back what is on screen, so that is not tried again; open "
-                "another checkpoint, or the bundled model.",
-                f"{failure.sentence}\n{failure.details}".strip(),
-            )
+        self.is_lost = not isinstance(failure, Ended)
+        if wish is not None:
+            self._prompt = wish.prompt
+        self.engine_ended.emit(failure.sentence, failure.details)
 
     # Questions ----------------------------------------------------------------------------------------------------
 
@@ -638,6 +677,11 @@ class Session(QObject):
         for processes in (self.engines, self.local, self.beside):
             processes.close()
 
+    def _restarts_with(self, kept: SessionState) -> bool:
+        if self.engines.gone is not None:
+            self.restart(kept=kept)
+        return self.engines.gone is not None
+
     # For its parts ------------------------------------------------------------------------------------------------
 
     def next_run_id(self) -> int:
@@ -678,9 +722,12 @@ class Session(QObject):
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
         before, self._handle = self.run, handle
         run = handle.run
+        if before is None or run.run_id not in (before.run_id, self._brought_back):
+            self.engines.deaths.forget()
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()
+        self._bring_baseline()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
 
@@ -711,16 +758,3 @@ def _bounds(run: Run) -> Bounds:
     planes = max((spec.rotary_width // 2 for spec in run.specs), default=0)
     config = run.config
     return Bounds(layers=config.layers, heads=config.heads, rows=run.length, planes=max(planes, 1))
-
-
-def _of_opening(failure: Failure, path: str | None, elsewhere: str) -> Failure:
-    """Why a checkpoint could not be opened, where that ended the process that was to open it."""
-    if not isinstance(failure, Ended):
-        return failure
-    name = "The bundled model" if path is None else Path(path).name
-    perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
-    sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
-        f"the file may be damaged{perhaps}."
-    )
-    return Failure(sentence, failure.details)

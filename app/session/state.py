@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.readings.records import Sampling
+from ropewalk.model.readings.records import ModelCard, Sampling
 
 if TYPE_CHECKING:
     from ropewalk.app.engine.connection import Calls
@@ -42,15 +42,28 @@ class SessionState:
 
 
 class Scenes:
-    """Scenes on screen, and what they were put in place of."""
+    """Scenes on screen, and what they were put in place of.
+
+    Parameters
+    ----------
+    restarts_with
+        Starts another engine where there is none, in which something is made again and then restored; False where
+        there is one.
+    """
 
     def __init__(
-        self, session: SessionContext, timeline: Timeline, consistency: ConsistencyChecks, interventions: Interventions
+        self,
+        session: SessionContext,
+        timeline: Timeline,
+        consistency: ConsistencyChecks,
+        interventions: Interventions,
+        restarts_with: Callable[[SessionState], bool],
     ) -> None:
         self._session = session
         self._timeline = timeline
         self._consistency = consistency
         self._interventions = interventions
+        self._restarts_with = restarts_with
 
     def keep(self) -> SessionState | None:
         """What is on screen, to be brought back by :meth:`restore`; None before the first run."""
@@ -68,6 +81,8 @@ class Scenes:
         """
         session = self._session
         if kept.handle.trace.connection.gone is not None:
+            if self._restarts_with(kept):
+                return
             run_id = session.next_run_id()
             session.submit(
                 "run",
@@ -139,6 +154,8 @@ def again(
 ) -> Calls[SessionState]:
     """Make a run again in another engine, where its model is opened first unless it is there already."""
     before, run = kept.model_handle, kept.handle.run
+    if model_handle is None and before.checkpoint.connection is engine.connection:
+        model_handle = before
     if model_handle is None:
         model_handle = yield from open_again(engine, before)
     at = kept.selection
@@ -160,9 +177,13 @@ def open_again(engine: RemoteEngine, before: ModelHandle) -> Calls[ModelHandle]:
     card = before.card
     if before.toy is not None:
         return (yield from engine.open_toy(before.toy, card.name))
-    bundled = card.name == "bundled" and Path(card.path).parts[-2:] == ("resources", "bundled")
-    path = None if bundled else card.path  # it lies elsewhere on another machine
+    path = None if is_bundled(card) else card.path
     return (yield from engine.open_model(path, card.device, card.dtype, options=dict(before.options)))
+
+
+def is_bundled(card: ModelCard) -> bool:
+    """Whether a model is the bundled one, wherever that lies on the engine's machine."""
+    return card.name.startswith("bundled") and PureWindowsPath(card.path).parts[-2:] == ("resources", "bundled")
 
 
 def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:

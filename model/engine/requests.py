@@ -7,8 +7,8 @@ Together with what comes back they are all that passes between the window and th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Final
 
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
@@ -132,6 +132,24 @@ class CountTokens:
 @dataclass(frozen=True)
 class Tidy:
     """Give the memory back that a run which is gone has left → ``None``."""
+
+
+NUMBERS: Final = frozenset({"model", "run_id", "runs", "number"})
+"""Fields that are numbers of things which one process keeps, and mean nothing to another."""
+
+
+def apart_from_numbers(request: Any) -> Any:
+    """What is asked whatever the numbers are, to be compared with what was asked of another process."""
+    if not is_dataclass(request) or isinstance(request, type):
+        return request
+    changes: dict[str, Any] = {}
+    for each in fields(request):
+        value = getattr(request, each.name)
+        if each.name in NUMBERS:
+            changes[each.name] = 0
+        elif isinstance(value, RunInView):
+            changes[each.name] = replace(value, number=0)
+    return replace(request, **changes)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -44,8 +44,8 @@ class FakeConnection(Connection):
         """There is nothing to wait for."""
 
     @property
-    def has_ended(self) -> bool:
-        return self.stopped > 0
+    def is_running(self) -> bool:
+        return self.stopped == 0
 
     def _stop(self) -> None:
         self.stopped += 1

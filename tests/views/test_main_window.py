@@ -291,9 +291,9 @@ def test_progress_is_shown_with_a_cancel(
     before, running.jobs.show_after = running.run, 0.0
     engine.gate.shut()
     running.start(Prompt("a long prompt"))
-    qtbot.waitUntil(window.status.bar.isVisible)
+    qtbot.waitUntil(lambda: window.status.what.text() == "Prefill 0 of 4")
+    assert window.status.bar.isVisible()
     assert window.statusBar().sizeHint().height() == height
-    assert window.status.what.text() == "Prefill 0 of 4"
     assert window.status.bar.maximum() == 4
     window.status.cancel.click()
     assert window.status.what.text() == "idle"

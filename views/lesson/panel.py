@@ -424,7 +424,7 @@ class LessonPanel(Panel):
 
     def _show_failure(self, sentence: str) -> None:
         self.trouble.setText(sentence)
-        self.trouble.show()
+        self.trouble.setVisible(self.session.engines.gone is None)  # the end of the engine is said by the window
 
     # Questions ----------------------------------------------------------------------------------------------------
 

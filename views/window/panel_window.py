@@ -21,6 +21,7 @@ from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.style import motion, theme
 from ropewalk.views.window import layouts
 from ropewalk.views.window.classroom import Classroom
+from ropewalk.views.window.engine_strip import EngineStrip
 from ropewalk.views.window.heights import LeastHeight, StripHeight
 from ropewalk.views.window.layout_memory import LayoutMemory
 from ropewalk.views.window.prompt_bar import PromptBar
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
+    from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
 
 
@@ -91,6 +93,7 @@ class PanelWindow(QMainWindow):
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
+        self.engine = EngineStrip(session, self)
         self.layouts = LayoutMemory(self, self.docks)
         self.least_height = LeastHeight(self)
         self.strip_height = StripHeight(self, self.docks["tokens"], session.settings)
@@ -124,12 +127,14 @@ class PanelWindow(QMainWindow):
         self.session.interventions.offered.connect(self.failure.offer)
         self.session.model_changed.connect(self.failure.withdraw)
         self.failure.chosen.connect(self.session.interventions.accept)
-        self.failure.resized.connect(self._place_failure)
+        for strip in (self.failure, self.engine):
+            strip.resized.connect(self._place_strips)
         self.classroom.full.changed.connect(self._on_full)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
+        self.bar.engine_wanted.connect(self.choose_engine)
         self.status.consistency_wanted.connect(self.show_consistency)
         self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
@@ -210,6 +215,14 @@ class PanelWindow(QMainWindow):
             dialog.look_at(path, at_once)
         return dialog
 
+    def choose_engine(self) -> EngineDialog:
+        """Ask where the engine is to run."""
+        from ropewalk.views.window.engine_dialog import EngineDialog
+
+        dialog = EngineDialog(self.session, self)
+        dialog.open()
+        return dialog
+
     def toggle_theme(self) -> None:
         """Light becomes dark, and the other way."""
         self.set_look("light" if theme.current().name == "dark" else "dark")
@@ -233,12 +246,12 @@ class PanelWindow(QMainWindow):
             self.layouts.leave_projector()
         if self.lesson_scenes.scene is not None and not alone:
             self.lesson_scenes.arrange()
-        self._place_failure()
+        self._place_strips()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
     def dress(self) -> None:
         """Let whatever paints itself take the theme in use."""
-        for part in (self.bar, self.status, self.failure, self.classroom):
+        for part in (self.bar, self.status, self.failure, self.engine, self.classroom):
             part.theme_changed()
         for panel in self.panels.values():
             panel.theme_changed()
@@ -324,13 +337,17 @@ class PanelWindow(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the message at the bottom."""
         super().resizeEvent(event)
-        self._place_failure()
+        self._place_strips()
 
-    def _place_failure(self) -> None:
+    def _place_strips(self) -> None:
+        """One above the other, where both are shown: what the engine says stays at the bottom."""
         width = self.width() - 2 * theme.GRID
-        height = self.failure.wanted_height(width)
         bottom = self.height() - self.statusBar().height() - theme.GRID
-        self.failure.setGeometry(theme.GRID, bottom - height, width, height)
+        for strip in (self.engine, self.failure):
+            height = strip.wanted_height(width)
+            strip.setGeometry(theme.GRID, bottom - height, width, height)
+            if not strip.isHidden():
+                bottom -= height + theme.GRID
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the window, stop what moves, and wait for the session."""

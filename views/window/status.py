@@ -1,6 +1,6 @@
 """The line at the bottom: what is open, the cached-against-full check, and the progress of a job with its cancel.
 
-And the strip that says what went wrong.
+And the strips over it: what went wrong, in a sentence.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -77,6 +78,8 @@ class StatusLine(QWidget):
         session.consistency.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
         session.interventions.changed.connect(self._on_interventions)
+        for signal in (session.engine_ended, session.engine_back):
+            signal.connect(self._show_facts)
         self._on_progress(None)
         self._on_check(session.consistency.check)
         self._show_facts()
@@ -101,15 +104,16 @@ class StatusLine(QWidget):
         self._show_facts()
         self._on_check(self._session.consistency.check)
 
-    def _show_facts(self) -> None:
+    def _show_facts(self, *_: object) -> None:
         card, run = self._session.model, self._session.run
-        parts = []
+        parts = [] if self._session.engines.gone is None else ["no engine"]
         if card is not None:
-            parts = [
+            there = f" on {self._session.elsewhere}" if self._session.elsewhere else ""
+            parts += [
                 card.name,
                 f"{wording.count(card.parameters)} parameters",
                 card.dtype,
-                card.device,
+                f"{card.device}{there}",
                 f"{wording.byte_size(card.weight_bytes)} weights",
             ]
         if run is not None:
@@ -162,19 +166,16 @@ class StatusLine(QWidget):
             self.what.setText(f"{progress.what}{amount}")
 
 
-class FailureStrip(QFrame):
-    """One sentence about what went wrong, its details folded, over the bottom of the window.
+class Strip(QFrame):
+    """One sentence over the bottom of the window, its details folded.
 
     Signals
     -------
     resized()
-        It needs another height.
-    chosen(intervention)
-        One of the offers under the sentence was taken.
+        It needs another height, or its place is free.
     """
 
     resized = Signal()
-    chosen = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -190,29 +191,18 @@ class FailureStrip(QFrame):
         self.unfold.setCheckable(True)
         self.unfold.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.unfold.toggled.connect(self._on_unfold)
-        self.close_button = QToolButton()
-        self.close_button.setAccessibleName("close the message")
-        self.close_button.setToolTip("Close the message (Esc)")
-        self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.close_button.clicked.connect(self.dismiss)
-        row = QHBoxLayout()
-        row.addWidget(self.sentence, 1)
-        row.addWidget(self.unfold, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(2 * theme.GRID, theme.GRID, theme.GRID, theme.GRID)
-        self.offers = QWidget()
-        self.offers.setAccessibleName("What would work instead")
-        self._offer_row = FlowLayout(self.offers, theme.GRID)
-        layout.addLayout(row)
-        layout.addWidget(self.offers)
-        layout.addWidget(self.details)
+        self.row = QHBoxLayout()
+        self.row.addWidget(self.sentence, 1)
+        self.row.addWidget(self.unfold, 0, Qt.AlignmentFlag.AlignTop)
+        self.column = QVBoxLayout(self)
+        self.column.setContentsMargins(2 * theme.GRID, theme.GRID, theme.GRID, theme.GRID)
+        self.column.addLayout(self.row)
+        self.column.addWidget(self.details)
         self.theme_changed()
         self.hide()
 
-    def show_message(self, sentence: str, details: str) -> None:
-        """Show a failure; a newer one takes the place of an older one."""
-        self.withdraw()
+    def say(self, sentence: str, details: str) -> None:
+        """Show a sentence in the place of the one before."""
         self.sentence.setText(sentence)
         self.details.setText(details)
         self.unfold.setVisible(bool(details))
@@ -222,6 +212,57 @@ class FailureStrip(QFrame):
         self.show()
         self.raise_()
         self.resized.emit()
+
+    def wanted_height(self, width: int) -> int:
+        """Height that the words need in a width."""
+        return max(self.column.heightForWidth(width), self.column.minimumSize().height())
+
+    def theme_changed(self) -> None:
+        """Take the colours of the theme in use."""
+        now = theme.current()
+        self.setStyleSheet(
+            f"#failure {{ background: {now.panel.name()}; border: 1px solid {now.bad.name()};"
+            f" border-left: {theme.GRID}px solid {now.bad.name()}; border-radius: 4px; }}"
+        )
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Leave the place to others."""
+        super().hideEvent(event)
+        self.resized.emit()
+
+    def _on_unfold(self, unfolded: bool) -> None:
+        self.details.setVisible(unfolded)
+        self.resized.emit()
+
+
+class FailureStrip(Strip):
+    """What went wrong, and what would work instead, until somebody closes it.
+
+    Signals
+    -------
+    chosen(intervention)
+        One of the offers under the sentence was taken.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, parent: QWidget) -> None:
+        self.close_button = QToolButton()
+        self.close_button.setAccessibleName("close the message")
+        self.close_button.setToolTip("Close the message (Esc)")
+        self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.offers = QWidget()
+        self.offers.setAccessibleName("What would work instead")
+        self._offer_row = FlowLayout(self.offers, theme.GRID)
+        super().__init__(parent)
+        self.close_button.clicked.connect(self.dismiss)
+        self.row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        self.column.insertWidget(1, self.offers)
+
+    def show_message(self, sentence: str, details: str) -> None:
+        """Show a failure; a newer one takes the place of an older one."""
+        self.withdraw()
+        self.say(sentence, details)
 
     def offer(self, interventions: tuple[Intervention, ...]) -> None:
         """Offer what the refused run could be done with, under the sentence."""
@@ -257,21 +298,8 @@ class FailureStrip(QFrame):
         self.withdraw()
         self.hide()
 
-    def wanted_height(self, width: int) -> int:
-        """Height that the words need in a width."""
-        layout = self.layout()
-        return max(layout.heightForWidth(width), layout.minimumSize().height()) if layout is not None else 0
-
     def theme_changed(self) -> None:
         """Take the colours of the theme in use."""
-        now = theme.current()
+        super().theme_changed()
         self.close_button.setIcon(icons.icon("close"))
         self.close_button.setIconSize(QSize(icons.side(), icons.side()))
-        self.setStyleSheet(
-            f"#failure {{ background: {now.panel.name()}; border: 1px solid {now.bad.name()};"
-            f" border-left: {theme.GRID}px solid {now.bad.name()}; border-radius: 4px; }}"
-        )
-
-    def _on_unfold(self, unfolded: bool) -> None:
-        self.details.setVisible(unfolded)
-        self.resized.emit()

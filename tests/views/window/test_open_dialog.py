@@ -287,11 +287,11 @@ def network(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Gate]:
 
     def download(name: str) -> Steps[str]:
         fetched.append(name)
-        yield Progress(0, 1, "")
-        gate.pass_through()
+        yield (point := Progress(0, 1, ""))
+        yield from gate.pass_through(point)
         return f"/cache/{name}"
 
-    monkeypatch.setattr("ropewalk.app.session.checkpoints.download_steps", download)
+    monkeypatch.setattr("ropewalk.app.models.serving.download_steps", download)
     return fetched, gate
 
 
