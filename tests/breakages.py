@@ -89,7 +89,7 @@ costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
-connection = of("app/engine/connection.py", "app/engine/test_connection")
+connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
 jobs = of("app/jobs.py", "app/test_jobs")
 outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
 remote = of("app/engine/remote.py", "app/engine/test_remote")
@@ -429,7 +429,7 @@ BREAKAGES = (
     connection(
         "a result left unread is kept for ever", 'if message.kind == "done" and self.gone is None:', "if False:"
     ),
-    connection("every cancel looks like one unheard", "if waited >= PATIENCE_MS:", "if waited >= 0:"),
+    connection("every cancel looks like one unheard", "if TICKS + 1 in self._cancelled.values():", "if True:"),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),

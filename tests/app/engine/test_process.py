@@ -261,7 +261,8 @@ def test_a_request_that_has_ended_two_in_a_row_is_not_sent_again(qtbot: QtBot, t
         waiting = Asked(connection, Urgency.THUMBNAILS, other)
         again = replace(deadly, run=replace(view, number=number))
         asked = Asked(connection, Urgency.PICTURE, again)
-        qtbot.waitUntil(lambda: bool(asked.values and waiting.values))
+        qtbot.waitUntil(lambda: connection.gone is not None and bool(asked.values))
+        assert waiting.values
 
     die(7)
     assert deaths.refusal(deadly) is None
