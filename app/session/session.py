@@ -499,9 +499,9 @@ class Session(QObject):
         self._brought_back = back.handle.run.run_id
         self.engines.adopt(connection)
         self.made_again.emit(kept, back)
-        self.scenes.restore(back)
         if baseline is not None:
-            self.baseline.restore(baseline)
+            self.baseline.restore(baseline)  # first: panels ask about both as soon as the run is there
+        self.scenes.restore(back)
         self.engine_back.emit()
         if following is not None:
             self._next = following
