@@ -116,8 +116,14 @@ def bench(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     window.show()
     session.begin(prompt=Prompt(PROMPT))
     wait_until_drawn(window)
+    for name in ("compare", "needs"):
+        window.reveal(name)
+        wait_until_drawn(window)
+        window.docks[name].close()
     put_back(bench)
+    frames = qapp.topLevelWidgets()  # held, so that the guard knows Qt's own again
     yield bench
+    frames.clear()
     window.close()
     window.deleteLater()
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 UNHEARD = "The engine goes on with what was cancelled two seconds ago; wait for it, or end it and start another."
+LINES = 12
+"""Lines of what an engine wrote last that are shown."""
 PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 AGAIN = "Start the engine again"
 STARTING = "Another engine is being started; what is on screen stays until it is there."
@@ -58,7 +60,7 @@ class EngineStrip(Strip):
     def _on_ended(self, sentence: str, details: str) -> None:
         self._ended = (sentence, details)
         self._offer("Open the bundled model" if self._session.is_lost else AGAIN, self._session.restart)
-        self.say(sentence, details)
+        self.say(sentence, "\n".join(details.splitlines()[-LINES:]))
 
     def _on_unheard(self) -> None:
         self._offer("End the engine", self._session.end_engine)
