@@ -16,7 +16,7 @@ BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>
           $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
 CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-portable breakages lint rules format types bench screenshot clean
+.PHONY: run test test-all test-cuda test-portable breakages lint rules format types bench soak screenshot clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -26,6 +26,10 @@ test: $(STAMP) $(MODEL) $(LINKS) format
 
 test-all: $(STAMP) $(MODEL) $(LINKS) format
 	@$(call BESIDE,$(PYTEST))
+
+# on the CUDA devices of this machine; where there is none, it says so
+test-cuda: $(STAMP)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m cuda tests/cuda
 
 # as other machines would: vector instructions, threads, products, hashes, order; one after the other
 test-portable: $(STAMP) $(MODEL)
@@ -62,6 +66,10 @@ $(MODEL): | $(STAMP)
 bench: $(STAMP)
 	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.benchmarks.peers $(ARGS)
+
+# a thousand random actions in the window; ARGS gives other seeds and numbers
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak $(ARGS)
 
 screenshot: $(STAMP)
 	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark --steps 3 --select "L1H3 q=27 k=14"

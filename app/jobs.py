@@ -52,6 +52,7 @@ class Job:
     connection: Connection | None = None
     number: int = 0
     point: Progress | None = None
+    advancing: bool = False
     began: float = field(default_factory=time.monotonic)
 
     def progress(self) -> JobProgress:
@@ -63,15 +64,11 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """Something that a job is to hear in its turn; what nobody wants any more is only acknowledged."""
+    """Something that a job is to hear in its turn; what nobody wants any more is refused unread."""
 
     job: Job
     hand_over: Callable[[], None]
-    acknowledge: Callable[[], None] = lambda: None
-
-    def now(self) -> None:
-        """Hand it over in this very turn."""
-        self.hand_over()
+    refuse: Callable[[], None] = lambda: None
 
 
 class Jobs(QObject):
@@ -146,10 +143,13 @@ class Jobs(QObject):
         """
         if self._closed:
             return
-        self._drop(slot)
+        while self._drop(slot):
+            pass  # whoever heard of that may have begun another
         job = Job(slot, urgency, work, on_done, on_failed, what, cancellable, on_part)
         self._alive[slot] = job
-        self._advance(job, partial(next, work), self._queue_turn)
+        end = self._advance(job, partial(next, work))
+        if end is not None:
+            self._queue_turn(Arrival(job, end))
         self._wait_to_show()
 
     def cancel(self, slot: str) -> None:
@@ -176,49 +176,58 @@ class Jobs(QObject):
         for slot in list(self._alive):
             self._drop(slot)
         for arrival in self._arrived:
-            arrival.acknowledge()
+            arrival.refuse()
         self._arrived.clear()
 
     # How it works -------------------------------------------------------------------------------------------------
 
-    def _advance(self, job: Job, go: Callable[[], Call], end: Callable[[Arrival], None]) -> None:
-        """Let a job go on to its next call, or to its end, which ``end`` hands over."""
+    def _advance(self, job: Job, go: Callable[[], Call]) -> Callable[[], None] | None:
+        """Let a job go on to its next call; returns what hands its end over, where it comes to that."""
+        job.advancing = True
         try:
             call = go()
         except StopIteration as stop:
-            end(Arrival(job, partial(self._end, job, partial(job.on_done, stop.value))))
+            return partial(self._end, job, job.on_done, stop.value)
         except CallFailed as error:
             failure = during(job.what, error.failure) if error.failure.unforeseen else error.failure
-            end(Arrival(job, partial(self._end, job, partial(job.on_failed, failure))))
         except RopewalkError as error:
             failure = Failure(error.sentence, error.details, error.offers)
-            end(Arrival(job, partial(self._end, job, partial(job.on_failed, failure))))
         except Exception as error:  # whoever waits is owed a sentence, whatever happened
             log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
-            end(Arrival(job, partial(self._end, job, partial(job.on_failed, unexpected(job.what, error)))))
+            failure = unexpected(job.what, error)
         else:
-            job.connection = call.connection
-            job.number = call.connection.call(call.request, job.slot, job.urgency, partial(self._on_reply, job))
+            if self._is_alive(job):
+                job.connection = call.connection
+                job.number = call.connection.call(call.request, job.slot, job.urgency, partial(self._on_reply, job))
+            else:
+                close(job)  # what it did has dropped it
+            return None
+        finally:
+            job.advancing = False
+        return partial(self._end, job, job.on_failed, failure)
 
-    def _end(self, job: Job, answer: Callable[[], None]) -> None:
+    def _end(self, job: Job, answer: Callable[[Any], None], value: Any) -> None:
         if not self._is_alive(job):
             return
         del self._alive[job.slot]
         self._hide(job)
-        answer()
-        if self._alive:
-            self._wait_to_show()
-        self._settle()
+        try:
+            answer(value)
+        finally:
+            if self._alive:
+                self._wait_to_show()
+            self._settle()
 
     def _drop(self, slot: str) -> bool:
         """Disconnect a job first, then have it ended."""
         job = self._alive.pop(slot, None)
         if job is None:
             return False
-        self._hide(job)
         if job.connection is not None:
             job.connection.cancel(job.number)
-        job.work.close()
+        if not job.advancing:
+            close(job)
+        self._hide(job)
         return True
 
     def _settle(self) -> None:
@@ -255,13 +264,14 @@ class Jobs(QObject):
 
     def _on_reply(self, job: Job, reply: Reply) -> None:
         """Take what a process says of a job; all but progress waits for its turn."""
-        if reply.kind == "progress":
-            if self._is_alive(job):
-                job.point = reply.value()
-                if self._is_long(job):
-                    self._show(job)
+        if reply.kind != "progress":
+            self._queue_turn(Arrival(job, partial(self._hear, job, reply), reply.refuse))
             return
-        self._queue_turn(Arrival(job, partial(self._hear, job, reply), reply.acknowledge))
+        point = reply.value()
+        if self._is_alive(job) and isinstance(point, Progress):
+            job.point = point
+            if self._is_long(job):
+                self._show(job)
 
     def _queue_turn(self, arrival: Arrival) -> None:
         """Let what arrives together be heard in one turn of the event loop each: what it draws is painted between."""
@@ -278,20 +288,29 @@ class Jobs(QObject):
             if self._is_alive(arrival.job):
                 arrival.hand_over()
                 return
-            arrival.acknowledge()
+            arrival.refuse()
 
     def _hear(self, job: Job, reply: Reply) -> None:
         """Let a job go on with what came for it."""
         value = reply.value()
-        if not self._is_alive(job):
-            return  # what was heard has ended the process, and the job with it
+        end: Callable[[], None] | None = None
         if reply.kind == "part":
-            if job.on_part is not None:
+            if job.on_part is not None and not isinstance(value, Failure):  # of a failure the job hears by itself
                 job.on_part(value)
         elif isinstance(value, Failure):
-            self._advance(job, partial(_fail, job.work, value), Arrival.now)
+            end = self._advance(job, partial(_fail, job.work, value))
         else:
-            self._advance(job, partial(job.work.send, value), Arrival.now)
+            end = self._advance(job, partial(job.work.send, value))
+        if end is not None:
+            end()
+
+
+def close(job: Job) -> None:
+    """End the generator of a job that nobody waits for any more."""
+    try:
+        job.work.close()
+    except Exception:  # whoever dropped it has gone on to something else
+        log.exception("A job did not end cleanly: %s", job.what or job.slot)
 
 
 def _fail(work: Calls[Any], failure: Failure) -> Call:

@@ -22,9 +22,11 @@ def packing() -> Packing:
     return Packing(PASSING)
 
 
-def new_session(settings: SettingsStore | None = None) -> Session:
-    """A session whose engine runs where the settings say."""
-    return Session(settings or SettingsStore(), engine_process, local_process)
+def new_session(settings: SettingsStore | None = None, engine: str | None = None) -> Session:
+    """A session whose engine is started by a command; None is what the settings say, empty is this machine."""
+    settings = settings or SettingsStore()
+    command = settings.now.engine if engine is None else engine
+    return Session(settings, engine_process, light_process, command=command)
 
 
 def engine_process(parent: QObject, command: str = "") -> Connection:
@@ -32,13 +34,21 @@ def engine_process(parent: QObject, command: str = "") -> Connection:
     return _started(parent, command, warm=True)
 
 
-def local_process(parent: QObject) -> Connection:
-    """Start a process on this machine without torch, unless something asked of it needs that."""
-    return _started(parent, "", warm=False)
+def light_process(parent: QObject, command: str = "") -> Connection:
+    """Start a process without torch, unless something asked of it needs that: on this machine, or by a command."""
+    return _started(parent, command, warm=False)
+
+
+def own_command() -> list[str]:
+    """What starts an engine on this machine."""
+    return child_command("__main__", "engine")
 
 
 def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
-    words = shlex.split(command) if command else child_command("__main__", "engine")
-    connection = ProcessConnection(words, packing(), parent)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation without an end: what cannot be started says so
+        words = [command]
+    connection = ProcessConnection(words or own_command(), packing(), command, parent)
     connection.greet(warm=warm)
     return connection

@@ -23,9 +23,20 @@ RECENT = 10
 """How many checkpoints are remembered, and how many sessions."""
 
 
+@stored("recent answers device dtype", closed=False)
+@dataclass(frozen=True)
+class Opened:
+    """What was opened lately on one machine, as in :class:`Settings`, and where and as what the last time."""
+
+    recent: tuple[str, ...] = ()
+    answers: dict[str, dict[str, int]] = field(default_factory=dict)
+    device: str = "cpu"
+    dtype: str = "float32"
+
+
 @stored(
     "geometry layout tokens_by_hand theme projector motion tile_mib prompt recent answers sessions device dtype "
-    "sampling",
+    "sampling engine elsewhere",
     closed=False,
 )
 @dataclass(frozen=True)
@@ -34,7 +45,9 @@ class Settings:
 
     ``geometry`` and ``layout`` are the window's own bytes; ``tokens_by_hand`` says that a person chose how high the
     row of tokens is; ``tile_mib`` is what refined pictures of one run may keep, in MiB, and is changed in the file;
-    ``answers`` are those that recent checkpoints were opened with, by path and by option.
+    ``answers`` are those that recent checkpoints were opened with, by path and by option. ``engine`` is the command
+    that starts the engine, empty on this machine; ``recent``, ``answers``, ``device`` and ``dtype`` are of engines on
+    this machine, and ``elsewhere`` has those of others, by their commands.
     """
 
     geometry: bytes = b""
@@ -51,6 +64,8 @@ class Settings:
     device: str = "cpu"
     dtype: str = "float32"
     sampling: Sampling = field(default_factory=Sampling)
+    engine: str = ""
+    elsewhere: dict[str, Opened] = field(default_factory=dict)
 
 
 class SettingsStore:
@@ -78,12 +93,25 @@ class SettingsStore:
         self.now = after
         self._write()
 
-    def remember_checkpoint(self, path: str, answers: Mapping[str, int] | None = None) -> None:
-        """Put a checkpoint first among the recent ones, with the answers to what it leaves open."""
-        others = [other for other in self.now.recent if other != path]
+    def opened(self, engine: str = "") -> Opened:
+        """What was opened lately by an engine that a command starts, on this machine where that is empty."""
+        now = self.now
+        own = Opened(now.recent, now.answers, now.device, now.dtype)
+        return now.elsewhere.get(engine, Opened()) if engine else own
+
+    def remember(self, engine: str = "", **changes: Any) -> None:
+        """Change what is remembered of an engine."""
+        if engine:
+            changes = {"elsewhere": self.now.elsewhere | {engine: replace(self.opened(engine), **changes)}}
+        self.update(**changes)
+
+    def remember_checkpoint(self, path: str, answers: Mapping[str, int] | None = None, engine: str = "") -> None:
+        """Put a checkpoint first among the recent ones of an engine, with the answers to what it leaves open."""
+        opened = self.opened(engine)
+        others = [other for other in opened.recent if other != path]
         recent = (path, *others)[:RECENT]
-        every = self.now.answers | {path: dict(answers or {})}
-        self.update(recent=recent, answers={known: every[known] for known in recent if every.get(known)})
+        every = opened.answers | {path: dict(answers or {})}
+        self.remember(engine, recent=recent, answers={known: every[known] for known in recent if every.get(known)})
 
     def remember_session(self, path: str) -> None:
         """Put a session file first among the recent ones."""

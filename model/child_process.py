@@ -10,16 +10,22 @@ START = (
     "import sys; from importlib import import_module, util; "
     "spec = util.spec_from_file_location('ropewalk', sys.argv.pop(1)); "
     "sys.modules['ropewalk'] = package = util.module_from_spec(spec); spec.loader.exec_module(package); "
+    "import_module('ropewalk.model.child_process').end_with_parent(int(sys.argv.pop(1)), int(sys.argv.pop(1))); "
     "import_module(sys.argv.pop(1)).main()"
 )
 """Takes the package from the file named first: neither the current folder nor the path can put another in its place."""
 
 GRACE = 1.0
 """Seconds in which a process may end by itself when the one that started it is gone."""
+LOOK = 0.5
+"""Seconds between two looks at whether a process is still there, where nothing says so at once."""
+PR_SET_PDEATHSIG = 1
 
 
-def child_command(module: str, *arguments: str) -> list[str]:
-    """The command that calls ``main()`` of a module in a process of its own.
+def child_command(module: str, *arguments: str, tidies: bool = False) -> list[str]:
+    """The command that calls ``main()`` of a module in a process of its own, which ends with this one.
+
+    On Linux it ends with the thread that starts it, which has to be one that stays.
 
     Parameters
     ----------
@@ -27,10 +33,51 @@ def child_command(module: str, *arguments: str) -> list[str]:
         Inside ``ropewalk``, such as ``model.tokens.chat_child``.
     arguments
         What it finds in ``sys.argv[1:]``.
+    tidies
+        Whether it is asked to end (SIGTERM), for it tidies up, and not killed.
     """
     package = sys.modules["ropewalk"].__file__
     assert package is not None
-    return [sys.executable, "-P", "-c", START, package, f"ropewalk.{module}", *arguments]
+    ending = signal.SIGTERM if tidies or sys.platform == "win32" else signal.SIGKILL
+    return [
+        *(sys.executable, "-P", "-c", START, package),
+        *(str(os.getpid()), str(int(ending)), f"ropewalk.{module}", *arguments),
+    ]
+
+
+def end_with_parent(parent: int, ending: int) -> None:
+    """Have this process sent a signal as soon as the one that started it is gone: its first act.
+
+    On Linux the system does so, whatever holds the interpreter; elsewhere a thread looks now and then.
+
+    Parameters
+    ----------
+    parent
+        The process that started this one.
+    ending
+        The signal's number.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ending)
+        if os.getppid() != parent:  # it was gone before it could be named
+            os.kill(os.getpid(), ending)
+    else:
+        import threading
+
+        threading.Thread(target=_end_after, args=(parent, ending), daemon=True).start()
+
+
+def _end_after(parent: int, ending: int) -> None:
+    """Wait until a parent is gone; Windows goes on to name it, so it is looked for too."""
+    import time
+
+    import psutil
+
+    while os.getppid() == parent and psutil.pid_exists(parent):
+        time.sleep(LOOK)
+    os.kill(os.getpid(), ending)
 
 
 def fork_watcher(reading: int) -> None:
@@ -43,8 +90,8 @@ def fork_watcher(reading: int) -> None:
     Parameters
     ----------
     reading
-        A descriptor of a pipe or socket. Nothing is read from it. Once its other end is gone, this process has
-        ``GRACE`` seconds to end by itself before its group is killed.
+        A descriptor of a pipe or socket, from which nothing is read. Once its other end is gone, this process has
+        ``GRACE`` seconds to end by itself before its group is killed. What cannot be hung up is never.
     """
     if sys.platform == "win32":
         return
@@ -65,7 +112,7 @@ def _keep_only(reading: int, gone: int) -> None:
     os.dup2(reading, 0)
     os.dup2(gone, 1)
     os.dup2(os.open(os.devnull, os.O_RDWR), 2)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(3, 1 << 16)  # the limit itself may be without end
 
 
 def _watch(watched: int) -> None:
@@ -80,6 +127,9 @@ def _watch(watched: int) -> None:
     either.register(1, select.POLLHUP)
     # a socket is hung up when both directions are; half is enough here
     either.register(0, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
-    if all(descriptor == 0 for descriptor, _ in either.poll()):
+    ended: list[tuple[int, int]] = []
+    while not ended and os.getppid() == watched:  # a process forked from it may keep its end of the pipe
+        ended = either.poll(LOOK * 1000)
+    if ended and all(descriptor == 0 for descriptor, _ in ended):
         ending.poll(GRACE * 1000)
     os.killpg(watched, signal.SIGKILL)  # nobody else's number: this process is in the group, and ends with it

@@ -15,6 +15,7 @@ import json
 import math
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -219,6 +220,9 @@ class Forms:
         self, called: Callable[[type[Any]], Names], tag: str, number: Any = float, instead: Mapping[Any, Any] = EMPTY
     ) -> None:
         self._called, self._tag, self._number, self._instead = called, tag, number, instead
+        self._lock = threading.RLock()
+        self._known: dict[Any, Any] = {}
+        """Forms that are ready: another thread must not read through a struct before its fields have theirs."""
         self._structs: dict[type[Any], type[Any]] = {}
         self._behind: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {}
         """The dataclass of each struct, and its fields."""
@@ -228,8 +232,12 @@ class Forms:
 
     def read(self, hint: Any, data: Any, other: Callable[[Any, Any], Any] | None = None) -> Any:
         """The value that plain data says; as :func:`from_plain`."""
+        form = self._known.get(hint)
+        if form is None:
+            with self._lock:
+                form = self._known[hint] = self._form(hint)
         try:
-            return self._made(self._converted(self.form(hint), data, other))
+            return self._made(self._converted(form, data, other))
         except msgspec.ValidationError as error:
             raise CodecError(_clause(str(error))) from error
         except UnicodeEncodeError as error:
@@ -246,7 +254,7 @@ class Forms:
 
         return msgspec.convert(data, form, dec_hook=hook)
 
-    def form(self, hint: Any, module: str = "") -> Any:
+    def _form(self, hint: Any, module: str = "") -> Any:
         """An annotation with structs in place of the dataclasses; ``module`` is where names in it are looked up."""
         hint = self._instead.get(hint, hint)
         if hint is float:
@@ -259,15 +267,15 @@ class Forms:
             return self._struct(hint)
         origin, inner = get_origin(hint), get_args(hint)
         if origin in UNIONS:
-            return reduce(or_, (self.form(one, module) for one in inner))
-        return origin[tuple(self.form(one, module) for one in inner)] if origin in CONTAINERS else hint
+            return reduce(or_, (self._form(one, module) for one in inner))
+        return origin[tuple(self._form(one, module) for one in inner)] if origin in CONTAINERS else hint
 
     def _alias(self, name: str, module: str) -> type[Any]:
         """What stands for a type that holds itself: msgspec asks back for it, and reads it no deeper than data goes."""
         alias = self._aliases.get((name, module))
         if alias is None:
             alias = self._aliases[name, module] = _Whatever(name, (), {})
-            self._meant[alias] = self.form(getattr(sys.modules[module], name), module)
+            self._meant[alias] = self._form(getattr(sys.modules[module], name), module)
         return alias
 
     def _struct(self, kind: type[Any]) -> type[Any]:
@@ -290,7 +298,7 @@ class Forms:
         )
         self._structs[kind], self._behind[struct] = struct, (kind, own)
         # only now, for a field may hold its own kind; msgspec looks at them when it first reads the struct
-        struct.__annotations__.update({name: self.form(hints[name], kind.__module__) for name in own})
+        struct.__annotations__.update({name: self._form(hints[name], kind.__module__) for name in own})
         return struct
 
     def _made(self, value: Any) -> Any:

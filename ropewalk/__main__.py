@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+
     from ropewalk.app.files.shot import Shot
+    from ropewalk.app.session.session import Session
+    from ropewalk.views.main_window import MainWindow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if typed == ["engine"]:
         return serve()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
+    from ropewalk.app.commands.typed import ENGINE, split_engine
+
+    engine, typed = split_engine(typed)
     if not typed or typed[0].endswith(".ropewalk"):
         from ropewalk.app import display
 
@@ -33,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(display.missing_sentence(absent), file=sys.stderr)
             return 1
         if display.has_display():
-            return show_window(*typed[:1])
+            return show_window(typed[0] if typed else "", engine)
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
         typed = ["export", str(PICTURE), "--session", *typed] if typed else ["snapshot", str(PICTURE)]
     from ropewalk.app.commands.line import run_command
 
-    return run_command(typed, take_shot)
+    return run_command(typed if engine is None else [*typed, ENGINE, engine], take_shot)
 
 
 def serve() -> int:
@@ -53,28 +60,37 @@ def serve() -> int:
     return 0
 
 
-def show_window(session_file: str = "") -> int:
-    """Show the window until it is closed, with what it begins with or with a session."""
+def show_window(session_file: str = "", engine: str | None = None) -> int:
+    """Show the window until it is closed, with what it begins with or with a session, over an engine's command."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    gc.disable()
-    from PySide6.QtWidgets import QApplication
-
-    from ropewalk.app.processes import new_session
-
-    qt = QApplication(["ropewalk"])
-    session = new_session()
-    session.engines.prepare()  # torch is imported there while the window is built here
-    from ropewalk.views.main_window import MainWindow
-
-    window = MainWindow(session)
-    gc.freeze()  # what is there now lives as long as the program, and looking at it costs
-    gc.enable()
+    qt, session, window = build_window(engine)
     window.appeared.connect(lambda: window.files.begin(session_file))
     window.show()
     try:
         return qt.exec()
     finally:
         session.close()
+
+
+def build_window(engine: str | None = None) -> tuple[QApplication, Session, MainWindow]:
+    """Start the engine, then build the window while torch is imported there.
+
+    What is there afterwards lives as long as the program, so Python's collector need not look at it.
+    """
+    gc.disable()
+    from PySide6.QtWidgets import QApplication
+
+    qt = QApplication(["ropewalk"])
+    from ropewalk.app.processes import new_session
+
+    session = new_session(engine=engine)
+    session.engines.prepare()
+    from ropewalk.views.main_window import MainWindow
+
+    window = MainWindow(session)
+    gc.freeze()
+    gc.enable()
+    return qt, session, window
 
 
 def take_shot(shot: Shot) -> None:

@@ -81,7 +81,10 @@ atlas = of("views/plots/atlas.py", "views/panels/test_heads_panel")
 blocks = of("model/decoder/decoder.py", "model/decoder/test_decoder", "model/test_moe")
 cache = of("model/decoder/cache.py", "model/decoder/test_cache")
 checks = of("app/lessons/checks.py", "app/lessons/test_checks")
+child_process = of("model/child_process.py", "model/test_child_process", "model/engine/test_stdio")
 codec = of("model/codec.py", "model/test_codec")
+frames = of("model/engine/frames.py", "model/engine/test_frames")
+packing = of("model/engine/packing.py", "model/engine/test_packing")
 costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
@@ -347,6 +350,21 @@ BREAKAGES = (
     codec(
         "numbers of 65 bits are written", "if not -LIMIT <= value < LIMIT:", "if not -2 * LIMIT <= value < 2 * LIMIT:"
     ),
+    packing("an array is taken for another dtype", "if array.dtype != dtype:", "if array.dtype.kind != dtype.kind:"),
+    packing("an array is sent once for every place", "place = self._places.get(id(array))", "place = None"),
+    packing("a missing field is taken for its default", "whole=True", "whole=False"),
+    packing(
+        "half a pair of surrogates is replaced",
+        'value.encode("utf-8", "surrogatepass")',
+        'value.encode("utf-8", "replace")',
+    ),
+    frames("arrays follow one another without a gap", "end += -end % ALIGNMENT", "end += 0"),
+    frames(
+        "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
+    ),
+    frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
+    frames("what was forgotten is delivered", "        self._room = None\n", "        pass\n"),
+    frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
         "a file is written in its place",
@@ -513,6 +531,20 @@ BREAKAGES = (
     ),
     panel("a panel is not drawn anew", "if changed & self.depends:", "if changed and self.depends is changed:"),
     panel("a hidden panel asks", "return self.isVisible() and not self._behind", "return True"),
+    panel(
+        "what is kept of an answer outlives its run",
+        "if reading is not None and reading.run is panel.session.run else None",
+        "if reading is not None else None",
+        "views/test_races",
+    ),
+    panel("an answer about another run is drawn", " and reading.run is self.session.run", "", "views/test_races"),
+    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
+    panel(
+        "what is pointed at outlives its run",
+        "self.session.selection.point_at(Hover())",
+        "pass",
+        "views/test_races",
+    ),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
         "bytes are counted in kibibytes",
@@ -529,6 +561,24 @@ BREAKAGES = (
     ),
     of("views/pictures/shot.py", "views/pictures/test_export")(
         "a snapshot forgets what to select", "_select(session, dict(shot.select))", "_select(session, {})"
+    ),
+    # Processes
+    child_process("a child outlives its parent", "PR_SET_PDEATHSIG, ending)", "PR_SET_PDEATHSIG, 0)"),
+    child_process(
+        "a child whose parent was gone lives on", "if os.getppid() != parent:", "if os.getppid() < 0 != parent:"
+    ),
+    child_process("half a socket keeps an engine", '"POLLRDHUP", 0)', '"POLLNOHUP", 0)'),
+    child_process(
+        "what a child forked outlives it", "while not ended and os.getppid() == watched:", "while not ended:"
+    ),
+    of("model/engine/stdio.py", "model/engine/test_stdio")(
+        "what is printed stands between the frames", "os.dup2(2, 1)", "os.dup2(writing, 1)"
+    ),
+    of("model/challenges/child.py", "app/test_killed_parents")(
+        "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    ),
+    of("app/models/download_child.py", "app/test_killed_parents")(
+        "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
 )
 

@@ -81,7 +81,7 @@ def own_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     from tests.in_process import real
 
     monkeypatch.setattr(processes, "engine_process", real)
-    monkeypatch.setattr(processes, "local_process", real)
+    monkeypatch.setattr(processes, "light_process", real)
 
 
 @pytest.fixture(autouse=True)

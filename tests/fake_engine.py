@@ -102,7 +102,7 @@ class FakeEngine:
 
     def card(self, path: str | None, device: str, dtype: str) -> ModelCard:
         """What is open."""
-        return ModelCard(path or "bundled", path or "", self.config, 1000, 4000, device, dtype)
+        return ModelCard(path or "bundled", path or "resources/bundled", self.config, 1000, 4000, device, dtype)
 
     def specs(self) -> tuple[AttentionSpec, ...]:
         """What every layer was told to do."""

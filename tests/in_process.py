@@ -12,9 +12,11 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 
 from ropewalk.app.commands.engine import load_engine
-from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
+from ropewalk.app.session.session import Session
+from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.packing import Packed, Packing
@@ -36,6 +38,7 @@ class InProcess(Connection):
         super().__init__(packing, parent)
         self._greeted = True
         self.server = Server(SERVED, packing, self, load)
+        self._serving = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._slice)
@@ -57,11 +60,20 @@ class InProcess(Connection):
     def _stop(self) -> None:
         self._timer.stop()
         self.server.close()
-        while self.server.advance():
-            pass
+        self._end_jobs()
+
+    def _end_jobs(self) -> None:
+        while not self._serving and self.server.advance():
+            pass  # what a job says while it is served may be heard at once, and end the engine
 
     def _slice(self) -> None:
-        if self.server.advance() and self.gone is None:
+        self._serving = True
+        more = self.server.advance()
+        self._serving = False
+        if self.gone is not None:
+            self._end_jobs()
+            self.go_if_unused()
+        elif more:
             self._timer.start(0)
 
     # What the server sends with -----------------------------------------------------------------------------------
@@ -90,15 +102,20 @@ class Unpacked(Packing):
         return data
 
 
-def real(parent: QObject) -> InProcess:
+def real(parent: QObject, command: str = "") -> InProcess:
     """Start the engine itself, as a session starts one."""
     return InProcess(load_engine, packing(), parent)
 
 
-def without_packing(engine: Any) -> tuple[Connect, Connect]:
+def new_session(settings: SettingsStore) -> Session:
+    """A session whose processes are all this one."""
+    return Session(settings, real, real)
+
+
+def without_packing(engine: Any) -> tuple[ConnectBy, ConnectBy]:
     """What a session starts its processes by, over an engine that is none."""
 
-    def start(parent: QObject) -> InProcess:
+    def start(parent: QObject, command: str = "") -> InProcess:
         return InProcess(lambda: engine, Unpacked(), parent)
 
     return start, start

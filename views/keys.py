@@ -45,6 +45,7 @@ ACTIONS: Final = (
     Action("run", "Run the prompt", "Run", ("Ctrl+R",)),
     Action("focus_prompt", "Type a prompt", "Run", ("Ctrl+L",)),
     Action("open", "Open a checkpoint", "Run", ("Ctrl+O",)),
+    Action("engine", "Choose where the engine runs", "Run", ("Ctrl+Shift+E",)),
     Action("dismiss", "Leave the field, close the message", "Run", ("Esc",)),
     Action("open_session", "Open a session…", "File", ("Ctrl+Shift+O",)),
     Action("save_session", "Save the session", "File", ("Ctrl+S",)),

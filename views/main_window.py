@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData
@@ -40,14 +41,21 @@ class MainWindow(PanelWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped: a session, or a checkpoint."""
+        """Open what was dropped: a session, a lesson, or a checkpoint, which has to be where the engine is."""
         path = _dropped(event.mimeData())
-        if path:
-            event.acceptProposedAction()
-            if path.endswith(SUFFIX):
-                self.files.sessions.open(path)
-            else:
-                self.choose_checkpoint(path, at_once=True)
+        if not path:
+            return
+        event.acceptProposedAction()
+        if path.endswith(SUFFIX):
+            self.files.sessions.open(path)
+        elif path.endswith(".toml"):
+            self.reveal("lesson")
+            self.lesson.open_file(path)
+        elif there := self.session.elsewhere:
+            sentence = f"{Path(path).name} is on this machine, but the engine runs on {there}; copy it there, then open"
+            self.failure.show_message(f"{sentence} it by its path.", "")
+        else:
+            self.choose_checkpoint(path, at_once=True)
 
 
 def _dropped(data: QMimeData) -> str:

@@ -34,6 +34,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "run": window.bar.start,
         "focus_prompt": window.focus_prompt,
         "open": window.choose_checkpoint,
+        "engine": window.choose_engine,
         "dismiss": window.dismiss,
         "step": session.timeline.step,
         "step_back": session.timeline.step_back,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ropewalk.app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
+from ropewalk.app.commands.options import engine_option
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.shot import TakeShot
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
@@ -89,6 +90,7 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
         description="A microscope for attention. Without a command the window opens.",
     )
     top.add_argument("--version", action="version", version=software())
+    engine_option(top, "start the window's engine by a command, such as 'ssh gpu1 ropewalk engine' (on this machine)")
     top.set_defaults(take_shot=take_shot)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for one in COMMANDS:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ropewalk.app.address import read_address
+from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.errors import RopewalkError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -40,6 +41,11 @@ def device_options(command: argparse.ArgumentParser) -> None:
     """Options that say where to compute, and in what."""
     command.add_argument("--device", default="cpu", help="cpu, cuda or mps (cpu)")
     command.add_argument("--dtype", default="float32", help=f"{', '.join(DTYPES)} (float32)")
+
+
+def engine_option(command: argparse.ArgumentParser, text: str) -> None:
+    """The option of whatever has a window's engine."""
+    command.add_argument(ENGINE, default="", metavar="COMMAND", help=text)
 
 
 def json_option(command: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ropewalk.app.commands.options import Commands, head_address, model_options, natural, pixels
+from ropewalk.app.commands.options import Commands, engine_option, head_address, model_options, natural, pixels
 from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.prompting import prompt_options
 from ropewalk.app.files.shot import Shot, TakeShot
@@ -48,6 +48,7 @@ def png(text: str) -> Path:
 def window_options(command: argparse.ArgumentParser) -> None:
     """Options that say what the window shows."""
     model_options(command)
+    engine_option(command, "what starts the engine, on whose machine PATH then is (this one)")
     command.add_argument("--prompt", metavar="TEXT", help="what to run")
     prompt_options(command)
     command.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
@@ -82,6 +83,7 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "panel",
         "chat",
         "system",
+        "engine",
     )
     typed = {name: getattr(parsed, name) for name in same}
     return {**typed, "width": width, "height": height, "scaling": parsed.rope_scaling}

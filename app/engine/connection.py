@@ -61,9 +61,12 @@ Calls: TypeAlias = Generator[Call, Any, T]
 Connect: TypeAlias = Callable[[QObject], "Connection"]
 """Starts a process, as the child of a Qt object."""
 
+ConnectBy: TypeAlias = Callable[[QObject, str], "Connection"]
+"""Starts an engine's process, as the child of a Qt object, by a command; an empty one is this machine's own."""
+
 
 class Reply:
-    """Something that came back for a request; it is read when somebody asks for its value."""
+    """Something that came back for a request: read, or refused, once."""
 
     def __init__(self, connection: Connection, message: Message) -> None:
         self._connection = connection
@@ -72,16 +75,16 @@ class Reply:
 
     def value(self) -> Any:
         """What it says, or a :class:`Failure` where there is no result."""
-        self.acknowledge()
+        self._connection.acknowledge(self._message)
         try:
             packed = self._message.packed
             return self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
         except RopewalkError as error:
             return self._connection.distrust(error)
 
-    def acknowledge(self) -> None:
-        """Let the other side send more; whoever reads the value has done so."""
-        self._connection.acknowledge(self._message)
+    def refuse(self) -> None:
+        """Let it be unread; what the other side keeps for whoever reads it is forgotten there."""
+        self._connection.refuse(self._message)
 
 
 class NoReply(Reply):
@@ -95,8 +98,8 @@ class NoReply(Reply):
         """Why there is no result."""
         return self._failure
 
-    def acknowledge(self) -> None:
-        """Nobody waits for it."""
+    def refuse(self) -> None:
+        """Nothing is kept for it."""
 
 
 @dataclass(eq=False)
@@ -145,6 +148,8 @@ class Connection(QObject):
         Why nothing can be asked any more: an :class:`Ended`, else None.
     kept
         How many things the process keeps for the window.
+    host
+        What the machine is called on which it runs; empty until it has said so.
     deaths
         What is not asked, since it has ended others.
     """
@@ -183,8 +188,12 @@ class Connection(QObject):
         failure = self.gone or self.deaths.refusal(request)
         self._waiting[number] = Waiting(request, urgency, heard, failure is None)
         if failure is None:
-            self._send("request", number, request, slot, urgency)
-        else:
+            try:
+                self._send("request", number, request, slot, urgency)
+            except RopewalkError as error:  # it cannot be said, or is too large
+                self._waiting[number].sent = False
+                failure = Failure(error.sentence, error.details, error.offers)
+        if failure is not None:
             QTimer.singleShot(0, partial(self._tell, number, failure))
         return number
 
@@ -198,6 +207,12 @@ class Connection(QObject):
             self._patience.start()
         self._send("cancel", number)
 
+    def refuse(self, message: Message) -> None:
+        """Leave a reply unread."""
+        self.acknowledge(message)
+        if message.kind == "done" and self.gone is None:
+            self._send("cancel", message.id)
+
     def keep(self, number: int) -> Handle:
         """A handle of something that the process keeps by this number."""
         return Handle(self, number)
@@ -207,17 +222,17 @@ class Connection(QObject):
         self.kept -= 1
         if self.gone is None:
             self._send("release", number)
-        self._close_if_unused()
+        self.go_if_unused()
 
     def retire(self) -> None:
-        """Let the process go as soon as it keeps nothing for the window any more."""
+        """Let the process go as soon as it keeps nothing for the window, and nobody waits for it."""
         self._retired = True
-        self._close_if_unused()
+        self.go_if_unused()
 
     def close(self) -> None:
         """End the process; nobody hears of it."""
         if self.gone is None:
-            self.gone = Ended("The window has closed.")
+            self.gone = Ended("The engine that was asked has been ended; try again.")
             self._waiting.clear()
             self._patience.stop()
             self._stop()
@@ -253,16 +268,21 @@ class Connection(QObject):
         if message.kind == "hello":
             self._on_greeting(Reply(self, message).value())
             return
-        waiting = self._waiting.get(message.id)
         reply = Reply(self, message)
-        if message.kind in ("done", "failed"):
-            self._waiting.pop(message.id, None)
+        if message.kind in ("progress", "part"):
+            waiting = self._waiting.get(message.id)
+        elif message.kind in ("done", "failed"):
+            waiting = self._waiting.pop(message.id, None)
             self._on_ended(message.id, waiting)
+        else:
+            self.distrust(RopewalkError(f"A {message.kind} is nothing that an engine says."))
+            return
         if waiting is None:
-            reply.acknowledge()
+            self.acknowledge(message)
         else:
             waiting.begun = True
             waiting.heard(reply)
+        self.go_if_unused()
 
     def distrust(self, error: RopewalkError) -> Ended:
         """End a process that said what cannot be understood."""
@@ -340,12 +360,9 @@ class Connection(QObject):
         if TICKS + 1 in self._cancelled.values():
             self.unheard.emit()
 
-    def _close_if_unused(self) -> None:
-        if self._retired and self.kept <= 0:
+    def go_if_unused(self) -> None:
+        """Let a retired process go, and this object after it."""
+        if self._retired and self.kept <= 0 and not self._waiting:
             self.close()
-            self._dispose()
-
-    def _dispose(self) -> None:
-        """Let this object go, once there is no process any more and nobody can ask it."""
-        if isValid(self) and self._retired and self.kept <= 0 and not self.is_running:
-            self.deleteLater()
+            if not self.is_running and isValid(self):
+                self.deleteLater()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Connect, Connection, Ended
+from ropewalk.app.engine.connection import ConnectBy, Connection, Ended
 from ropewalk.app.engine.deaths import Deaths
 from ropewalk.app.engine.remote import RemoteEngine
 
@@ -23,6 +23,8 @@ class Engines(QObject):
         Starts an engine process, as the child of a Qt object.
     tile_bytes
         What refined pictures of a run may keep.
+    command
+        What the engine is started by; empty on this machine.
 
     Signals
     -------
@@ -35,6 +37,8 @@ class Engines(QObject):
 
     Attributes
     ----------
+    command
+        What the engine in use is started by.
     deaths
         What engines have ended at.
     """
@@ -44,12 +48,16 @@ class Engines(QObject):
     heard = Signal()
     opener_killed = Signal()
 
-    def __init__(self, connect: Connect, tile_bytes: Callable[[], int], parent: QObject | None = None) -> None:
+    def __init__(
+        self, connect: ConnectBy, tile_bytes: Callable[[], int], command: str = "", parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
+        self.command = command
         self._connect = connect
         self._tile_bytes = tile_bytes
         self._current: Connection | None = None
         self._fresh: Connection | None = None
+        self._fresh_command = command
         self._used = False
         self.deaths = Deaths()
 
@@ -57,7 +65,7 @@ class Engines(QObject):
     def current(self) -> Connection:
         """The engine in use, started when it is first asked for."""
         if self._current is None:
-            self._take(self._start())
+            self._take(self._start(self.command))
         assert self._current is not None
         return self._current
 
@@ -66,28 +74,45 @@ class Engines(QObject):
         """Why there is no engine any more, None where there is one."""
         return None if self._current is None else self._current.gone
 
+    @property
+    def elsewhere(self) -> str:
+        """What the other machine is called where the engine is not on this one, by its command until it has said so."""
+        host = "" if self._current is None else self._current.host
+        return self.command and (host or self.command)
+
     def remote(self, connection: Connection | None = None) -> RemoteEngine:
         """The engine in use, or the one behind a connection, as the session asks it."""
         return RemoteEngine(connection or self.current, self._tile_bytes)
 
-    def prepare(self) -> Connection:
-        """Have an engine ready in which a checkpoint can be opened: the one in use while nothing is open in it."""
-        if not self._used and self.gone is None:
+    def prepare(self, command: str | None = None) -> Connection:
+        """Have an engine ready in which a checkpoint can be opened: the one in use while nothing is open in it.
+
+        ``command`` is what to start it by, where that is not as the one in use.
+        """
+        command = self.command if command is None else command
+        if not self._used and self.gone is None and command == self.command:
             return self.current
+        if command != self._fresh_command:
+            self.dismiss()
         if self._fresh is None or self._fresh.gone is not None:
-            self._fresh = self._start()
+            self._fresh, self._fresh_command = self._start(command), command
             self._fresh.unheard.connect(self._kill_fresh)
         return self._fresh
 
-    def adopt(self, connection: Connection) -> None:
-        """Use an engine from now on, in which a model is open; the one before goes when nothing of it is needed."""
+    def adopt(self, connection: Connection) -> bool:
+        """Use an engine from now on, in which a model is open; the one before goes when nothing of it is needed.
+
+        Says whether another command has started it.
+        """
         self._used = True
+        before = self.command
         if connection is self._current:
-            return
+            return False
         if connection is self._fresh:
-            self._fresh = None
+            self._fresh, self.command = None, self._fresh_command
             connection.unheard.disconnect(self._kill_fresh)
         self._take(connection)
+        return self.command != before
 
     def dismiss(self) -> None:
         """Have no engine ready any more."""
@@ -103,8 +128,8 @@ class Engines(QObject):
         for connection in self.findChildren(Connection):
             connection.wait()
 
-    def _start(self) -> Connection:
-        connection = self._connect(self)
+    def _start(self, command: str) -> Connection:
+        connection = self._connect(self, command)
         connection.deaths = self.deaths
         return connection
 

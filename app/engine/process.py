@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,11 +32,17 @@ class ProcessConnection(Connection):
         The program and its arguments.
     packing
         The types that pass.
+    typed
+        The command as a person typed it; empty where nobody did.
     """
 
-    def __init__(self, command: Sequence[str], packing: Packing, parent: QObject | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], packing: Packing, typed: str = "", parent: QObject | None = None
+    ) -> None:
         super().__init__(packing, parent)
         self.command = tuple(command)
+        self._what = f"The engine that {typed!r} was to start" if typed else "The engine"
+        self._advice = "check the command" if typed else "start it again"
         self._frames = FrameReader(magic=True)
         self._said = bytearray()
         self._granted = 0
@@ -69,8 +74,8 @@ class ProcessConnection(Connection):
 
     def write(self, message: Message) -> None:
         """Send a message."""
-        for frame in frames_of(message):
-            self._process.write(b"".join(frame))
+        # in one go: a handle may end while this is under way, and what that says must not come in between
+        self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
 
     @property
     def is_running(self) -> bool:
@@ -129,8 +134,7 @@ class ProcessConnection(Connection):
         if error == QProcess.ProcessError.FailedToStart:
             self.lose(
                 Ended(
-                    f"The engine could not be started by {shlex.join(self.command)!r}: "
-                    f"{self._process.errorString().rstrip('.')}; check the command.",
+                    f"{self._what} could not be started: {self._process.errorString().rstrip('.')}; {self._advice}.",
                     reason="it could not be started",
                 )
             )
@@ -141,23 +145,20 @@ class ProcessConnection(Connection):
             self._on_output()
         if self.gone is None:
             reason = _ending(code, status)
-            started = "before it had begun" if self._greeting.isActive() else "so nothing can be computed"
-            self.lose(
-                Ended(
-                    f"The engine has ended ({reason}), {started}; what is on screen stays; start it again.",
-                    self.details,
-                    reason=reason,
-                )
+            sentence = (
+                f"The engine has ended ({reason}), so nothing can be computed; what is on screen stays; start it again."
             )
-        else:
-            self._dispose()
+            if self._greeting.isActive():
+                last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
+                sentence = f"{self._what} ended before it had begun ({reason}: {last.rstrip('.')}); {self._advice}."
+            self.lose(Ended(sentence, self.details, reason=reason))
+        self.go_if_unused()
 
     def _on_no_greeting(self) -> None:
         self._process.kill()
         self.lose(
             Ended(
-                f"The engine that {shlex.join(self.command)!r} was to start did not answer for "
-                f"{GREETING_MS // 1000} seconds; check the command, then start it again.",
+                f"{self._what} did not answer for {GREETING_MS // 1000} seconds; {self._advice}.",
                 self.details,
                 reason="it did not answer",
             )

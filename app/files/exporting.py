@@ -71,7 +71,7 @@ def export_trace(session: Session, path: Path, done: Callable[[Path], None], fai
     if handle is None:
         failed("There is no run to save yet; run a prompt first.")
         return
-    incoming = Incoming(path)
+    slot, incoming = f"trace {path}", Incoming(path)
 
     def work(engine: RemoteEngine) -> Calls[Path]:
         try:
@@ -80,4 +80,10 @@ def export_trace(session: Session, path: Path, done: Callable[[Path], None], fai
         finally:
             incoming.drop()
 
-    session.work(f"trace {path}", work, done, failed, what="Writing the trace", on_part=incoming.add)
+    def part_arrived(part: bytes) -> None:
+        incoming.add(part)
+        if incoming.refusal:  # the rest need not come
+            session.forget_work(slot)
+            failed(incoming.refusal)
+
+    session.work(slot, work, done, failed, what="Writing the trace", on_part=part_arrived)

@@ -25,8 +25,13 @@ class Incoming:
         self._file: BinaryIO | None = None
         self._why = ""
 
+    @property
+    def refusal(self) -> str:
+        """Why the file cannot be written, a sentence; empty while it can."""
+        return self._why and f"{self._path.name} could not be written to {self._path.parent}: {self._why}."
+
     def add(self, part: bytes) -> None:
-        """Take the next part; that it cannot be written is said at the end."""
+        """Take the next part, unless there is a ``refusal``."""
         if self._why:
             return
         try:
@@ -50,10 +55,10 @@ class Incoming:
             except OSError as error:
                 self._why = error.strerror or str(error)
         if self._why:
-            raise RopewalkError(f"{self._path.name} could not be written to {self._path.parent}: {self._why}.")
+            raise RopewalkError(self.refusal)
         return self._path
 
     def drop(self) -> None:
         """Leave nothing of a file that did not come whole; one that did stays."""
-        with suppress(Cancelled):
+        with suppress(Cancelled, OSError):  # what is still to be written does not fit either
             self._stack.__exit__(Cancelled, Cancelled(), None)

@@ -101,16 +101,22 @@ class SaveSession:
 
 @dataclass(frozen=True)
 class FindCheckpoint:
-    """Say at which of these places something is, and hash it: answered with a :class:`Found`."""
+    """Say at which of these places something is, and hash it: answered with a :class:`Found`.
 
-    places: tuple[Path, ...]
+    None is the bundled checkpoint. Places are of the machine that is asked, so they are text here.
+    """
+
+    places: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
 class Found:
-    """The first of some places where something is, and a hash over the checkpoint there; None and empty for nowhere."""
+    """The first of some places where something is, by its full path, and a hash over the checkpoint there.
 
-    place: Path | None
+    None and empty for nowhere.
+    """
+
+    place: str | None
     fingerprint: str
 
 
@@ -130,7 +136,7 @@ class ReadLesson:
 
 @dataclass(frozen=True)
 class ReadShelf:
-    """Read the lessons that Ropewalk has: answered with a ``Shelf``."""
+    """Read the lessons that Ropewalk has, each a part: answered with ``tuple[Problem, ...]`` for the others."""
 
 
 Writing: TypeAlias = EncodePng | FinishSvg | WriteBytes | EncodeAnimation | WriteNumbers

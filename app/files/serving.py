@@ -31,10 +31,10 @@ from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
+from ropewalk.resources import resource
 
 if TYPE_CHECKING:
-    from ropewalk.app.lessons.plan import Lesson
-    from ropewalk.app.lessons.shelf import Shelf
+    from ropewalk.app.lessons.plan import Lesson, Problem
 
 
 @contextmanager
@@ -118,9 +118,10 @@ def save_session(handles: Handles, request: SaveSession) -> Steps[Path]:
 
 def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     """Look where a checkpoint is, and hash it."""
-    for place in request.places:
+    for named in request.places:
+        place = resource("bundled") if named is None else Path(named).absolute()
         if place.exists():
-            return Found(place, (yield from fingerprint_steps(place)))
+            return Found(str(place), (yield from fingerprint_steps(place)))
     return Found(None, "")
 
 
@@ -138,11 +139,11 @@ def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     return shelf.load_lesson(request.path)
 
 
-def read_shelf(handles: Handles, request: ReadShelf) -> Steps[Shelf]:
-    """Read the lessons of Ropewalk."""
-    from ropewalk.app.lessons.shelf import shelf_steps
+def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:
+    """Read the lessons of Ropewalk, one at a time."""
+    from ropewalk.app.lessons.shelf import lessons_steps
 
-    return shelf_steps()
+    return lessons_steps()
 
 
 SERVED: Final[Mapping[type[Any], Serve]] = {

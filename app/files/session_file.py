@@ -27,7 +27,7 @@ class SessionFileError(RopewalkError):
     """A session file that cannot be read, written or brought back."""
 
 
-@stored("name path fingerprint device dtype beside options")
+@stored("name path fingerprint device dtype beside options host")
 @dataclass(frozen=True)
 class SavedCheckpoint:
     """Which checkpoint was open.
@@ -35,13 +35,15 @@ class SavedCheckpoint:
     Attributes
     ----------
     path
-        Where it was; None is the bundled model.
+        Where it was, on the engine's machine; None is the bundled model.
     beside
         The same, from the folder of the session file; empty where there is no such way.
     fingerprint
         A hash over its files.
     options
         Answers to what it leaves open.
+    host
+        What the engine's machine was called where it was not the window's, else empty and not written.
     """
 
     name: str
@@ -51,6 +53,7 @@ class SavedCheckpoint:
     dtype: str
     beside: str = ""
     options: tuple[tuple[str, int], ...] = ()
+    host: str = ""
 
 
 @stored("as_ids special chat system")
@@ -119,7 +122,10 @@ def write_session(saved: SavedSession, path: Path) -> None:
     SessionFileError
         When the file cannot be written; the one that was there stays.
     """
-    text = to_json({"format": FORMAT, "version": VERSION, "software": software(), **to_plain(saved)}, indent=1)
+    plain = to_plain(saved)
+    if not saved.checkpoint.host:
+        del plain["checkpoint"]["host"]  # so that an older Ropewalk can read it
+    text = to_json({"format": FORMAT, "version": VERSION, "software": software(), **plain}, indent=1)
     try:
         with whole_file(path) as part:
             part.write_text(text, encoding="ascii")

@@ -23,15 +23,13 @@ from ropewalk.app.files.session_file import (
 )
 from ropewalk.app.session.selected import Selection
 from ropewalk.app.session.session import Session
-from ropewalk.app.session.state import SessionState
+from ropewalk.app.session.state import SessionState, is_bundled
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
-from ropewalk.resources import resource
 
-BUNDLED = resource("bundled")
 FIRST_ID = 1 << 32
 """Run ids of what is brought back count from here, out of the way of those of the session."""
 
@@ -89,7 +87,7 @@ def open_session(
     now = session.model_handle
     session.work(
         "session",
-        lambda engine: bringing_back(session, engine, path, now),
+        lambda engine: bringing_back(session, engine, path, now, session.elsewhere),
         arrived,
         failed,
         what=f"Opening {path.name}",
@@ -100,13 +98,18 @@ def open_session(
 # Saving
 
 
-def described(session: Session, state: SessionState, view: SavedView, folder: Path) -> SavedSession:
-    """What is on screen as plain data, to lie in ``folder``; the checkpoint's fingerprint is still to be taken."""
+def described(
+    session: Session, state: SessionState, view: SavedView, folder: Path, found: Found | None = None
+) -> SavedSession:
+    """What is on screen as plain data, to lie in ``folder``.
+
+    The checkpoint's fingerprint is still to be taken, unless it has been ``found``.
+    """
     baseline = session.baseline.kept
     # a run of another model would need that one too
     kept = baseline is not None and baseline.model_handle is state.model_handle
     return SavedSession(
-        checkpoint=_checkpoint_of(state.model_handle, folder),
+        checkpoint=_as_found(_checkpoint_of(state.model_handle, folder, session.elsewhere), found),
         run=_run_of(state),
         baseline=_run_of(baseline) if kept and baseline is not None else None,
         sampling=session.timeline.sampling,
@@ -151,13 +154,27 @@ def keeping(files: Asking, saved: SavedSession, path: Path, known: SavedSession 
         yield from files.local.ask(SaveSession(path, whole))
 
 
+def finding(engine: RemoteEngine, model_handle: ModelHandle) -> Calls[Found]:
+    """Ask the engine itself where and what the checkpoint of an open model is."""
+    card = model_handle.card
+    found: Found = yield engine.connection.asking(FindCheckpoint((None if is_bundled(card) else card.path,)))
+    return found
+
+
 def _fingerprinted(files: Asking, saved: SavedSession) -> Calls[SavedSession]:
     checkpoint = saved.checkpoint
-    place = BUNDLED if checkpoint.path is None else Path(checkpoint.path)
-    found: Found = yield from files.beside.ask(FindCheckpoint((place,)))
+    if checkpoint.fingerprint:
+        return saved
+    found: Found = yield from files.beside.ask(FindCheckpoint((checkpoint.path,)))
     if found.place is None:
-        raise CheckpointError(f"{place} cannot be read: {os.strerror(errno.ENOENT)}.")
-    return replace(saved, checkpoint=replace(checkpoint, fingerprint=found.fingerprint))
+        raise CheckpointError(f"{checkpoint.path} cannot be read: {os.strerror(errno.ENOENT)}.")
+    return replace(saved, checkpoint=_as_found(checkpoint, found))
+
+
+def _as_found(checkpoint: SavedCheckpoint, found: Found | None) -> SavedCheckpoint:
+    if found is None:
+        return checkpoint
+    return replace(checkpoint, path=None if checkpoint.path is None else found.place, fingerprint=found.fingerprint)
 
 
 def _without_view(saved: SavedSession) -> SavedSession:
@@ -165,20 +182,21 @@ def _without_view(saved: SavedSession) -> SavedSession:
     return replace(saved, view=SavedView(), selection=Selection(), checkpoint=replace(saved.checkpoint, beside=""))
 
 
-def _checkpoint_of(model_handle: ModelHandle, folder: Path) -> SavedCheckpoint:
+def _checkpoint_of(model_handle: ModelHandle, folder: Path, elsewhere: str) -> SavedCheckpoint:
     card = model_handle.card
-    bundled, beside = Path(card.path) == BUNDLED, ""
-    if not bundled:
+    bundled, beside = is_bundled(card), ""
+    if not bundled and not elsewhere:
         with suppress(ValueError):  # on another drive there is no way from here
             beside = os.path.relpath(card.path, folder.absolute())
     return SavedCheckpoint(
         name=card.name,
-        path=None if bundled else str(Path(card.path).absolute()),
+        path=None if bundled else card.path,
         fingerprint="",
         device=card.device,
         dtype=card.dtype,
         beside=beside,
         options=model_handle.options,
+        host=elsewhere,
     )
 
 
@@ -202,11 +220,13 @@ def _run_of(kept: SessionState) -> SavedRun:
 # Bringing back
 
 
-def bringing_back(files: Asking, engine: RemoteEngine, path: Path, now: ModelHandle | None) -> Calls[Back]:
+def bringing_back(
+    files: Asking, engine: RemoteEngine, path: Path, now: ModelHandle | None, elsewhere: str = ""
+) -> Calls[Back]:
     """Read a session and run it again; ``now`` is the open model, taken where it is the same."""
     saved: SavedSession = yield from files.local.ask(ReadSession(path))
-    found: Found = yield from files.beside.ask(FindCheckpoint(_places(saved.checkpoint, path)))
-    place = _checked(saved.checkpoint, found, path)
+    found: Found = yield from files.beside.ask(FindCheckpoint(_places(saved.checkpoint, path, elsewhere)))
+    place = _checked(saved.checkpoint, found, path, elsewhere)
     model_handle = yield from _opening(engine, saved.checkpoint, place, now)
     at = saved.selection
     kept = yield from _running(engine, model_handle, saved.run, FIRST_ID, at, path)
@@ -216,20 +236,20 @@ def bringing_back(files: Asking, engine: RemoteEngine, path: Path, now: ModelHan
     return Back(saved, kept, baseline)
 
 
-def _places(wanted: SavedCheckpoint, path: Path) -> tuple[Path, ...]:
+def _places(wanted: SavedCheckpoint, path: Path, elsewhere: str) -> tuple[str | None, ...]:
     """Where the checkpoint may be now: where it was, or as far from the session file as it was."""
-    if wanted.path is None:
-        return (BUNDLED,)
-    beside = (path.absolute().parent / wanted.beside,) if wanted.beside else ()
-    return (Path(wanted.path), *beside)
+    beside = wanted.beside and not elsewhere
+    return (wanted.path, *((str(path.absolute().parent / wanted.beside),) if beside else ()))
 
 
-def _checked(wanted: SavedCheckpoint, found: Found, path: Path) -> Path:
+def _checked(wanted: SavedCheckpoint, found: Found, path: Path, elsewhere: str) -> str:
     """Where the checkpoint is, if it is the one that was saved."""
     if found.place is None:
-        raise SessionFileError(
-            f"{path.name} needs {wanted.name}, but there is nothing at {wanted.path}; put it back there."
-        )
+        there, do = f" on {elsewhere}" if elsewhere else "", "put it back there"
+        if wanted.host != elsewhere:
+            was = wanted.host or "the window's own machine"
+            do = f"it was on {was} when the session was saved, so run the engine there, or copy it"
+        raise SessionFileError(f"{path.name} needs {wanted.name}, but there is nothing at {wanted.path}{there}; {do}.")
     if found.fingerprint != wanted.fingerprint:
         raise SessionFileError(
             f"{path.name} needs {wanted.name} as it was, but the files at {found.place} have changed since; put the "
@@ -238,18 +258,18 @@ def _checked(wanted: SavedCheckpoint, found: Found, path: Path) -> Path:
     return found.place
 
 
-def _opening(engine: RemoteEngine, wanted: SavedCheckpoint, place: Path, now: ModelHandle | None) -> Calls[ModelHandle]:
+def _opening(engine: RemoteEngine, wanted: SavedCheckpoint, place: str, now: ModelHandle | None) -> Calls[ModelHandle]:
     if now is not None and _is_same(now, wanted, place):
         return now
     model_handle: ModelHandle = yield from engine.open_model(
-        None if wanted.path is None else str(place), wanted.device, wanted.dtype, options=dict(wanted.options)
+        None if wanted.path is None else place, wanted.device, wanted.dtype, options=dict(wanted.options)
     )
     return model_handle
 
 
-def _is_same(model_handle: ModelHandle, wanted: SavedCheckpoint, place: Path) -> bool:
+def _is_same(model_handle: ModelHandle, wanted: SavedCheckpoint, place: str) -> bool:
     card = model_handle.card
-    same_place = bool(card.path) and Path(card.path).absolute() == place.absolute()
+    same_place = bool(card.path) and place in (card.path, str(Path(card.path).absolute()))
     same_options = model_handle.options == wanted.options
     return same_place and same_options and (card.device, card.dtype) == (wanted.device, wanted.dtype)
 

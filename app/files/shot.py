@@ -13,7 +13,11 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shot:
-    """A picture that was asked for. ``select`` holds fields of the selection; ``panel`` is "" for the whole window."""
+    """A picture that was asked for.
+
+    ``select`` holds fields of the selection; ``panel`` is "" for the whole window; ``engine`` is the command that
+    starts the engine, "" for this machine.
+    """
 
     out: Path
     path: str | None = None
@@ -30,6 +34,7 @@ class Shot:
     chat: bool = False
     system: str = ""
     scaling: tuple[Scaling, float | None] | None = None
+    engine: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Fills a lesson's texts, scenes and checks with the engine's numbers, once, on the compute thread.
+"""Fills a lesson's texts, scenes and checks with the engine's numbers, once, in the engine's process.
 
 A number that cannot be had (nothing is open, a model without a tokenizer) leaves a gap that says why; the rest of the
 lesson is filled all the same. No torch here: what has to run is measured on the lesson's ``Runs``.

@@ -261,6 +261,20 @@ class Lesson:
         raise KeyError(check_id)
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A lesson file that cannot be used: which line, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.path.name}, line {self.line}: {self.why}"
+
+
 def expressions_of(lesson: Lesson) -> Iterator[Expression]:
     """Every expression in a lesson, wherever it stands."""
     yield from lesson.lets.values()

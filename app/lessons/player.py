@@ -233,7 +233,7 @@ class LessonPlayer(QObject):
 
         def arrived(fresh: Asked) -> None:
             filled = self._filled.get(step)
-            if self._lesson is lesson and filled is not None:
+            if self._lesson is lesson and self._runs is kept and filled is not None:
                 checks = (*filled.checks[:place], fresh, *filled.checks[place + 1 :])
                 self._filled[step] = replace(filled, checks=checks)
                 self.check_changed.emit(place, fresh)
@@ -287,7 +287,7 @@ class LessonPlayer(QObject):
         else:
             yours, handle = (yield from self._open_yours(engine, self._yours)), self.session.handle
             connection = yours.checkpoint.connection
-            run = None if handle is None or self.session.model_handle is not yours else in_view(handle)
+            run = None if handle is None or handle.model_handle is not yours else in_view(handle)
             asked = OpenRuns(dict(lesson.models), yours.checkpoint.number, run)
         return connection.keep((yield connection.asking(asked)))
 
@@ -387,7 +387,8 @@ class LessonPlayer(QObject):
         def arrived(model_handle: ModelHandle) -> None:
             if self._lesson is lesson:
                 self._models[model.name] = model_handle
-                then(model_handle)
+                if not self._away:  # else the person has opened a model of their own meanwhile, and looks at that
+                    then(model_handle)
 
         def work(engine: RemoteEngine) -> Calls[ModelHandle]:
             return _opening(engine, model) if there is None or there is not yours else self._open_yours(engine, there)

@@ -1,11 +1,11 @@
 """Lessons: where they lie, how one is opened, and the contract for whoever shows them.
 
-**Loading** (no torch, any thread). ``load_shelf()`` reads every lesson of ``resources/lessons`` in course order; a
+**Loading** (no torch). ``load_shelf()`` reads every lesson of ``resources/lessons`` in course order; a
 broken file becomes a :class:`Problem` with its line and reason, and the others still load. ``load_lesson(path)`` opens
 one from anywhere. ``docs/lessons.md`` tells how to write one.
 
-**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in on the compute
-thread, a step at a time, and moves the session. A view needs nothing else:
+**Playing.** A lesson as loaded holds expressions; ``app.lessons.player.LessonPlayer`` has them filled in by the engine,
+a step at a time, and moves the session. A view needs nothing else:
 
 - ``LessonPlayer(session)``; ``open(lesson)``, ``forward()``, ``back()``, ``go(step)``, ``close()``.
 - ``lesson``, ``step`` (a place in ``lesson.steps``), ``filled`` (the :class:`FilledStep` that is on, None while its
@@ -35,14 +35,15 @@ file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
+from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Problem, Scene
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.model.errors import LessonError
-from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.progress import Partial, Progress, Steps
 from ropewalk.resources import resource
 
 __all__ = ["Asked", "FilledStep", "Lesson", "Problem", "Scene", "Shelf", "load_lesson", "load_shelf"]
@@ -53,25 +54,16 @@ LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A lesson file that cannot be used: which line, and why."""
-
-    path: Path
-    line: int
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        """For a person."""
-        return f"{self.path.name}, line {self.line}: {self.why}"
-
-
-@dataclass(frozen=True)
 class Shelf:
     """The lessons of a folder in course order, and the files that could not be read."""
 
     lessons: tuple[Lesson, ...]
     problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, lessons: Iterable[Lesson], problems: tuple[Problem, ...]) -> Shelf:
+        """Put lessons into course order."""
+        return cls(tuple(sorted(lessons, key=lambda lesson: (lesson.number, lesson.id))), problems)
 
     def lesson(self, lesson_id: str) -> Lesson:
         """A lesson by id or number.
@@ -110,19 +102,27 @@ def load_lesson(path: Path) -> Lesson:
 
 def load_shelf(folder: Path = FOLDER) -> Shelf:
     """Read every lesson of a folder."""
-    return finished(shelf_steps(folder))
+    lessons: list[Lesson] = []
+    steps = lessons_steps(folder)
+    while True:
+        try:
+            point = next(steps)
+        except StopIteration as stop:
+            return Shelf.of(lessons, stop.value)
+        if isinstance(point, Partial) and isinstance(point.reading, Lesson):
+            lessons.append(point.reading)
 
 
-def shelf_steps(folder: Path = FOLDER) -> Steps[Shelf]:
-    """Read every lesson of a folder, pausing after each."""
-    lessons, problems = [], []
+def lessons_steps(folder: Path = FOLDER) -> Steps[tuple[Problem, ...]]:
+    """Read every lesson of a folder, handing each out as a part; returns what is wrong with the others."""
+    problems = []
     paths = sorted(folder.glob("*.toml"))
     for done, path in enumerate(paths):
         yield Progress(done, len(paths), "Reading the lessons")
         try:
-            lessons.append(load_lesson(path))
+            yield Partial(done, len(paths), "Reading the lessons", load_lesson(path))
         except LessonFileError as error:
             problems.append(Problem(path, error.line, error.why))
         except LessonError as error:
             problems.append(Problem(path, 1, error.sentence))
-    return Shelf(tuple(sorted(lessons, key=lambda lesson: (lesson.number, lesson.id))), tuple(problems))
+    return tuple(problems)

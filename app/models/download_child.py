@@ -1,23 +1,22 @@
 """The process that downloads a checkpoint: says on stdout, a line of JSON each, how far it is and what came of it.
 
 Started by ``app.models.downloads``, and ended by it at a cancel: a server that stalls holds up this process alone.
-SIGTERM ends it as Ctrl+C would, so that the library takes its unfinished file away; so does the end of stdin, when
-whoever started it is gone.
+SIGTERM, which also says that whoever started it is gone, ends it as Ctrl+C would, so that the library takes its
+unfinished file away. If it cannot, it is killed a second after the end of stdin.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ropewalk.model.child_process import fork_watcher
 from ropewalk.model.codec import stored, to_json
 from ropewalk.model.errors import CheckpointError
 
@@ -76,8 +75,8 @@ Say = Callable[[Report], None]
 
 def main() -> None:
     """Download the checkpoint that the command line names."""
+    fork_watcher(sys.stdin.fileno())
     signal.signal(signal.SIGTERM, _end)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     name = sys.argv[-1]
     try:
         _say(Report(place=download(name, _say)))
@@ -165,8 +164,3 @@ def _say(report: Report) -> None:
 def _end(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # once is enough: a second must not disturb the tidying
     raise KeyboardInterrupt
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os.kill(os.getpid(), signal.SIGTERM)

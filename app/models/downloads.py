@@ -9,11 +9,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import threading
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from ropewalk.app.models.download_child import Report
 from ropewalk.model.child_process import child_command
@@ -32,9 +29,9 @@ GRACE = 0.5
 """Seconds that the other process has for taking its unfinished file away."""
 
 
-def is_name(text: str) -> bool:
-    """Whether a text could be ``org/name``, and is no path that exists."""
-    return NAME.fullmatch(text) is not None and not Path(text).exists()
+def is_name(text: str, *, elsewhere: bool = False) -> bool:
+    """Whether a text could be ``org/name``, and is no path that exists on this machine, if that is where to look."""
+    return NAME.fullmatch(text) is not None and (elsewhere or not Path(text).exists())
 
 
 def download_steps(name: str) -> Generator[Progress, None, str]:
@@ -49,36 +46,49 @@ def download_steps(name: str) -> Generator[Progress, None, str]:
     """
     report = Report(what=f"Asking Hugging Face about {name}")
     yield Progress(0, 0, report.what)
-    process = subprocess.Popen(
-        child_command(CHILD, name),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"HF_HUB_DISABLE_XET": "1", **os.environ},  # Xet cannot be ended without leaving its file behind
-    )
-    output: SimpleQueue[bytes] = SimpleQueue()
-    reader = threading.Thread(target=_read, args=(process, output))
-    with process:
-        reader.start()
-        try:
-            while not (report.place or report.why):
-                with suppress(Empty):
-                    report = _report(name, output.get(timeout=POLL))
-                yield Progress(report.done, report.total, report.what)
-        finally:
-            _end(process)
-            reader.join()
+    reading, kept = os.pipe()
+    with os.fdopen(kept, "wb"):  # the other process ends when nobody holds this any more
+        with os.fdopen(reading, "rb") as stdin:
+            process = subprocess.Popen(
+                child_command(CHILD, name, tidies=True),
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"HF_HUB_DISABLE_XET": "1", **os.environ},  # Xet cannot be ended without leaving its file behind
+                start_new_session=True,
+            )
+        with process:
+            try:
+                for line in _lines(process):
+                    if line is not None:
+                        report = _report(name, line)
+                    if report.place or report.why:
+                        break
+                    yield Progress(report.done, report.total, report.what)
+            finally:
+                _end(process)
     if report.why:
         raise CheckpointError(report.why, report.details)
     return report.place
 
 
-def _read(process: subprocess.Popen[bytes], output: SimpleQueue[bytes]) -> None:
-    """Hand on every line, and an empty one at the end."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        output.put(line)
-    output.put(b"")
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes | None]:
+    """Every line as it comes, nothing where none came for a while, and an empty one at the end.
+
+    On Windows all lines come at the end.
+    """
+    come = 0
+    ended = False
+    while not ended:
+        try:
+            said, ended = process.communicate(timeout=POLL)[0], True
+        except subprocess.TimeoutExpired as waiting:
+            said = waiting.output or b""  # from the beginning
+            yield None
+        lines = [line for line in said.splitlines(keepends=True)[come:] if line.endswith(b"\n")]
+        come += len(lines)
+        yield from lines
+    yield b""
 
 
 def _report(name: str, line: bytes) -> Report:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ropewalk.app.models.folders import Folder
+
 
 @dataclass(frozen=True)
 class ListModels:
@@ -18,4 +20,11 @@ class DownloadModel:
     name: str
 
 
-PASSING: Final = (ListModels, DownloadModel)
+@dataclass(frozen=True)
+class ListFolder:
+    """What lies in a folder, an empty path being the home folder → ``Folder``."""
+
+    path: str
+
+
+PASSING: Final = (ListModels, DownloadModel, ListFolder, Folder)

@@ -50,6 +50,14 @@ class Baseline(QObject):
         """The pinned run as a handle, with what was changed in it."""
         return self._kept if self._handle is not None else None
 
+    @property
+    def shares_engine(self) -> bool:
+        """Whether one engine has the pinned run and the one on screen, so that they can be compared."""
+        here = self._session.handle
+        if self._handle is None or here is None:
+            return False
+        return bool(self._handle.trace.connection is here.trace.connection)
+
     def pin(self) -> None:
         """Keep the run on screen, to compare later runs with."""
         self._set(self._session.handle)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import CallFailed, Calls, Ended
 from ropewalk.app.models.local_models import LocalModel
-from ropewalk.app.models.requests import DownloadModel, ListModels
+from ropewalk.app.models.requests import DownloadModel, ListFolder, ListModels
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 
 if TYPE_CHECKING:
+    from ropewalk.app.engine.connection import Calls, Connection
     from ropewalk.app.engine.engines import Engines
     from ropewalk.app.engine.short_lived import ShortLived
     from ropewalk.app.jobs import Jobs
+    from ropewalk.app.models.folders import Folder
     from ropewalk.app.session.context import SessionContext
     from ropewalk.model.engine.interface import CheckpointOutline
 
@@ -69,6 +71,24 @@ class Checkpoints(QObject):
             what="Looking at the checkpoint",
         )
 
+    def list_folder(self, path: str, answer: Callable[[Folder], None], failed: Callable[[str], None]) -> None:
+        """List a folder of the engine's machine, an empty path being the home folder; the newest question counts.
+
+        It is asked of the engine that is ready for opening: one more process would cost a login for every folder.
+        """
+        self._session.submit(
+            "folder",
+            Urgency.PICTURE,
+            lambda engine: _asked(self._engines.prepare(), ListFolder(path)),
+            answer,
+            lambda failure: failed(failure.sentence),
+            what="Looking into the folder",
+        )
+
+    def forget_folder(self) -> None:
+        """Nobody looks at a folder any more."""
+        self._session.jobs.cancel("folder")
+
     def _look_at(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
         """Look once more where the process has ended: it may have been at another file, which it could not leave."""
         try:
@@ -79,7 +99,7 @@ class Checkpoints(QObject):
         try:
             return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
         except CallFailed as error:
-            raise CallFailed(of_opening(error.failure, path)) from error
+            raise CallFailed(of_opening(error.failure, path, self._engines.elsewhere)) from error
 
     def list_local(self, answer: Callable[[tuple[LocalModel, ...]], None]) -> None:
         """List what the local Hugging Face cache holds; no network."""
@@ -111,12 +131,18 @@ class Checkpoints(QObject):
         self._downloads.close()
 
 
-def of_opening(failure: Failure, path: str | None) -> Failure:
+def _asked(connection: Connection, request: Any) -> Calls[Any]:
+    return (yield connection.asking(request))
+
+
+def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failure:
     """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
     if not isinstance(failure, Ended):
         return failure
     name = "The bundled model" if path is None else Path(path).name
+    perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
     sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); the file may be damaged."
+        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
+        f"the file may be damaged{perhaps}."
     )
     return Failure(sentence, failure.details)

@@ -70,6 +70,9 @@ class Interventions(QObject):
         if handle is None or model_handle is None:
             session.fail(Failure("There is nothing to experiment on yet; run a prompt first."))
             return
+        if handle.model_handle is not model_handle:  # what is on screen is another model's, and on its way out
+            session.run_prompt(session.prompt, interventions)
+            return
         wanted = self.want(interventions)
         self._timeline.leave()
         session.jobs.cancel("check")

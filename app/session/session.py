@@ -13,7 +13,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.app.engine.connection import Calls, Connect, Connection, Ended
+from ropewalk.app.engine.connection import Calls, ConnectBy, Connection, Ended
 from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
@@ -26,7 +26,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
-from ropewalk.app.settings import SettingsStore
+from ropewalk.app.settings import Opened, SettingsStore
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Question
@@ -40,6 +40,10 @@ DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums
 
 DEFAULT_IDS = "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8"
 """What is run on a model without a tokenizer until somebody types other ids."""
+
+
+PLAIN = ("cpu", "float32")
+"""The device and number format that are there on every machine."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ class Session(QObject):
     ----------
     settings
         What is remembered.
-    engine, local
-        What starts an engine process, and one on this machine that reads and writes files.
+    engine, light
+        What starts an engine process, and one without torch that reads and writes files, by a command.
+    command
+        What the engine is started by; empty on this machine.
 
     Signals
     -------
@@ -125,14 +131,16 @@ class Session(QObject):
     def __init__(
         self,
         settings: SettingsStore,
-        engine: Connect,
-        local: Connect,
+        engine: ConnectBy,
+        light: ConnectBy,
         parent: QObject | None = None,
+        *,
+        command: str = "",
     ) -> None:
         super().__init__(parent)
         self.settings = settings
         self.selection = SelectionStore(self)
-        self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, self)
+        self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)
         self.engines.heard.connect(self.engine_heard)
@@ -145,7 +153,7 @@ class Session(QObject):
         self._runs = self._brought_back = 0
         self._prompt: Prompt | None = None
         self._next: NextRun | None = None
-        self._asked = OpenModel(None, "cpu", "float32")
+        self._asked = OpenModel(None, *PLAIN)
         """What was opened last, or is to be opened first."""
         self.is_lost = False
         self.closed = False
@@ -154,7 +162,9 @@ class Session(QObject):
         self.interventions = Interventions(self, self.timeline, self.consistency, parent=self)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
         self.baseline = Baseline(self, self.scenes, parent=self)
-        self.local, self.beside = ShortLived(local, self), ShortLived(engine, self)
+        self.baseline.changed.connect(lambda run: self.jobs.cancel("baseline"))
+        self.local = ShortLived(lambda owner: light(owner, ""), self)
+        self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
 
     # What is known ------------------------------------------------------------------------------------------------
@@ -185,6 +195,16 @@ class Session(QObject):
         return ("cpu",) if self._model_handle is None else self._model_handle.devices
 
     @property
+    def elsewhere(self) -> str:
+        """What the machine is called on which models, runs and checkpoints are; empty where it is this one."""
+        return self.engines.elsewhere
+
+    @property
+    def opened(self) -> Opened:
+        """What was opened lately on the engine's machine."""
+        return self.settings.opened(self.engines.command)
+
+    @property
     def prompt(self) -> Prompt:
         """The newest prompt that was asked for; an empty one before the first."""
         return self._prompt or Prompt()
@@ -203,14 +223,15 @@ class Session(QObject):
         fit to the default prompt.
         """
         remembered = self.settings.now
-        first = remembered.prompt or DEFAULT_PROMPT
+        first, opened = remembered.prompt or DEFAULT_PROMPT, self.opened
         self._prompt = Prompt(first) if prompt is None else prompt
         otherwise = (DEFAULT_PROMPT,) if prompt is None and first != DEFAULT_PROMPT else ()
         self._show_notice()
+        asked = OpenModel(path, opened.device, opened.dtype)
         self._open(
-            OpenModel(path, remembered.device, remembered.dtype),
+            asked,
             then=NextRun(self._prompt, otherwise),
-            on_failed=lambda failure: self._open_plainly(path, failure),
+            on_failed=lambda failure: self._open_plainly(asked, failure),
         )
 
     def _show_notice(self) -> None:
@@ -225,6 +246,7 @@ class Session(QObject):
         device: str | None = None,
         dtype: str | None = None,
         options: Mapping[str, int] | None = None,
+        failed: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """Open a checkpoint (None: the bundled one) and run the prompt on it.
 
@@ -236,23 +258,62 @@ class Session(QObject):
             None keeps what is in use.
         options
             Answers to what the checkpoint leaves open; None keeps those that were given for what is open at this path.
+        failed
+            Called with a sentence where it cannot be opened, beside what everybody hears.
         """
+
+        def refused(failure: Failure) -> None:
+            why = of_opening(failure, path, self.elsewhere)
+            self._on_open_failed(why)
+            failed(why.sentence)
+
         card = self.model
         self.engines.deaths.forget()
         if options is None and self._model_handle is not None and path == self._model_handle.card.path:
             options = dict(self._model_handle.options)
-        under_way = self._prompt is not None and self.jobs.has("run")
-        waiting = self._next is not None and self._next.is_wish
         self._open(
             OpenModel(
                 path,
-                device or (card.device if card else self.settings.now.device),
-                dtype or (card.dtype if card else self.settings.now.dtype),
+                device or (card.device if card else self.opened.device),
+                dtype or (card.dtype if card else self.opened.dtype),
                 dict(options or {}),
             ),
-            then=None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting),
-            on_failed=lambda failure: self._on_open_failed(of_opening(failure, path)),
+            self._prompt_again(),
+            refused,
         )
+
+    def move(self, command: str, failed: Callable[[str, str], None]) -> None:
+        """Use another engine from now on, as soon as it has opened the bundled model and run the prompt on that.
+
+        Until then, and where it cannot be had, everything stays as it is.
+
+        Parameters
+        ----------
+        command
+            What starts it; empty is an engine on this machine.
+        failed
+            Called with a sentence and its details.
+        """
+        there = self.settings.opened(command)
+        asked = OpenModel(None, there.device, there.dtype)
+
+        def refused(failure: Failure) -> None:
+            failed(failure.sentence, failure.details)
+            self._stay()
+
+        def on_failed(failure: Failure) -> None:
+            if not isinstance(failure, Ended) and (asked.device, asked.dtype) != PLAIN:  # a device may be gone
+                self._open(OpenModel(None, *PLAIN), self._next, refused, command)
+            else:
+                refused(failure)
+
+        self._open(asked, self._prompt_again(), on_failed, command)
+
+    def _prompt_again(self) -> NextRun | None:
+        """The newest prompt, to be run on another model; also on the old one where the person waits for that run."""
+        under_way = self._prompt is not None and self.jobs.has("run")
+        waiting = self._next is not None and self._next.is_wish
+        return None if self._prompt is None else NextRun(self._prompt, (), under_way or waiting)
 
     def start(self, prompt: Prompt) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
@@ -261,15 +322,21 @@ class Session(QObject):
             return
         self.run_prompt(prompt)
 
-    def _open(self, asked: OpenModel, then: NextRun | None, on_failed: Callable[[Failure], None]) -> None:
-        """Open a model in a fresh engine, and take that where it succeeds."""
+    def _open(
+        self,
+        asked: OpenModel,
+        then: NextRun | None,
+        on_failed: Callable[[Failure], None],
+        command: str | None = None,
+    ) -> None:
+        """Open a model in a fresh engine, started by another command where one is given, and take that if it works."""
         self.timeline.leave()
         for slot in ("run", "check"):
             self.jobs.cancel(slot)
         self._next = then
         if self._model_handle is None:
             self._asked = asked
-        connection = self.engines.prepare()
+        connection = self.engines.prepare(command)
         self.submit(
             "open",
             Urgency.PREFILL,
@@ -281,17 +348,19 @@ class Session(QObject):
             what=f"Opening {'the bundled model' if asked.path is None else asked.path}",
         )
 
-    def _open_plainly(self, path: str | None, failure: Failure) -> None:
+    def _open_plainly(self, asked: OpenModel, failure: Failure) -> None:
         """Open on the CPU after a remembered device has failed."""
         self.fail(failure)
-        remembered = self.settings.now
-        if not isinstance(failure, Ended) and (remembered.device, remembered.dtype) != ("cpu", "float32"):
-            self._open(OpenModel(path, "cpu", "float32"), then=self._next, on_failed=self.fail)
+        if not isinstance(failure, Ended) and (asked.device, asked.dtype) != PLAIN:
+            self._open(OpenModel(asked.path, *PLAIN), then=self._next, on_failed=self.fail)
 
     def _on_open_failed(self, failure: Failure) -> None:
+        self.fail(failure)
+        self._stay()
+
+    def _stay(self) -> None:
         """Stay with the model that is open, and run on it what was asked for meanwhile."""
         self.engines.dismiss()
-        self.fail(failure)
         wish, self._next = self._next, None
         if wish is not None and wish.is_wish and self._model_handle is not None:
             self.run_prompt(wish.prompt)
@@ -301,15 +370,17 @@ class Session(QObject):
             self._on_open_failed(Failure(without_weights(model_handle.card), ""))
             return
         was_gone = self.engines.gone is not None
-        self.engines.adopt(connection)
+        if self.engines.adopt(connection):
+            self.settings.update(engine=self.engines.command)
         self._asked, self.is_lost = asked, False
         self._model_handle = model_handle
         self.interventions.arrived(())
         self.interventions.forget_prompts()
         card = model_handle.card
-        self.settings.update(device=card.device, dtype=card.dtype)
+        command = self.engines.command
+        self.settings.remember(command, device=card.device, dtype=card.dtype)
         if asked.path is not None:
-            self.settings.remember_checkpoint(asked.path, dict(model_handle.options))
+            self.settings.remember_checkpoint(asked.path, dict(model_handle.options), command)
         self.model_changed.emit(card)
         if model_handle.notice:
             self.failed.emit(model_handle.notice, "")
@@ -387,21 +458,32 @@ class Session(QObject):
         self.interventions.arrived(interventions)
         if notice:
             self.failed.emit(notice, "")
-        self._bring_baseline(handle)
 
-    def _bring_baseline(self, handle: RunHandle) -> None:
+    def _bring_baseline(self) -> None:
         """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
-        kept = self.baseline.kept
-        if kept is not None and kept.handle.trace.connection is not handle.trace.connection:
-            run_id = self.next_run_id()
-            self.submit(
-                "baseline",
-                Urgency.REFINEMENT,
-                lambda engine: again(engine, kept, run_id),
-                self.baseline.restore,
-                self.fail,
-                what="Bringing the pinned run over",
-            )
+        kept, handle = self.baseline.kept, self._handle
+        if kept is None or handle is None or self.baseline.shares_engine or self.jobs.has("baseline"):
+            return
+        remote, run_id = self.engines.remote(handle.trace.connection), self.next_run_id()
+
+        def arrived(back: SessionState) -> None:
+            self.baseline.restore(back)
+            self._bring_baseline()  # another run may be on screen by now
+
+        self.submit(
+            "baseline",
+            Urgency.REFINEMENT,
+            lambda engine: again(remote, kept, run_id),
+            arrived,
+            self._on_baseline_lost,
+            what="Bringing the pinned run over",
+        )
+
+    def _on_baseline_lost(self, failure: Failure) -> None:
+        """Compare no longer with a run that cannot be made there, as when its checkpoint is on another machine."""
+        if not isinstance(failure, Ended):
+            self.baseline.unpin()
+        self.fail(failure)
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt, otherwise: tuple[str, ...]) -> None:
         self.fail(failure, prompt)
@@ -444,6 +526,10 @@ class Session(QObject):
                 on_part=on_part,
             )
 
+    def forget_work(self, slot: str) -> None:
+        """Drop what the engine was to do for a part of the app."""
+        self.jobs.cancel(f"work:{slot}")
+
     # The engine's end ---------------------------------------------------------------------------------------------
 
     def restart(self, then: NextRun | None = None, kept: SessionState | None = None) -> None:
@@ -456,7 +542,7 @@ class Session(QObject):
         baseline = self.baseline.kept
         self.engine_starting.emit()
         if kept is None:
-            asked = OpenModel(None, "cpu", "float32") if self.is_lost and then is None else self._asked
+            asked = OpenModel(None, *PLAIN) if self.is_lost and then is None else self._asked
             self._open(asked, then or self._default_run(), self._on_restart_failed)
             return
         connection, ids = self.engines.prepare(), (self.next_run_id(), self.next_run_id())
@@ -534,7 +620,7 @@ class Session(QObject):
         question
             One of ``model.engine.questions``.
         answer
-            Called on this thread with a :class:`Reading`, unless the run or the length in view has changed by then.
+            Called with a :class:`Reading`, unless the run or the length in view has changed by then.
         part
             Called likewise with every part of a long answer that is ready before the rest.
         """
@@ -641,6 +727,7 @@ class Session(QObject):
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()
+        self._bring_baseline()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.readings.records import Sampling
+from ropewalk.model.readings.records import ModelCard, Sampling
 
 if TYPE_CHECKING:
     from ropewalk.app.engine.connection import Calls
@@ -177,9 +177,13 @@ def open_again(engine: RemoteEngine, before: ModelHandle) -> Calls[ModelHandle]:
     card = before.card
     if before.toy is not None:
         return (yield from engine.open_toy(before.toy, card.name))
-    bundled = card.name == "bundled" and Path(card.path).parts[-2:] == ("resources", "bundled")
-    path = None if bundled else card.path  # it lies elsewhere on another machine
+    path = None if is_bundled(card) else card.path
     return (yield from engine.open_model(path, card.device, card.dtype, options=dict(before.options)))
+
+
+def is_bundled(card: ModelCard) -> bool:
+    """Whether a model is the bundled one, wherever that lies on the engine's machine."""
+    return card.name.startswith("bundled") and PureWindowsPath(card.path).parts[-2:] == ("resources", "bundled")
 
 
 def placed(select: Mapping[str, int], rows: int) -> dict[str, int]:

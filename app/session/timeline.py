@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -14,6 +16,8 @@ from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Run, Sampling
 
+MOST_AT_ONCE = 64
+"""Tokens that are decoded at a time while steps follow one another without a pause."""
 PACE_MS = 250
 """How long a played step stays on screen before the next one begins."""
 
@@ -42,6 +46,9 @@ class Timeline(QObject):
         self._sampling = session.settings.now.sampling
         self._queued_steps = 0
         self._playing = False
+        self._stride = 1
+        """How many tokens are decoded for each that is shown, while steps follow one another without a pause."""
+        self._asked_at = 0.0
         self._pace = QTimer(self)
         self._pace.setSingleShot(True)
         self._pace.setInterval(PACE_MS)
@@ -121,6 +128,7 @@ class Timeline(QObject):
         """Step on and on, each step when the one before is on screen, until the positions end or somebody pauses."""
         if self._session.handle is None or self._playing:
             return
+        self._stride = 1
         self._set_playing(True)
         self._play_on()
 
@@ -187,6 +195,7 @@ class Timeline(QObject):
             return
         base = handle if agreeing == handle.run.length else _viewed(handle, agreeing)
         count, sampling = length - agreeing, self._sampling
+        self._asked_at = time.monotonic()
         self._session.jobs.cancel("check")
         self._session.submit(
             "step",
@@ -206,6 +215,7 @@ class Timeline(QObject):
 
     def _on_stepped(self, handle: RunHandle, before: Run, count: int, sampling: Sampling) -> None:
         self.drawn = (*self.drawn[: before.steps], *(sampling,) * count)
+        self._stride = self._next_stride(handle.run.seconds, count)
         self._session.show_run(handle, query=handle.run.length - 1)
         self._after_step()
 
@@ -220,9 +230,18 @@ class Timeline(QObject):
         self.leave()
         self._session.fail(failure)
 
+    def _next_stride(self, seconds: float, count: int) -> int:
+        """How many tokens to decode at a time, so that answering panels takes a tenth of the time at most."""
+        if not self._playing or self._pace.interval() > 0 or seconds <= 0:
+            return 1
+        beside = time.monotonic() - self._asked_at - seconds
+        return min(max(math.ceil(9 * beside * count / seconds), 1), MOST_AT_ONCE)
+
     def _play_on(self) -> None:
-        if self._playing and not self._session.jobs.has("step"):
-            self.step()
+        handle = self._session.handle
+        if self._playing and handle is not None and not self._session.jobs.has("step"):
+            run = handle.run
+            self._decode_or_view(max(min(run.length + self._stride, run.context_limit), run.length + 1))
 
     def _view(self, length: int) -> None:
         """Show another length of the same run; nothing is computed."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk.model.challenges.challenge import Kind, Verdict
+from ropewalk.model.child_process import fork_watcher
 
 MOST_PRINTED = 4000
 """Characters of what the code prints that are kept."""
@@ -44,6 +45,7 @@ class Printed(io.TextIOBase):
 
 def main() -> int:
     """Grade: challenge, file, where to write the verdict, seconds, MiB."""
+    fork_watcher(sys.stdin.fileno())  # what the code starts ends with it
     name, file, out, seconds, memory = sys.argv[1:]
     import torch
 

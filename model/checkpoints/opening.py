@@ -337,7 +337,7 @@ def device_of(name: str) -> torch.device:
     Raises
     ------
     DeviceError
-        When this machine does not have it.
+        When the machine does not have it.
     """
     try:
         device = torch.device(name)
@@ -349,7 +349,7 @@ def device_of(name: str) -> torch.device:
         "mps": torch.backends.mps.is_available(),
     }
     if not there.get(device.type, False):
-        raise DeviceError(f"The device {name} is not there on this machine; choose {', '.join(available_devices())}.")
+        raise DeviceError(f"The device {name} is not there; choose {', '.join(available_devices())}.")
     return device
 
 

@@ -1,7 +1,7 @@
 """The engine, all that has torch and answers the window: opens models, runs prompts, decodes, and answers questions.
 
 Every function here is a job: a generator that pauses where it may be stopped or where something more urgent may run.
-The session imports this file lazily, on the compute thread, never at start-up. It keeps no state: a model and a run
+The window's process never imports this file. It keeps no state: a model and a run
 live in the handles that it returns.
 """
 

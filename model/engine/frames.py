@@ -106,11 +106,11 @@ def frames_of(message: Message) -> Iterator[Piece]:
     packed = message.packed
     shapes = tuple((array.dtype.name, array.shape) for array in packed.arrays)
     header = Header(message.kind, message.slot, message.urgency, packed.type, len(packed.data), shapes)
-    _, total = _layout(header)
+    places, _ = _layout(header)
     encoded = msgspec.msgpack.encode(header)
     if len(encoded) > LARGEST_HEADER:
         raise FrameError(f"A result of {len(shapes):,} arrays is more than the window and the engine can exchange.")
-    return _frames(message.id, encoded, _pieces(_buffers(packed), total))
+    return _frames(message.id, encoded, list(_pieces(_buffers(packed, places))) or [[]])
 
 
 def abandoned(id: int) -> bytes:  # noqa: A002
@@ -126,30 +126,31 @@ def _frames(id: int, header: bytes, pieces: Iterable[list[memoryview]]) -> Itera
         what, header = GOES_ON, b""
 
 
-def _buffers(packed: Packed) -> Iterator[memoryview]:
+def _buffers(packed: Packed, places: list[int]) -> Iterator[memoryview]:
     """The body of a message, with what keeps each array at its place."""
     yield memoryview(packed.data)
     end = len(packed.data)
-    for array in packed.arrays:
-        yield memoryview(bytes(-end % ALIGNMENT))
+    for array, place in zip(packed.arrays, places, strict=True):
+        yield memoryview(bytes(place - end))
         yield array.reshape(-1).view(np.uint8).data
-        end += -end % ALIGNMENT + array.nbytes
+        end = place + array.nbytes
 
 
-def _pieces(buffers: Iterator[memoryview], total: int) -> Iterator[list[memoryview]]:
-    """A body in pieces; nothing is one piece."""
+def _pieces(buffers: Iterator[memoryview]) -> Iterator[list[memoryview]]:
+    """A body in pieces, all but the last as large as they may be."""
     piece: list[memoryview] = []
-    room = min(PIECE, total)
-    if not total:
-        yield piece
+    room = PIECE
     for whole in buffers:
         rest = whole
         while len(rest):
-            piece.append(rest[:room])
-            rest, room, total = rest[len(piece[-1]) :], room - len(piece[-1]), total - len(piece[-1])
+            part, rest = rest[:room], rest[room:]
+            piece.append(part)
+            room -= len(part)
             if not room:
                 yield piece
-                piece, room = [], min(PIECE, total)
+                piece, room = [], PIECE
+    if piece:
+        yield piece
 
 
 def _layout(header: Header) -> tuple[list[int], int]:

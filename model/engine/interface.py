@@ -1,6 +1,6 @@
 """What passes between the window and the engine: opaque handles, and what the engine offers.
 
-A handle is made on the compute thread, held by the session, and handed back with the next request. Nobody but the
+A handle is made by the engine, held by whoever asked, and handed back with the next request. Nobody but the
 engine looks inside its ``Any`` fields. Records alone: no torch, and nothing that knows who fills them.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ropewalk.model.engine.frames import Message, Piece, abandoned, frames_of
+from ropewalk.model.engine.frames import HEAD, Message, Piece, abandoned, frames_of
 
 CREDIT = 4 << 20
 """Bytes that may be on their way without having been acknowledged."""
@@ -101,6 +101,7 @@ class Outbox:
             if self._closed:
                 return None
             if self._given_up:
+                self._credit -= HEAD.size
                 return (abandoned(self._given_up.pop(0)),)
             outgoing = min(self._waiting, key=lambda one: one.order)
             self._credit -= outgoing.size

@@ -29,8 +29,6 @@ SURROGATES: Final = 1
 DTYPES: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 """What arrays may be of."""
 
-COLUMNS: Final = 3
-
 
 class PackingError(RopewalkError):
     """What one process said to the other and is no record, or a value that cannot be said."""
@@ -94,18 +92,16 @@ class Packing:
         if self._types.get(name) is not type(value):
             name = next((alias for alias, kind in self._aliases if _fits(kind, value)), "?")
         if name == "?":
-            raise PackingError(
-                f"A {type(value).__name__} is nothing that the window and the engine say to one another."
-            )
+            raise PackingError(f"The window and the engine say no {type(value).__name__} to one another.")
         writing = _Writing()
         try:
             data = msgspec.msgpack.encode(writing.plain(value))
         except UnicodeEncodeError as error:  # an extension cannot stand there
-            raise PackingError(f"A {name} cannot be sent: {short(ascii(error.object))} cannot be a name.") from error
+            raise PackingError(f"{name} cannot be sent: {short(ascii(error.object))} cannot be a name.") from error
         except RecursionError as error:
-            raise PackingError(f"A {name} cannot be sent: it is nested too deeply.") from error
+            raise PackingError(f"{name} cannot be sent: it is nested too deeply.") from error
         except (CodecError, OverflowError, TypeError, msgspec.MsgspecError) as error:
-            raise PackingError(f"A {name} cannot be sent: {error}.") from error
+            raise PackingError(f"{name} cannot be sent: {error}.") from error
         return Packed(name, data, tuple(writing.arrays))
 
     def unpack(self, type: str, data: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: A002
@@ -118,16 +114,16 @@ class Packing:
         """
         kind = self._types.get(type)
         if type not in self._types:
-            raise PackingError(f"There is no {short(type)!r} that the window and the engine say.")
+            raise PackingError(f"The window and the engine say no {short(type)!r} to one another.")
         try:
             plain = msgspec.msgpack.decode(data, ext_hook=_extension)
             return self._forms.read(kind, plain, partial(_leaf, tuple(map(_read_only, arrays))))
         except RecursionError as error:
-            raise PackingError(f"A {type} cannot be read: it is nested too deeply.") from error
+            raise PackingError(f"{type or None} cannot be read: it is nested too deeply.") from error
         except RopewalkError as error:  # a dataclass that checks itself
-            raise PackingError(f"A {type} cannot be read: {error.sentence}", error.details) from error
+            raise PackingError(f"{type or None} cannot be read: {error.sentence}", error.details) from error
         except Exception as error:  # whatever a dataclass makes of values that are not its own
-            raise PackingError(f"A {type} cannot be read: {error}.") from error
+            raise PackingError(f"{type or None} cannot be read: {error}.") from error
 
 
 def _members(types: Iterable[Any]) -> Iterable[Any]:
@@ -298,7 +294,7 @@ def _array(arrays: Sequence[NDArray[Any]], place: Any, dtype: np.dtype[Any]) -> 
 def _tokens(arrays: Sequence[NDArray[Any]], data: Any) -> TokenTexts:
     if data == []:
         return TokenTexts.of(())
-    if type(data) is not list or len(data) != COLUMNS or type(data[0]) is not str:
+    if type(data) is not list or len(data) != 3 or type(data[0]) is not str:
         raise ValueError("tokens are a text, their numbers and their bounds")
     numbers, bounds = (_array(arrays, place, np.dtype(np.int32)) for place in data[1:])
     tokens = TokenTexts(data[0], numbers, bounds)

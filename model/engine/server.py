@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ropewalk.model.engine.frames import Kind, Message
@@ -26,7 +26,7 @@ from ropewalk.model.progress import Partial, Progress, Steps
 log = logging.getLogger(__name__)
 
 CROSSED = 64
-"""Results that may still be cancelled when they have been sent."""
+"""Results that the other side may still refuse when they have been sent."""
 REPORT_EVERY = 0.033
 """Seconds between two reports of how far a job is."""
 
@@ -46,12 +46,13 @@ class Sending(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """One request, and how far it is."""
+    """One request, how far it is, and the numbers of what it has made."""
 
     message: Message
     work: Steps[Any] | None = None
     cancelled: bool = False
     reported: float = 0.0
+    made: list[int] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -112,13 +113,14 @@ class Server:
             self._condition.notify()
 
     def _cancel(self, number: int) -> None:
-        jobs = [job for job in self._queue if job.number == number]
-        for job in jobs:
-            job.cancelled = True
+        """Let a job be ended, or forget what it has given; the other side hears of its end in any case."""
         self._sending.drop(number)
-        if not jobs:  # its result has crossed the cancel, or was dropped just now: whoever cancelled waits to hear
+        mine = [job for job in self._queue if job.number == number]
+        for job in mine:
+            job.cancelled = True
+        if not mine:  # its result is on its way, and nobody takes it
             self._released += self._made.pop(number, ())
-            self._sending.put(Message(number, "done", packed=self._packing.pack(None)))
+            self._sending.put(Message(number, "done"))
 
     # On the serving thread ----------------------------------------------------------------------------------------
 
@@ -148,9 +150,10 @@ class Server:
         if job is None:
             return False
         if ended:
-            self._end(job)
+            self._end(job, Failure(Cancelled().sentence))
         else:
             self._advance(job)
+        job.made += self.handles.made()
         self._running = None
         return True
 
@@ -179,33 +182,33 @@ class Server:
                 self._begin(job)
                 return
             point = next(job.work)
-        except StopIteration as stop:
-            self._finish(job, "done", stop.value)
-        except Cancelled:
-            self._end(job)
-        except RopewalkError as error:
-            self._finish(job, "failed", Failure(error.sentence, error.details, error.offers))
-        except Exception as error:  # the server has to survive whatever a job does
-            log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
-            details = "".join(traceback.format_exception(error))
-            self._finish(job, "failed", Failure(unforeseen(error), details, unforeseen=True))
-        else:
             if isinstance(point, Partial):
                 self._send(job, "part", point.reading)
             self._report(job, point)
+        except StopIteration as stop:
+            self._finish(job, "done", stop.value)
+        except RopewalkError as error:
+            self._end(job, Failure(error.sentence, error.details, error.offers))
+        except Exception as error:  # the server has to survive whatever a job does
+            log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
+            details = "".join(traceback.format_exception(error))
+            self._end(job, Failure(unforeseen(error), details, unforeseen=True))
 
     def _greet(self, message: Message) -> None:
         """Have torch there before anything needs it, where the other side wants that."""
-        greeting = self._packing.unpack(message.packed.type, message.packed.data, message.packed.arrays)
-        if isinstance(greeting, Greeting) and greeting.warm:
-            self.handles.load()
+        try:
+            greeting = self._packing.unpack(message.packed.type, message.packed.data, message.packed.arrays)
+            if isinstance(greeting, Greeting) and greeting.warm:
+                self.handles.load()
+        except Exception:  # what needs it will say so, and the server has to survive
+            log.exception("The engine could not be brought in.")
 
     def _begin(self, job: Job) -> None:
         """Read the request, and say so before it holds everything up or ends the process: then it is known at what."""
         packed = job.message.packed
         request = self._packing.unpack(packed.type, packed.data, packed.arrays)
         if type(request) not in self._served:
-            raise RopewalkError(f"A {packed.type} is nothing that can be asked.")
+            raise RopewalkError(f"{packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
         self._send(job, "progress", Progress(0, 0, ""))
         job.reported = time.monotonic()
@@ -219,28 +222,43 @@ class Server:
             job.reported = now
 
     def _finish(self, job: Job, kind: Kind, value: Any) -> None:
+        """Give the result; what was made for one that nobody gets is kept no longer."""
+        made = job.made + self.handles.made()
         try:
-            self._send(job, kind, value)
+            last = self._message(job, kind, value)
         except RopewalkError as error:  # what cannot be packed is a failure of its own
-            self._send(job, "failed", Failure(error.sentence, error.details))
-        self._made[job.number] = self.handles.made()
-        while len(self._made) > CROSSED:
-            del self._made[next(iter(self._made))]
-        self._forget(job)
+            last = self._failed(job, error)
+        with self._condition:  # a cancel comes before all of this or after it
+            if job.cancelled:
+                last = Message(job.number, "done")
+            try:
+                self._sending.put(last)
+            except RopewalkError as error:  # it is too large
+                last = self._failed(job, error)
+                self._sending.put(last)
+            if job.cancelled or last.kind == "failed":
+                self._released += made
+            elif made:
+                self._made[job.number] = made
+                while len(self._made) > CROSSED:
+                    del self._made[next(iter(self._made))]
+            self._queue.remove(job)
 
-    def _end(self, job: Job) -> None:
-        """End a job that nobody waits for, and say that it has ended."""
+    def _end(self, job: Job, failure: Failure) -> None:
+        """End a job that has no result, and say so."""
         try:
             if job.work is not None:
                 job.work.close()
-        except Exception:  # nobody waits for this job any more, and the server has to survive
-            log.exception("A cancelled request did not end cleanly: %s", job.message.packed.type)
-        self._send(job, "done", None)
-        self._forget(job)
+        except Exception:  # nobody waits for what it does now, and the server has to survive
+            log.exception("A request did not end cleanly: %s", job.message.packed.type)
+        self._finish(job, "failed", failure)
 
     def _send(self, job: Job, kind: Kind, value: Any) -> None:
-        self._sending.put(Message(job.number, kind, job.message.slot, job.message.urgency, self._packing.pack(value)))
+        if not job.cancelled:
+            self._sending.put(self._message(job, kind, value))
 
-    def _forget(self, job: Job) -> None:
-        with self._condition:
-            self._queue.remove(job)
+    def _failed(self, job: Job, error: RopewalkError) -> Message:
+        return self._message(job, "failed", Failure(error.sentence, error.details))
+
+    def _message(self, job: Job, kind: Kind, value: Any) -> Message:
+        return Message(job.number, kind, job.message.slot, job.message.urgency, self._packing.pack(value))

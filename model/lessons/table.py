@@ -1,7 +1,7 @@
 """The table of functions that lessons may name, one entry each.
 
 A function has one place, its definition: every public function of a module in ``computed`` (worked out here and now)
-or ``measured`` (with torch, on the compute thread) is an entry, by its name, its parameters and the first line of its
+or ``measured`` (with torch) is an entry, by its name, its parameters and the first line of its
 docstring. To add one, write it there, with annotations that ``kinds`` lists, and tell authors in ``docs/lessons.md``.
 A measured function whose first parameter is ``runs`` is given the lesson's :class:`~model.lessons.runs.Runs`; authors
 do not see that parameter.
@@ -37,7 +37,7 @@ class Entry:
     module
         Where it is defined, in full.
     measured
-        Whether it belongs to the compute thread.
+        Whether it takes torch.
     takes_runs
         Whether it is given the lesson's runs before its arguments.
     signature

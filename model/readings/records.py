@@ -1,6 +1,6 @@
 """Answers to questions about a run: frozen records of numpy arrays and plain numbers.
 
-These are what crosses from the compute thread to the window. Arrays are read-only float32 unless a field says float64.
+These are what crosses from the engine to the window. Arrays are read-only float32 unless a field says float64.
 No torch and no Qt here; nothing here computes.
 """
 

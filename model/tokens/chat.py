@@ -20,7 +20,7 @@ from ropewalk.model.errors import ChatError
 from ropewalk.model.progress import Progress, Steps
 
 POLL = 0.02
-"""Seconds that the compute thread waits at a time."""
+"""Seconds that the engine waits at a time."""
 STAY = "switch the template off to run the text as it is"
 
 

@@ -1,337 +1,506 @@
-"""The compute thread: order, replacement, cancel, errors, closing."""
+"""Jobs of the window: one for each slot, what they hear and when, failures, progress, and closing."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QTimer
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.jobs import Failure, JobProgress, Jobs
+from ropewalk.app.engine.connection import CallFailed, Calls, Ended
+from ropewalk.app.jobs import JobProgress, Jobs
+from ropewalk.model.engine.frames import Kind, Message
+from ropewalk.model.engine.packing import Packed
+from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.errors import Cancelled, PromptError
-from ropewalk.model.progress import Partial, Progress
-from tests.fake_engine import Gate
+from ropewalk.model.errors import PromptError
+from ropewalk.model.progress import Progress
+from tests.app.fake_connection import FakeConnection
 
 
 class Log:
-    """What happened, in order, on which thread."""
+    """What was heard, in order."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
         self.results: list[Any] = []
         self.failures: list[Failure] = []
-        self.threads: set[int] = set()
+        self.parts: list[Any] = []
+        self.closed: list[str] = []
 
-    def work(self, name: str, slices: int, gate: Gate | None = None) -> Generator[Progress, None, str]:
-        """Write a line for each slice and one for the end."""
+    def submit(self, slot: str, work: Calls[Any], urgency: Urgency = Urgency.COARSE, **more: Any) -> None:
+        self.jobs.submit(slot, urgency, work, self.results.append, self.failures.append, **more)
+
+    def work(self, other: FakeConnection, *requests: str) -> Calls[str]:
+        """Ask for each in turn; the result is all that came back."""
+        came = ""
         try:
-            for number in range(slices):
-                self.lines.append(f"{name}{number}")
-                yield Progress(number, slices, name)
-                if gate is not None:
-                    gate.pass_through()
+            for request in requests:
+                came += yield other.asking(request)
         except GeneratorExit:
-            self.lines.append(f"{name} closed")
+            self.closed.append(" ".join(requests))
             raise
-        self.lines.append(f"{name} done")
-        self.threads.add(threading.get_ident())
-        return name
+        return came
 
 
-def submit(jobs: Jobs, log: Log, slot: str, urgency: Urgency, work: Any, **more: Any) -> None:
-    jobs.submit(slot, urgency, work, log.results.append, log.failures.append, **more)
+@pytest.fixture
+def jobs(qtbot: QtBot) -> Iterator[Jobs]:
+    jobs = Jobs(show_after=60)
+    yield jobs
+    jobs.close()
 
 
-def test_a_result_arrives_on_this_thread_and_is_computed_on_another(qtbot: QtBot, jobs: Jobs) -> None:
-    log = Log()
-    where: list[int] = []
-    with qtbot.waitSignal(jobs.settled):
-        jobs.submit(
-            "a", Urgency.COARSE, log.work("a", 1), lambda _: where.append(threading.get_ident()), log.failures.append
-        )
-    assert where == [threading.get_ident()]
-    assert log.threads.isdisjoint(where)
-    assert not jobs.busy
+@pytest.fixture
+def log(jobs: Jobs) -> Log:
+    return Log(jobs)
 
 
-def test_a_more_urgent_job_runs_between_the_slices_of_another(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 3, gate))
-    assert gate.reached.wait(10)
-    submit(jobs, log, "thumbnails", Urgency.THUMBNAILS, log.work("thumbnails", 1))
-    submit(jobs, log, "quick", Urgency.POINTER, log.work("quick", 2))
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
-    assert log.lines == [
-        "slow0", "slow1", "quick0", "quick1", "quick done", "slow2", "slow done", "thumbnails0", "thumbnails done",
-    ]  # fmt: skip
-    assert log.results == ["quick", "slow", "thumbnails"]
+@pytest.fixture
+def other(qtbot: QtBot) -> Iterator[FakeConnection]:
+    other = FakeConnection()
+    yield other
+    other.close()
 
 
-def test_jobs_of_one_urgency_keep_their_order(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "a", Urgency.COARSE, log.work("a", 2, gate))
-    assert gate.reached.wait(10)
-    submit(jobs, log, "b", Urgency.COARSE, log.work("b", 1))
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
-    assert log.results == ["a", "b"]
+# ----------------------------------------------------------------------------------------------------------------------
+# Asking and hearing
 
 
-def test_a_newer_request_replaces_the_older(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "head", Urgency.COARSE, log.work("old", 5, gate))
-    assert gate.reached.wait(10)
-    submit(jobs, log, "head", Urgency.COARSE, log.work("never", 1))
-    submit(jobs, log, "head", Urgency.COARSE, log.work("new", 1))
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
+def test_a_job_asks_is_sent_the_results_and_returns_its_own(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    log.submit("a", log.work(other, "one", "two"), Urgency.POINTER)
+    assert other.asked == ["one"]
+    first = other.sent[0]
+    assert (first.slot, first.urgency) == ("a", Urgency.POINTER)
+    other.say("done", "1")
+    assert other.asked == ["one"]  # what has come is heard in a later turn
+    qtbot.waitUntil(lambda: other.asked == ["one", "two"])
+    assert log.jobs.has("a")
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "2")
+    assert (log.results, log.failures) == (["12"], [])
+    assert not log.jobs.busy
+    assert len(other.acknowledged) == 2
+
+
+def test_a_job_may_ask_several_processes(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    third = FakeConnection(other)
+
+    def work() -> Calls[str]:
+        one: str = yield other.asking("here")
+        two: str = yield third.asking("there")
+        return one + two
+
+    log.submit("a", work())
+    other.say("done", "1")
+    qtbot.waitUntil(lambda: bool(third.asked))
+    log.jobs.cancel("a")
+    assert (other.of("cancel"), third.of("cancel")) == ([], [1])
+
+
+def test_a_job_that_ends_at_once_is_heard_in_a_later_turn(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("a", log.work(other))
+        assert log.results == []
+        assert log.jobs.has("a")
+    assert log.results == [""]
+    log.submit("b", log.work(other))
+    log.jobs.cancel("b")
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("c", log.work(other))
+    assert log.results == ["", ""]
+
+
+def test_parts_arrive_before_the_result_and_not_after_a_cancel(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    heard: list[Any] = []
+    log.jobs.submit("a", Urgency.COARSE, log.work(other, "x"), heard.append, heard.append, on_part=heard.append)
+    for part in range(2):
+        other.say("part", f"part {part}")
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "whole")
+    assert heard == ["part 0", "part 1", "whole"]
+    log.jobs.submit("b", Urgency.COARSE, log.work(other, "y"), heard.append, heard.append, on_part=heard.append)
+    other.say("part", "waits for its turn")
+    log.jobs.cancel("b")
+    other.say("part", "came late", 2)
+    other.say("done", None, 2)
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("c", log.work(other))
+    assert heard == ["part 0", "part 1", "whole"]
+    assert len(other.acknowledged) == 6
+
+
+def test_a_part_that_nobody_listens_for_is_let_go_by(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    log.submit("a", log.work(other, "x"))
+    other.say("part", "part")
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "whole")
+    assert log.results == ["whole"]
+    assert len(other.acknowledged) == 2
+
+
+def test_what_arrives_together_is_heard_in_one_turn_each(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    counts: list[int] = []
+    turns = QTimer()
+    turns.timeout.connect(lambda: counts.append(len(log.results)))
+    for slot in ("a", "b", "c"):
+        log.submit(slot, log.work(other, slot))
+    for number in (1, 2, 3):
+        other.say("done", f"{number}", number)
+    with qtbot.waitSignal(log.jobs.settled):
+        turns.start(0)
+    turns.stop()
+    assert log.results == ["1", "2", "3"]
+    assert {1, 2} <= set(counts)  # the window had a turn between one and the next
+
+
+def test_the_last_answer_is_the_one_that_settles(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    settled: list[list[Any]] = []
+    log.jobs.settled.connect(lambda: settled.append(list(log.results)))
+    log.submit("a", log.work(other, "x"))
+    log.submit("b", log.work(other, "y"))
+    other.say("done", "1", 1)
+    other.say("done", "2", 2)
+    qtbot.waitUntil(lambda: bool(settled))
+    assert settled == [["1", "2"]]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Replacing and cancelling
+
+
+def test_a_newer_job_of_a_slot_replaces_the_older(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    for name in ("old", "never", "new"):
+        log.submit("head", log.work(other, name))
+    assert log.closed == ["old", "never"]
+    assert (other.of("request"), other.of("cancel")) == ([1, 2, 3], [1, 2])
+    for number in (1, 2):
+        other.say("done", None, number)
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "new")
     assert log.results == ["new"]
-    assert "old closed" in log.lines
-    assert "never0" not in log.lines
 
 
-def test_a_finished_result_that_was_replaced_before_it_arrived_is_dropped(qtbot: QtBot, jobs: Jobs) -> None:
-    log = Log()
-    ended = threading.Event()
-
-    def work() -> Generator[Progress, None, str]:
-        yield Progress(0, 1, "Working")
-        return "old"
-
-    def last() -> Generator[Progress, None, None]:
-        yield Progress(0, 1, "Working")
-        ended.set()
-
-    submit(jobs, log, "head", Urgency.COARSE, work())
-    submit(jobs, log, "other", Urgency.THUMBNAILS, last())
-    assert ended.wait(10)  # the old result is under way to this thread, which has not looked at its events yet
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "head", Urgency.COARSE, log.work("new", 1))
-    assert "old" not in log.results
-    assert "new" in log.results
-
-
-def test_cancel_in_the_middle_closes_the_generator_and_delivers_nothing(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 100, gate))
-    assert gate.reached.wait(10)
-    with qtbot.waitSignal(jobs.settled):
-        jobs.cancel("slow")
-    gate.open.set()
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "next", Urgency.THUMBNAILS, log.work("next", 1))
-    assert log.results == ["next"]
-    assert "slow closed" in log.lines
-    jobs.cancel("slow")  # nothing left to cancel
-
-
-def test_a_job_that_resists_its_end_does_not_stop_the_thread(
-    qtbot: QtBot, jobs: Jobs, caplog: pytest.LogCaptureFixture
+def test_a_result_that_was_replaced_before_its_turn_is_refused_unread(
+    qtbot: QtBot, log: Log, other: FakeConnection
 ) -> None:
-    log, gate = Log(), Gate()
+    log.submit("head", log.work(other, "old"))
+    unread = Message(1, "done", packed=Packed("nothing that is known", b"\xc1"))
+    other.arrived(unread)
+    log.submit("head", log.work(other, "new"))
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "new")
+    assert log.results == ["new"]
+    assert other.gone is None  # nobody has read what cannot be understood
+    assert unread in other.acknowledged
+    assert other.of("cancel") == [1]  # so that what it names is not kept for the window
 
-    def stubborn() -> Generator[Progress, None, None]:
+
+def test_a_cancel_closes_the_generator_and_asks_the_process_to_end_it(
+    qtbot: QtBot, log: Log, other: FakeConnection
+) -> None:
+    log.submit("slow", log.work(other, "x"))
+    with qtbot.waitSignal(log.jobs.settled):
+        log.jobs.cancel("slow")
+    assert (log.closed, other.of("cancel")) == (["x"], [1])
+    other.say("done", "late", 1)
+    assert log.results == []
+    assert len(other.acknowledged) == 1
+    with qtbot.assertNotEmitted(log.jobs.settled):
+        log.jobs.cancel("slow")  # nothing left to cancel
+
+
+def test_everything_can_be_cancelled(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    with qtbot.assertNotEmitted(log.jobs.settled):
+        log.jobs.cancel_all()
+    log.submit("a", log.work(other, "x"))
+    log.submit("b", log.work(other, "y"))
+    with qtbot.waitSignal(log.jobs.settled):
+        log.jobs.cancel_all()
+    assert log.closed == ["x", "y"]
+    assert not log.jobs.busy
+
+
+def test_a_job_that_drops_itself_ends_where_it_stands(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    """Starting a process that is not there tells the session, which drops whatever was to be asked."""
+
+    def work(drop: Callable[[], None]) -> Calls[str]:
+        drop()
+        came: str = yield other.asking("never")
+        return came
+
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("a", work(lambda: log.jobs.cancel("a")))
+    log.submit("a", work(lambda: log.submit("a", log.work(other, "instead"))))
+    assert other.asked == ["instead"]
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "1")
+    assert log.results == ["1"]
+
+
+def test_a_job_that_is_dropped_while_it_goes_on_is_ended_then(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    closed: list[bool] = []
+
+    def work() -> Calls[None]:
+        yield other.asking("first")
+        log.jobs.cancel("a")
         try:
-            yield Progress(0, 1, "Working")
-            gate.pass_through()
-            yield Progress(1, 2, "Working")
+            yield other.asking("never")
+        finally:
+            closed.append(True)
+
+    log.submit("a", work())
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "1")
+    qtbot.waitUntil(lambda: closed == [True])
+    assert other.asked == ["first"]
+
+
+def test_a_job_that_resists_its_end_stops_nobody(
+    qtbot: QtBot, log: Log, other: FakeConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stubborn() -> Calls[None]:
+        try:
+            yield other.asking("x")
         except GeneratorExit:
             raise RuntimeError("no") from None
 
-    gate.shut()
-    submit(jobs, log, "stubborn", Urgency.COARSE, stubborn())
-    assert gate.reached.wait(10)
-    jobs.cancel_all()
-    gate.open.set()
-    with caplog.at_level(logging.ERROR), qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "next", Urgency.COARSE, log.work("next", 1))
+    log.submit("a", stubborn())
+    with caplog.at_level(logging.ERROR):
+        log.submit("a", log.work(other, "next"))
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "next")
     assert log.results == ["next"]
     assert "did not end cleanly" in caplog.text
 
 
-def failing(error: Exception) -> Generator[Progress, None, None]:
-    """Fail after one point."""
-    yield Progress(0, 1, "Working")
-    raise error
+def test_whoever_hears_that_nothing_is_shown_any_more_may_begin_another(
+    qtbot: QtBot, log: Log, other: FakeConnection
+) -> None:
+    jobs = log.jobs
+    jobs.show_after = 0
+    log.submit("a", log.work(other, "old"))
+    other.say("progress", Progress(1, 2, "Working"))
 
+    def begin(progress: JobProgress | None) -> None:
+        if progress is None:
+            jobs.progress_changed.disconnect(begin)
+            log.submit("a", log.work(other, "meanwhile"))
 
-def test_an_error_of_the_model_arrives_as_its_sentence(qtbot: QtBot, jobs: Jobs) -> None:
-    log = Log()
+    jobs.progress_changed.connect(begin)
+    log.submit("a", log.work(other, "new"))
+    assert log.closed == ["old", "meanwhile"]
     with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "a", Urgency.COARSE, failing(PromptError("Too long.", "the details")))
+        other.say("done", "1")
+    assert log.results == ["1"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Failing
+
+
+def test_a_failure_of_the_process_arrives_as_it_is(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    log.submit("a", log.work(other, "x"))
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("failed", Failure("Too long.", "the details"))
     assert log.failures == [Failure("Too long.", "the details")]
 
 
-def test_an_unforeseen_error_is_one_sentence_with_the_traceback_folded_and_the_thread_lives(
-    qtbot: QtBot, jobs: Jobs
+def test_what_nobody_foresaw_in_the_process_says_what_was_going_on(
+    qtbot: QtBot, log: Log, other: FakeConnection
 ) -> None:
-    log = Log()
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "a", Urgency.COARSE, failing(KeyError("blocks.0\nmore")), what="Reading heads")
-    (failure,) = log.failures
-    assert failure.sentence.startswith("Something unforeseen went wrong while reading heads: ")
-    assert failure.sentence.endswith("(KeyError).")
-    assert "\n" not in failure.sentence
-    assert "Traceback" in failure.details
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "b", Urgency.COARSE, log.work("b", 1))
-    assert log.results == ["b"]
+    for what in ("Reading heads", ""):
+        log.submit("a", log.work(other, "x"), what=what)
+        with qtbot.waitSignal(log.jobs.settled):
+            other.say("failed", Failure("Something unforeseen went wrong: x (KeyError).", "Traceback", unforeseen=True))
+    assert [failure.sentence for failure in log.failures] == [
+        "Something unforeseen went wrong while reading heads: x (KeyError).",
+        "Something unforeseen went wrong: x (KeyError).",
+    ]
+    assert log.failures[0].details == "Traceback"
 
 
-def test_a_job_that_cancels_itself_delivers_nothing(qtbot: QtBot, jobs: Jobs) -> None:
-    log = Log()
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "a", Urgency.COARSE, failing(Cancelled()))
-    assert (log.results, log.failures) == ([], [])
+def test_a_job_may_go_on_after_a_failure(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    def work() -> Calls[str]:
+        try:
+            yield other.asking("first")
+        except CallFailed as error:
+            again: str = yield other.asking(f"after {error.failure.sentence}")
+        return again
+
+    log.submit("a", work())
+    other.say("failed", Failure("Too long."))
+    qtbot.waitUntil(lambda: other.asked == ["first", "after Too long."])
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "2")
+    assert (log.results, log.failures) == (["2"], [])
 
 
-def test_progress_is_shown_and_taken_away(qtbot: QtBot, jobs: Jobs) -> None:
-    log, gate = Log(), Gate()
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_job_that_fails_itself_is_a_failure_too(qtbot: QtBot, log: Log, other: FakeConnection, asks: bool) -> None:
+    def work(error: Exception) -> Calls[None]:
+        if asks:
+            yield other.asking("x")
+        raise error
+
+    for error in (PromptError("Too long.", "the details"), KeyError("blocks.0\nmore")):
+        with qtbot.waitSignal(log.jobs.settled):
+            log.submit("a", work(error), what="Reading heads")
+            if asks:
+                other.say("done", None)
+            assert len(log.failures) == isinstance(error, KeyError)  # heard in a later turn
+    first, second = log.failures
+    assert first == Failure("Too long.", "the details")
+    assert second.sentence.startswith("Something unforeseen went wrong while reading heads: ")
+    assert second.sentence.endswith("(KeyError).")
+    assert "\n" not in second.sentence
+    assert "Traceback" in second.details
+    log.submit("b", log.work(other, "next"))
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "next")
+    assert log.results == ["next"]
+
+
+def test_a_request_that_cannot_be_said_is_a_failure_of_its_job(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    def work() -> Calls[None]:
+        yield other.asking(object())
+
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("a", work())
+        assert log.failures == []
+    assert [failure.sentence for failure in log.failures] == ["The window and the engine say no object to one another."]
+    assert other.sent == []
+
+
+def test_the_end_of_a_process_is_what_its_jobs_hear(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    log.submit("a", log.work(other, "x"))
+    log.submit("b", log.work(other, "y"))
+    with qtbot.waitSignal(log.jobs.settled), qtbot.waitSignal(other.ended):
+        other.kill()
+    ended = Ended("It is gone.", reason="SIGKILL")
+    assert log.failures == [ended, ended]
+    with qtbot.waitSignal(log.jobs.settled):
+        log.submit("c", log.work(other, "asked of a process that is gone"))
+        assert len(log.failures) == 2
+    assert log.failures == [ended, ended, ended]
+    assert len(other.sent) == 2
+
+
+@pytest.mark.parametrize("kind", ["part", "done", "progress"])
+def test_what_cannot_be_understood_ends_the_process(qtbot: QtBot, log: Log, other: FakeConnection, kind: Kind) -> None:
+    log.submit("a", log.work(other, "x"), on_part=log.parts.append)
+    with qtbot.waitSignal(log.jobs.settled):
+        other.arrived(Message(1, kind, packed=Packed("str", b"\xc1")))
+    ((failure,), parts) = (log.failures, log.parts)
+    assert isinstance(failure, Ended)
+    assert failure.sentence.startswith("The engine said something that cannot be understood")
+    assert failure.details.startswith("str cannot be read")
+    assert parts == []
+    assert other.stopped == 1
+
+
+def test_a_handler_that_fails_leaves_the_others_their_turns(qtbot: QtBot, log: Log, other: FakeConnection) -> None:
+    def broken(result: Any) -> None:
+        raise ZeroDivisionError("broken handler")
+
+    log.jobs.submit("a", Urgency.COARSE, log.work(other, "x"), broken, broken, on_part=broken)
+    log.submit("b", log.work(other, "y"))
+    other.say("part", "part", 1)
+    other.say("done", "1", 1)
+    with qtbot.capture_exceptions() as caught, qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "2", 2)
+    assert [error[0] for error in caught] == [ZeroDivisionError] * 2
+    assert log.results == ["2"]
+    log.jobs.submit("a", Urgency.COARSE, log.work(other, "x"), broken, broken)
+    with qtbot.capture_exceptions() as caught, qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "3")
+    assert len(caught) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Progress
+
+
+@pytest.fixture
+def seen(jobs: Jobs) -> list[JobProgress | None]:
+    """What was shown."""
     seen: list[JobProgress | None] = []
     jobs.progress_changed.connect(seen.append)
-    gate.shut()
-    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 2, gate), cancellable=False)
-    qtbot.waitUntil(lambda: bool(seen))
-    jobs.cancel_shown()
-    assert jobs.has("slow")
-    with qtbot.waitSignal(jobs.settled):
-        gate.open.set()
-    assert seen[0] == JobProgress("slow", 0, 2, cancellable=False)
-    assert seen[-1] is None
+    return seen
 
 
-def test_a_job_that_says_nothing_is_shown_all_the_same(qtbot: QtBot, jobs: Jobs) -> None:
-    gate, log = Gate(), Log()
+def test_progress_is_shown_and_taken_away(
+    qtbot: QtBot, log: Log, other: FakeConnection, seen: list[JobProgress | None]
+) -> None:
+    log.jobs.show_after = 0
+    log.submit("slow", log.work(other, "x"), what="Slow", cancellable=False)
+    other.say("progress", Progress(0, 2, "Working"))
+    other.say("progress", Progress(1, 2, ""))
+    log.jobs.cancel_shown()
+    assert log.jobs.has("slow")
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "1")
+    assert seen == [
+        JobProgress("Working", 0, 2, cancellable=False),
+        JobProgress("Slow", 1, 2, cancellable=False),
+        None,
+    ]
+    assert len(other.acknowledged) == 3
+
+
+def test_short_jobs_show_no_progress(
+    qtbot: QtBot, log: Log, other: FakeConnection, seen: list[JobProgress | None]
+) -> None:
+    log.submit("a", log.work(other, "x"))
+    other.say("progress", Progress(0, 2, "Working"))
+    with qtbot.waitSignal(log.jobs.settled):
+        other.say("done", "1")
+    assert seen == []
+
+
+def test_a_job_that_says_nothing_is_shown_all_the_same(qtbot: QtBot, other: FakeConnection) -> None:
+    jobs = Jobs(show_after=0.0)
     seen: list[JobProgress | None] = []
-    gate.shut()
-
-    def silent() -> Generator[Progress, None, None]:
-        gate.pass_through()
-        yield Progress(0, 1, "Working")
-
     jobs.progress_changed.connect(seen.append)
-    submit(jobs, log, "open", Urgency.PREFILL, silent(), what="Opening")
+    log = Log(jobs)
+    log.submit("open", log.work(other, "x"), Urgency.PREFILL, what="Opening")
     qtbot.waitUntil(lambda: bool(seen))
     assert seen == [JobProgress("Opening", 0, 0, cancellable=True)]
     jobs.cancel_shown()
     assert not jobs.busy
     assert seen[-1] is None
-    gate.open.set()
-
-
-def test_short_jobs_show_no_progress(qtbot: QtBot) -> None:
-    jobs, log = Jobs(show_after=60), Log()
-    seen: list[JobProgress | None] = []
-    jobs.progress_changed.connect(seen.append)
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "a", Urgency.POINTER, log.work("a", 3))
-    jobs.close()
-    assert seen == []
-
-
-def test_close_while_running_waits_for_the_thread_and_delivers_nothing(qtbot: QtBot) -> None:
-    jobs, log, gate = Jobs(), Log(), Gate()
-    gate.shut()
-    submit(jobs, log, "slow", Urgency.PREFILL, log.work("slow", 10**9, gate))
-    submit(jobs, log, "next", Urgency.PREFILL, log.work("next", 1))
-    assert gate.reached.wait(10)
-    threading.Timer(0, gate.open.set).start()
-    jobs.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "ropewalk-compute"]
-    assert log.lines[-1] == "slow closed"
-    assert log.results == []
-    submit(jobs, log, "late", Urgency.PREFILL, log.work("late", 1))
-    assert not jobs.busy
     jobs.close()
 
 
-def test_close_without_a_job_is_quiet() -> None:
-    Jobs().close()
-
-
-def test_parts_arrive_before_the_result_and_not_after_a_cancel(qtbot: QtBot, jobs: Jobs) -> None:
-    def parts(gate: Gate | None = None) -> Generator[Progress, None, str]:
-        for number in range(2):
-            yield Partial(number, 2, "part", f"part {number}")
-            if gate is not None:
-                gate.pass_through()
-        return "whole"
-
-    heard: list[Any] = []
-    with qtbot.waitSignal(jobs.settled):
-        jobs.submit("a", Urgency.REFINEMENT, parts(), heard.append, heard.append, on_part=heard.append)
-    assert heard == ["part 0", "part 1", "whole"]
-    gate = Gate()
-    gate.shut()
-    jobs.submit("b", Urgency.REFINEMENT, parts(gate), heard.append, heard.append, on_part=heard.append)
-    assert gate.reached.wait(10)
-    jobs.cancel("b")
-    gate.open.set()
-    with qtbot.waitSignal(jobs.settled):
-        jobs.submit("c", Urgency.REFINEMENT, Log().work("c", 1), lambda _: None, heard.append)
-    assert heard == ["part 0", "part 1", "whole"]
-
-
-def test_work_that_cannot_pause_says_how_far_it_is_and_ends_when_cancelled(qtbot: QtBot, jobs: Jobs) -> None:
-    gate, ended = Gate(), threading.Event()
-    messages: list[JobProgress | None] = []
-    jobs.progress_changed.connect(messages.append)
-
-    def work() -> Generator[Progress, None, str]:
-        yield Progress(0, 1, "begun")
-        jobs.pulse(Progress(3, 30, "Loading layer 3"))
-        gate.pass_through()
-        try:
-            jobs.pulse(Progress(4, 30, "Loading layer 4"))
-        except Cancelled:
-            ended.set()
-            raise
-        return "loaded"
-
-    gate.shut()
-    jobs.REPORT_EVERY = 0.0
-    jobs.submit("open", Urgency.PREFILL, work(), lambda _: None, lambda _: None)
-    qtbot.waitUntil(lambda: any(one is not None and one.done == 3 for one in messages))
-    jobs.cancel("open")
-    gate.open.set()
-    assert ended.wait(10)
-
-
-def test_an_idle_thread_begins_with_the_most_urgent_of_what_is_asked_together(
-    qtbot: QtBot, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_progress_that_comes_late_is_acknowledged_and_not_shown(
+    log: Log, other: FakeConnection, seen: list[JobProgress | None]
 ) -> None:
-    log = Log()
-    with qtbot.waitSignal(jobs.settled):
-        submit(jobs, log, "first", Urgency.COARSE, log.work("first", 1))
-    log.lines.clear()
-    monkeypatch.setattr(jobs, "GATHER", 0.5)  # however slow this machine is
-    with qtbot.waitSignal(jobs.settled):
-        for slot, urgency in (("late", Urgency.REFINEMENT), ("coarse", Urgency.COARSE), ("pointer", Urgency.POINTER)):
-            submit(jobs, log, slot, urgency, log.work(slot, 1))
-    assert [line for line in log.lines if line.endswith("0")] == ["pointer0", "coarse0", "late0"]
+    log.jobs.show_after = 0
+    log.submit("a", log.work(other, "x"))
+    log.jobs.cancel("a")
+    late = other.say("progress", Progress(0, 2, "Working"), 1)
+    assert seen == []
+    assert other.acknowledged == [late]
 
 
-def test_answers_that_arrive_together_are_heard_in_one_turn_each(qtbot: QtBot, jobs: Jobs) -> None:
-    log = Log()
-    counts: list[int] = []
-    turns = QTimer()
-    turns.timeout.connect(lambda: counts.append(len(log.results)))
-    for slot in ("a", "b", "c"):
-        submit(jobs, log, slot, Urgency.COARSE, log.work(slot, 1))
-    while len(jobs._arrived) < 3:  # all of them are there before any is heard
-        QCoreApplication.sendPostedEvents(jobs)
-    with qtbot.waitSignal(jobs.settled):
-        turns.start(0)
-    turns.stop()
-    assert log.results == ["a", "b", "c"]
-    assert {1, 2} <= set(counts)  # the window had a turn between one and the next
+# ----------------------------------------------------------------------------------------------------------------------
+# Closing
+
+
+def test_closing_cancels_everything_and_nothing_is_heard_afterwards(qtbot: QtBot, other: FakeConnection) -> None:
+    jobs = Jobs()
+    log = Log(jobs)
+    log.submit("slow", log.work(other, "x"))
+    log.submit("done", log.work(other, "y"))
+    unheard = other.say("done", "y")
+    jobs.close()
+    assert (log.closed, other.of("cancel")) == (["x", "y"], [1, 2])
+    assert other.acknowledged == [unheard]
+    log.submit("late", log.work(other, "z"))
+    assert not jobs.busy
+    assert len(other.asked) == 2
+    jobs.close()
+    QCoreApplication.processEvents()
+    assert (log.results, log.failures) == ([], [])

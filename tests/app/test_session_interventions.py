@@ -103,3 +103,54 @@ def test_interventions_stay_in_the_order_they_were_chosen_in(
     assert running.interventions.now == chosen
     settle(qtbot, running, lambda: running.start(Prompt("xy")))
     assert running.interventions.now == chosen
+
+
+def open_beside(qtbot: QtBot, session: Session, path: str) -> None:
+    """Open another checkpoint, in another engine, and wait until the prompt has run on it."""
+    with qtbot.waitSignal(session.run_changed):
+        session.open(path)
+
+
+def test_a_baseline_is_run_again_in_the_engine_of_what_is_on_screen(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    running.baseline.pin()
+    open_beside(qtbot, running, "other")
+    assert not running.baseline.shares_engine
+    qtbot.waitUntil(lambda: running.baseline.shares_engine)
+    assert running.baseline.run is not None
+    assert running.baseline.run.model.name == "bundled"
+    answers: list[Any] = []
+    running.ask("panel", AskHeadDifference(0, 0), lambda reading: answers.append(reading.value))
+    qtbot.waitUntil(lambda: bool(answers))
+    assert answers == [("abc", AskHeadDifference(0, 0), "abc")]
+    opened = [call.split()[1] for call in engine.calls if call.startswith("open")]
+    assert opened == ["None", "other", "None"]
+
+
+def test_what_is_pinned_or_unpinned_while_the_last_baseline_is_run_again_stays_so(
+    qtbot: QtBot, running: Session
+) -> None:
+    running.baseline.pin()
+    open_beside(qtbot, running, "other")
+    running.baseline.unpin()
+    qtbot.waitUntil(lambda: not running.busy)
+    assert running.baseline.run is None
+    running.baseline.pin()
+    open_beside(qtbot, running, "third")
+    running.baseline.pin()
+    qtbot.waitUntil(lambda: not running.busy)
+    assert running.baseline.run is running.run
+
+
+def test_a_baseline_follows_to_a_run_that_is_brought_back_meanwhile(qtbot: QtBot, running: Session) -> None:
+    first = running.scenes.keep()
+    assert first is not None
+    open_beside(qtbot, running, "other")
+    running.baseline.pin()
+    open_beside(qtbot, running, "third")
+    running.scenes.restore(first)
+    assert running.handle is first.handle
+    qtbot.waitUntil(lambda: running.baseline.shares_engine)
+    assert running.baseline.run is not None
+    assert running.baseline.run.model.name == "other"

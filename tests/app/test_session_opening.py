@@ -63,8 +63,8 @@ def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store
     first, second = FakeEngine(), FakeEngine()
     starts = iter((without_packing(first)[0], without_packing(second)[0]))
 
-    def start(parent: QObject) -> Connection:
-        return next(starts)(parent)
+    def start(parent: QObject, command: str = "") -> Connection:
+        return next(starts)(parent, command)
 
     session = Session(store, start, start)
     with qtbot.waitSignal(session.run_changed):

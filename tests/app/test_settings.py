@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app.settings import RECENT, Settings, SettingsStore, settings_path
+from ropewalk.app.settings import RECENT, Opened, Settings, SettingsStore, settings_path
 from ropewalk.model.readings.records import Sampling
 
 BY_0_1_0 = r"""{
@@ -40,7 +40,8 @@ def test_what_0_1_0_wrote_still_opens_and_is_still_what_is_written(tmp_path: Pat
         answers={"/a": {"heads": 4}}, sessions=("/s.ropewalk",), sampling=Sampling(0.8, 40, 0.9, 7),
     )  # fmt: skip
     store.update(theme="dark")
-    assert json.loads(path.read_text()) == json.loads(BY_0_1_0) | {"theme": "dark"}
+    later = {"engine": "", "elsewhere": {}}
+    assert json.loads(path.read_text()) == json.loads(BY_0_1_0) | {"theme": "dark"} | later
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
@@ -74,6 +75,17 @@ def test_recent_checkpoints_are_few_and_each_once(tmp_path: Path) -> None:
         store.remember_checkpoint(str(number))
     assert len(store.now.recent) == RECENT
     assert store.now.recent[:3] == ("15", "19", "18")
+
+
+def test_what_was_opened_elsewhere_is_remembered_by_the_command_that_starts_the_engine(tmp_path: Path) -> None:
+    store = SettingsStore(tmp_path / "settings.json")
+    store.remember_checkpoint("/here")
+    store.remember_checkpoint("/there", {"heads": 4}, "ssh gpu1")
+    store.remember("ssh gpu1", device="cuda")
+    assert store.opened() == Opened(("/here",))
+    assert store.opened("ssh gpu1") == Opened(("/there",), {"/there": {"heads": 4}}, "cuda")
+    assert store.opened("ssh gpu2") == Opened()
+    assert SettingsStore(store.path).now == store.now
 
 
 def test_answers_are_those_of_the_last_time_and_go_with_their_checkpoint(tmp_path: Path) -> None:

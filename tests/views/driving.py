@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,16 @@ from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, 
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import FIRST_LAYERS
-from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
+from tests.in_process import new_session
 
 ROOMY = QSize(1600, 1000)
 
@@ -41,8 +39,6 @@ def opened_window(
     app = QApplication.instance()
     assert isinstance(app, QApplication)
     try:
-        # the window keeps its session now and then, on a thread that would else begin in the middle of a test
-        session.exports.submit("test", Urgency.PREFILL, _nothing(), lambda result: None, lambda failure: None)
         session.begin(path if layers is None else None, Prompt(prompt))
         snapshot.wait_until_drawn(window)
         if layers is not None:
@@ -86,10 +82,6 @@ def meant(session: Session) -> Prompt:
     """How the prompt of the run on screen was meant."""
     assert session.handle is not None
     return session.handle.prompt
-
-
-def _nothing() -> Generator[Progress, None, None]:
-    yield from ()
 
 
 def front(window: MainWindow, name: str) -> Any:

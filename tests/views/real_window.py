@@ -8,11 +8,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize
 
-from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.snapshot import picture, wait_until_drawn
+from tests.in_process import new_session
 from tests.views.driving import start_dark
 
 PROMPT = "Two <b>cats</b> & two -> dogs"

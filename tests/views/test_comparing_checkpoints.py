@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
-from ropewalk.views.panels.compare import ComparePanel
+from ropewalk.views.panels.compare import ELSEWHERE, ComparePanel
 from ropewalk.views.pictures import snapshot
 from tests.model.checkpoints import reference
 from tests.views.driving import click, front, opened_window, run_of
@@ -65,7 +65,11 @@ def open_other(window: MainWindow, path: Path | None) -> None:
 def test_a_baseline_of_another_checkpoint_is_compared_row_by_row(window: MainWindow, folder: Path) -> None:
     panel: ComparePanel = front(window, "compare")
     a = Twin(window.session)
+    said: list[str] = []
+    window.session.run_changed.connect(lambda before, after: said.append(panel.notice.text()))
     open_other(window, folder / "experts")
+    assert said == [ELSEWHERE]
+    assert not panel.notice.isVisible()
     assert run_of(window).model.name == "experts"
     b, difference = Twin(window.session), panel.difference
     assert difference is not None

@@ -356,6 +356,25 @@ def test_another_prompt_ends_a_film_of_the_decode(
     assert window.session.run.prompt == "something else"
 
 
+def test_another_cell_ends_a_film_of_the_rotation(
+    qtbot: QtBot, window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
+) -> None:
+    page: FilmPage = page_of(dialog, FilmPage.title)
+    page.film.setCurrentIndex(0)
+
+    def start() -> None:
+        dialog.save_to(str(tmp_path / "turn.gif"))
+        qtbot.waitUntil(lambda: "Filming" in window.status.what.text(), timeout=30_000)
+        window.session.selection.update(query=6, key=2)
+
+    meanwhile = "Another prompt was run or another cell selected meanwhile"
+    assert take(start) == f"{meanwhile}, so there is no film of the rotation."
+    qtbot.waitUntil(lambda: not window.session.busy, timeout=30_000)
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    assert panel.position == 6
+
+
 def test_leaving_a_lesson_ends_its_film(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
     dialog = lesson.files.export()
     page: FilmPage = page_of(dialog, FilmPage.title)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
@@ -27,6 +28,7 @@ from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from ropewalk.views.window.prompt_bar import sampling_text
+from tests.qt_guards import delete_what_is_due
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import run_on, settle
@@ -289,9 +291,9 @@ def test_progress_is_shown_with_a_cancel(
     before, running.jobs.show_after = running.run, 0.0
     engine.gate.shut()
     running.start(Prompt("a long prompt"))
-    qtbot.waitUntil(window.status.bar.isVisible)
+    qtbot.waitUntil(lambda: window.status.what.text() == "Prefill 0 of 4")
+    assert window.status.bar.isVisible()
     assert window.statusBar().sizeHint().height() == height
-    assert window.status.what.text() == "Prefill 0 of 4"
     assert window.status.bar.maximum() == 4
     window.status.cancel.click()
     assert window.status.what.text() == "idle"
@@ -320,6 +322,17 @@ def test_device_and_dtype_are_chosen_in_the_bar(window: MainWindow, engine: Cann
     snapshot.wait_until_drawn(window)
     assert engine.calls.count("open None cuda bfloat16") == 1
     assert window.bar.device.text() == "cuda · bf16"
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "device"])
+def test_a_menu_that_is_filled_anew_leaves_nothing_of_the_old_one(window: MainWindow, name: str) -> None:
+    menu = getattr(window.bar, name).menu()
+    counts = []
+    for _ in range(2):
+        menu.aboutToShow.emit()
+        delete_what_is_due()
+        counts.append(Counter(type(one).__name__ for one in window.findChildren(QObject)))
+    assert counts[0] == counts[1]
 
 
 def test_step_buttons_know_what_is_possible(window: MainWindow, running: Session) -> None:

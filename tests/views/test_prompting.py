@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
@@ -28,6 +28,7 @@ from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.window.chat_button import ChatButton
 from ropewalk.views.window.prompt_bar import PromptBar
 from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
+from tests.qt_guards import delete_what_is_due
 from tests.views import driving
 from tests.views.canned import CannedEngine
 from tests.views.driving import meant, run_on
@@ -199,6 +200,16 @@ def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: S
     assert (running.prompt.as_ids, running.prompt.chat) == (True, "")
     press(bar.ids)
     assert bar.chat.template == "tool_use"
+
+
+def test_templates_of_the_model_before_are_gone(qtbot: QtBot, running: Session) -> None:
+    button = ChatButton()
+    qtbot.addWidget(button)
+    before = len(button.findChildren(QObject))
+    for names in (("default", "tool_use"), ()):
+        button.show_model(replace(run_on(running).model, chats=names), as_ids=False)
+    delete_what_is_due()
+    assert len(button.findChildren(QObject)) == before
 
 
 def test_a_long_text_is_cut_in_the_tooltip_only(qtbot: QtBot, running: Session) -> None:

@@ -37,6 +37,7 @@ class FileMenu(QObject):
     def __init__(self, window: PanelWindow, menu: QMenu) -> None:
         super().__init__(window)
         self.window, self.menu = window, menu
+        self.recent = QMenu("Recent sessions", window)  # one for good: clearing a menu does not delete those in it
         self.sessions = SessionFiles(window)
         self.sessions.failed.connect(self._show_failure)
         self.sessions.finished.connect(window.status.show_message)
@@ -96,7 +97,9 @@ class FileMenu(QObject):
         menu, verbs = self.menu, self.verbs()
         menu.addSection("File")
         self._entry(menu, "open_session", verbs["open_session"])
-        recent = menu.addMenu("Recent sessions")
+        recent = self.recent
+        recent.clear()
+        menu.addMenu(recent)
         for path in self.sessions.recent():
             entry = recent.addAction(Path(path).name.replace("&", "&&"))
             entry.setToolTip(wording.tooltip(path))

@@ -124,11 +124,15 @@ def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> T
     page = panel.page_box.currentIndex()
     panel.page_box.setCurrentIndex(0)
     panel.put_back()
+    filmed = panel.reading
     first, last = panel.slider.minimum(), panel.slider.maximum()
     stride = max(-(-(last - first) // FRAMES), PARTS // 4)
     values = range(first, last + 1, stride)
     try:
         for place, value in enumerate(values):
+            if panel.reading is not filmed:
+                why = "Another prompt was run or another cell selected meanwhile"
+                raise RopewalkError(f"{why}, so there is no film of the rotation.")
             panel.slider.setValue(value)
             point = Progress(place, len(values), "Filming the rotation")
             yield from _shoot(exporter, shooting, recording, point, TURN_MS)

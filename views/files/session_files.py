@@ -12,9 +12,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from ropewalk.app.engine.connection import Calls
+from ropewalk.app.files.requests import Found
 from ropewalk.app.files.serving import Here
 from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView
-from ropewalk.app.files.session_keeping import Asking, described, keeping, open_session, save_session
+from ropewalk.app.files.session_keeping import Asking, described, finding, keeping, open_session, save_session
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import finished
@@ -23,6 +24,7 @@ from ropewalk.views.style import theme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ropewalk.model.engine.interface import ModelHandle
     from ropewalk.views.window.panel_window import PanelWindow
 
 CALM_MS: Final = 5000
@@ -59,6 +61,9 @@ class SessionFiles(QObject):
             window.session.baseline.changed,
         ):
             changed.connect(lambda *what: self._calm.start())
+        self._found: tuple[ModelHandle, Found] | None = None
+        """A model that is open elsewhere, and where and what its checkpoint is there."""
+        window.session.model_changed.connect(self._find)
 
     @property
     def last(self) -> Path:
@@ -132,6 +137,8 @@ class SessionFiles(QObject):
         self._calm.stop()
         if not self._made_something():
             return
+        if self.window.session.elsewhere and self._known_place() is None:
+            return  # it cannot be looked at from here; what was kept now and then is there
         try:
             finished(self._keeping(Here()))
         except RopewalkError as error:
@@ -147,7 +154,30 @@ class SessionFiles(QObject):
         session = self.window.session
         state = session.scenes.keep()
         assert state is not None
-        return keeping(files, described(session, state, self._view(), self.last.parent), self.last, self._saved)
+        saved = described(session, state, self._view(), self.last.parent, self._known_place())
+        return keeping(files, saved, self.last, self._saved)
+
+    def _find(self) -> None:
+        """Have an engine elsewhere say what it has opened: a window that closes cannot wait for that."""
+        session, model_handle = self.window.session, self.window.session.model_handle
+        if session.elsewhere and model_handle is not None and model_handle.card.path:
+            session.work(
+                "fingerprint",
+                lambda engine: finding(engine, model_handle),
+                lambda found: self._on_found(model_handle, found),
+                _ignore,
+                what="Looking at the checkpoint's files",
+                urgency=Urgency.THUMBNAILS,
+            )
+
+    def _on_found(self, model_handle: ModelHandle, found: Found) -> None:
+        self._found = (model_handle, found)
+
+    def _known_place(self) -> Found | None:
+        """Where and what the checkpoint of the open model is, where its engine was asked."""
+        if self._found is None or self._found[0] is not self.window.session.model_handle:
+            return None
+        return self._found[1] if self._found[1].place is not None else None
 
     def _made_something(self) -> bool:
         """Whether there is more than a prompt, which comes back by itself; a lesson's own model does not count."""

@@ -33,7 +33,7 @@ from ropewalk.views.style import theme
 if TYPE_CHECKING:
     # reading, playing and judging lessons is loaded when a lesson is first looked at: no start needs it
     from ropewalk.app.lessons.checks import Reply, Verdict
-    from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Scene
+    from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Problem, Scene
     from ropewalk.app.lessons.player import LessonPlayer
     from ropewalk.app.lessons.progress import ProgressStore
     from ropewalk.app.lessons.shelf import Shelf
@@ -181,8 +181,15 @@ class LessonPanel(Panel):
 
     def _read_shelf_when_seen(self) -> None:
         if self.shelf is None and self.on_screen:
-            work = self.session.local.ask(ReadShelf())
-            self.session.jobs.submit("shelf", Urgency.COARSE, work, self.take_shelf, self.session.fail)
+            lessons: list[Lesson] = []
+            self.session.jobs.submit(
+                "shelf",
+                Urgency.COARSE,
+                self.session.local.ask(ReadShelf()),
+                lambda problems: self._take_lessons(lessons, problems),
+                self.session.fail,
+                on_part=lessons.append,
+            )
 
     def show_selection(self, selection: Selection) -> None:
         """Tell the questions that are answered by a selection."""
@@ -239,6 +246,11 @@ class LessonPanel(Panel):
     def filled(self) -> FilledStep | None:
         """The step that is on with its numbers; None while no lesson is open or they are on their way."""
         return None if self._player is None or self._player.lesson is None else self._player.filled
+
+    def _take_lessons(self, lessons: list[Lesson], problems: tuple[Problem, ...]) -> None:
+        from ropewalk.app.lessons.shelf import Shelf
+
+        self.take_shelf(Shelf.of(lessons, problems))
 
     def take_shelf(self, shelf: Shelf) -> None:
         """Offer the lessons of a shelf."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
 """Rows that can be compared at once, as in ``model.readings.comparison``."""
+ELSEWHERE = "A was run in another engine, and is run again in this run's before the two can be compared."
 
 
 def largest_magnitude(values: Floats) -> float:
@@ -172,14 +173,14 @@ class ComparePanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the difference, where there is one to have."""
-        if refusal(self.session.baseline.run, run):
+        if self._refusal(run):
             return None
         return AskHeadDifference(selection.layer, selection.head)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the two maps, and ask how the next token moved."""
         baseline = self.session.baseline.run
-        why = refusal(baseline, run)
+        why = self._refusal(run)
         self.difference = reading
         if why or reading is None or baseline is None:
             self.describe("")
@@ -227,6 +228,11 @@ class ComparePanel(Panel):
         super().resizeEvent(event)
         wide = self.width() > 1.5 * self.height()
         self._layout.setDirection(QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom)
+
+    def _refusal(self, run: Run) -> str:
+        """Why there is nothing to see; empty where there is."""
+        baseline = self.session.baseline
+        return refusal(baseline.run, run) or ("" if baseline.shares_engine else ELSEWHERE)
 
     @property
     def _rows(self) -> Rows:

@@ -113,6 +113,7 @@ class InterventionsPanel(Panel):
         super().__init__(session, parent)
         self._history: list[tuple[Intervention, ...]] = []
         self._shown: tuple[Intervention, ...] = ()
+        self._random_shown: Question | None = None
         self._back = 0  # how many changes an undo that is under way takes back
         self._unchanged: dict[tuple[ModelCard, str, int, int, int], float] = {}
         """Entropies of rows of models in which nothing is changed."""
@@ -287,6 +288,8 @@ class InterventionsPanel(Panel):
         self.effect.setText(effect_text(row, self._unchanged.get(place)))
         self.describe(f"L{selection.layer}H{selection.head} · kv head {run.config.kv_head_of(selection.head)}")
         self.kv_head.setRange(0, run.config.kv_heads - 1)
+        if self.pages.currentWidget() is self.random and self._random_shown != self.random.question:
+            self._ask_random(self.random.question)  # it was not answered because another run came
 
     def show_selection(self, selection: Selection) -> None:
         """Name the head, the plane and the layer on their buttons."""
@@ -334,6 +337,7 @@ class InterventionsPanel(Panel):
         self.ask(question, self._show_random, "random")
 
     def _show_random(self, reading: Reading[tuple[RandomLayer, ...]]) -> None:
+        self._random_shown = reading.question
         self.random.show_layers(reading.value)
 
     # Doing and undoing --------------------------------------------------------------------------------------------

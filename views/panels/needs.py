@@ -75,7 +75,8 @@ class NeedsPanel(Panel):
     # Panel --------------------------------------------------------------------------------------------------------
 
     def question(self, run: Run, selection: Selection) -> Question | None:
-        """Ask which tokens may follow."""
+        """Ask which tokens may follow; heads are ablated for them, not for those before."""
+        self._stop()
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:

@@ -122,6 +122,7 @@ class RopePanel(Panel):
         column.addWidget(self.scroller, 1)
         column.addWidget(self.shares)
         self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
+        self.hear(self.curves.chosen, self.curves.draw, RopePanel.rules)
         self.hear(self.spectrum.plane_clicked, self._select, RopePanel.rules)
         self.hear(self.pairing.plane_clicked, self._select)
         self.pages = QStackedWidget()

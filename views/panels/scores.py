@@ -98,6 +98,7 @@ class ScoresPanel(Panel):
         self.log_scale.toggled.connect(self._relevel)
         self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
         self.skip_first.toggled.connect(self._relevel)
+        self._asked_pixels = 0
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
@@ -133,6 +134,7 @@ class ScoresPanel(Panel):
         if (run.tokens, run.length) != self._labelled:
             self._labels = self._labels_of(run)
             self._labelled = run.tokens, run.length
+        self._asked_pixels = self._pixels()
         return self._asking(selection.layer, selection.head)
 
     def _labels_of(self, run: Run) -> tuple[str, ...]:
@@ -208,7 +210,8 @@ class ScoresPanel(Panel):
         super().resizeEvent(event)
         self._share_height()
         shown = self.picture
-        if shown is not None and shown.weights.reduction != "exact" and self._pixels() != self._asked_pixels(shown):
+        coarse = shown is None or shown.weights.reduction != "exact"  # or still to come, and asked for in fewer pixels
+        if coarse and self._asked_pixels and self._pixels() != self._asked_pixels:
             self.refresh()
 
     # How it works -------------------------------------------------------------------------------------------------
@@ -252,10 +255,6 @@ class ScoresPanel(Panel):
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""
         room = min(self.triptych.side, self.triptych.height())
         return max((side for side in _SIDES if side <= room), default=_SIDES[0])
-
-    def _asked_pixels(self, picture: HeadPicture) -> int:
-        """The bound that gave this picture: the smallest that allows its size."""
-        return next((side for side in _SIDES if side >= max(picture.weights.values.shape)), _SIDES[-1])
 
     def _show_picture(self, picture: HeadPicture, run: Run) -> None:
         scores, weights, whole = picture.scores, picture.weights, (run.length, run.length)

@@ -53,8 +53,8 @@ def take(shot: Shot) -> None:
     """
     with tempfile.TemporaryDirectory() as folder, _without_chatter(), _interruptible():
         settings = SettingsStore(Path(folder) / "settings.json")
-        settings.update(device=shot.device, dtype=shot.dtype)
-        session = new_session(settings)
+        settings.remember(shot.engine, device=shot.device, dtype=shot.dtype)
+        session = new_session(settings, shot.engine)
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)

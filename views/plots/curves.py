@@ -137,7 +137,15 @@ class DistanceView(QWidget):
 
 
 class CurvesPage(QWidget):
-    """The distance curve with a button for every rule, and one for the whole context."""
+    """The distance curve with a button for every rule, and one for the whole context.
+
+    Signals
+    -------
+    chosen()
+        Other curves, or another length, are wanted: call :meth:`draw`.
+    """
+
+    chosen = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -148,7 +156,7 @@ class CurvesPage(QWidget):
         self.view = DistanceView()
         self.buttons: list[QToolButton] = []
         self.wide = _toggle("whole context")
-        self.wide.toggled.connect(self.draw)
+        self.wide.toggled.connect(self.chosen)
         self.row = QWidget()
         self._flow = FlowLayout(self.row)
         layout = QVBoxLayout(self)
@@ -215,7 +223,7 @@ class CurvesPage(QWidget):
         self.buttons = []
         for rule in rules[1:]:
             button = _toggle(rule.name)
-            button.toggled.connect(self.draw)
+            button.toggled.connect(self.chosen)
             self._flow.addWidget(button)
             self.buttons.append(button)
         self._mark()

@@ -100,6 +100,7 @@ class ChatButton(QToolButton):
         for action in self.templates.actions():
             self.templates.removeAction(action)
             self.menu().removeAction(action)
+            action.deleteLater()
         if len(self._names) < 2:
             return
         for name in self._names:

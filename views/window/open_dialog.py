@@ -31,6 +31,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, Choice
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
+from ropewalk.views.window.folder_dialog import FolderDialog
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -39,6 +40,7 @@ PATH = Qt.ItemDataRole.UserRole
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
 HINT = "Choose a checkpoint, drop one here, or type a path."
+HINT_ELSEWHERE = "Choose a checkpoint, or type a path on the engine's machine."
 
 
 class OpenDialog(QDialog):
@@ -56,7 +58,8 @@ class OpenDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(False)  # the window takes what is dropped
         self.known = QListWidget()
-        self.known.setAccessibleName("Checkpoints on this machine")
+        self.where = session.elsewhere or "this machine"
+        self.known.setAccessibleName(f"Checkpoints on {self.where}")
         self.path = QLineEdit()
         self.path.setPlaceholderText("A folder or a file")
         self.path.setAccessibleName("path of the checkpoint")
@@ -71,7 +74,7 @@ class OpenDialog(QDialog):
         self.layers.setAccessibleName("how many of its layers to open, from the first on")
         self.dtype = QComboBox()
         self.dtype.setAccessibleName("number format to open it in")
-        self.notice = plain_label(HINT, "notice")
+        self.notice = plain_label(HINT_ELSEWHERE if session.elsewhere else HINT, "notice")
         self.notice.setWordWrap(True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -130,7 +133,6 @@ class OpenDialog(QDialog):
         for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
-        self.session.failed.connect(self._on_failed)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
         self.session.progress_changed.connect(self._on_progress)
         self.session.checkpoints.fetched.connect(self._on_fetched)
@@ -142,7 +144,7 @@ class OpenDialog(QDialog):
         self.known.blockSignals(True)
         self.known.clear()
         self._item("Bundled model", BUNDLED)
-        recent = self.session.settings.now.recent
+        recent = self.session.opened.recent
         self._section("Opened lately", bool(recent))
         for path in recent:
             self._item(f"{Path(path).name}   {Path(path).parent}", path)
@@ -174,6 +176,11 @@ class OpenDialog(QDialog):
         self.path.setText(path)
 
     def _browse(self, mode: QFileDialog.FileMode) -> None:
+        if self.session.elsewhere:
+            there = FolderDialog(self.session, mode == QFileDialog.FileMode.Directory, self)
+            there.chosen.connect(self.path.setText)
+            there.open()
+            return
         dialog = QFileDialog(self, self.windowTitle())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(mode)
@@ -225,7 +232,7 @@ class OpenDialog(QDialog):
         self.dtype.addItems(list(outline.bytes_in))
         self.dtype.setCurrentText(chosen)
         self.layers.setRange(1, c.layers)
-        remembered = self.session.settings.now.answers.get(self._wanted() or "", {})
+        remembered = self.session.opened.answers.get(self._wanted() or "", {})
         self.layers.setValue(remembered.get(FIRST_LAYERS, c.layers))
         self.layers.setSuffix(f" of {c.layers}")
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
@@ -270,9 +277,10 @@ class OpenDialog(QDialog):
     def _on_refused(self, sentence: str) -> None:
         self._show_outline(None)
         name = self.path.text().strip()
-        self.download.setVisible(is_name(name))
-        if is_name(name):
-            sentence = f"There is no {name} on this machine; it can be downloaded from Hugging Face."
+        can_be_fetched = is_name(name, elsewhere=bool(self.session.elsewhere))
+        self.download.setVisible(can_be_fetched)
+        if can_be_fetched:
+            sentence = f"There is no {name} on {self.where}; it can be downloaded from Hugging Face."
         self.notice.setText(sentence)
 
     def _on_download(self) -> None:
@@ -300,7 +308,9 @@ class OpenDialog(QDialog):
             return
         self._set_opening(True)
         self.notice.setText(f"Opening {self.outline.name} …")
-        self.session.open(self._wanted(), dtype=self.dtype.currentText(), options=self.options())
+        self.session.open(
+            self._wanted(), dtype=self.dtype.currentText(), options=self.options(), failed=self._on_failed
+        )
 
     def _set_opening(self, opening: bool) -> None:
         self.opening = opening
@@ -332,7 +342,7 @@ class OpenDialog(QDialog):
             self.opening = False
             self.accept()
 
-    def _on_failed(self, sentence: str, details: str) -> None:
+    def _on_failed(self, sentence: str) -> None:
         """Say why it could not be opened; what was open stays open."""
         if self.opening and not self._fetching:
             self._set_opening(False)

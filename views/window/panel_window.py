@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
+    from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
 
 
@@ -133,6 +134,7 @@ class PanelWindow(QMainWindow):
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
         self.bar.open_wanted.connect(self.choose_checkpoint)
+        self.bar.engine_wanted.connect(self.choose_engine)
         self.status.consistency_wanted.connect(self.show_consistency)
         self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
@@ -206,10 +208,19 @@ class PanelWindow(QMainWindow):
         """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
         from ropewalk.views.window.open_dialog import OpenDialog
 
-        dialog = OpenDialog(self.session, self)
+        at_hand = (one for one in self.findChildren(OpenDialog) if one.isVisible() and not one.opening)
+        dialog = next(at_hand, None) or OpenDialog(self.session, self)  # two would take each other's answers
         dialog.open()
         if path:
             dialog.look_at(path, at_once)
+        return dialog
+
+    def choose_engine(self) -> EngineDialog:
+        """Ask where the engine is to run."""
+        from ropewalk.views.window.engine_dialog import EngineDialog
+
+        dialog = EngineDialog(self.session, self)
+        dialog.open()
         return dialog
 
     def toggle_theme(self) -> None:

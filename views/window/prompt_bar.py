@@ -40,6 +40,8 @@ class PromptBar(QWidget):
         The person asked for another theme, for projector mode, for the list of keys, for the sampling controls.
     open_wanted(path, at_once)
         The person asked for the Open dialog, or for a checkpoint, to be opened at once where it leaves nothing open.
+    engine_wanted()
+        The person asked where the engine is to run.
     """
 
     theme_wanted = Signal()
@@ -47,6 +49,7 @@ class PromptBar(QWidget):
     keys_wanted = Signal()
     sampling_wanted = Signal()
     open_wanted = Signal(str, bool)
+    engine_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -174,7 +177,8 @@ class PromptBar(QWidget):
         menu.clear()
         menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
         menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
-        recent = self.session.settings.now.recent
+        menu.addAction("Engine …").triggered.connect(self.engine_wanted)
+        recent = self.session.opened.recent
         if recent:
             menu.addSeparator()
         for path in recent:
@@ -184,6 +188,8 @@ class PromptBar(QWidget):
 
     def _fill_devices(self) -> None:
         menu, card = self.device.menu(), self.session.model
+        for group in menu.findChildren(QActionGroup):
+            group.deleteLater()  # clearing the menu deletes what is in it, but not these
         menu.clear()
         for title, choices, chosen, verb in (
             ("Device", self.session.devices, card.device if card else "", self._open_on),
@@ -264,6 +270,8 @@ class PromptBar(QWidget):
     def _on_model(self, card: ModelCard) -> None:
         self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
+        there = f" of {self.session.elsewhere}" if self.session.elsewhere else ""
+        self.device.setToolTip(wording.tooltip(f"Choose device{there} and number format"))
         self._fit_prompt()
 
     def _name(self, characters: int) -> str:

@@ -108,11 +108,12 @@ class StatusLine(QWidget):
         card, run = self._session.model, self._session.run
         parts = [] if self._session.engines.gone is None else ["no engine"]
         if card is not None:
+            there = f" on {self._session.elsewhere}" if self._session.elsewhere else ""
             parts += [
                 card.name,
                 f"{wording.count(card.parameters)} parameters",
                 card.dtype,
-                card.device,
+                f"{card.device}{there}",
                 f"{wording.byte_size(card.weight_bytes)} weights",
             ]
         if run is not None:

@@ -58,7 +58,7 @@ def talk(qtbot: QtBot, tmp_path: Path) -> Iterator[Talk]:
         words = tmp_path / f"said {len(started)}"
         words.write_bytes(says)
         own = [sys.executable, "-S", "-E", "-c", SPEAKS.format(then=then), str(words)]
-        made = ProcessConnection(command or own, packing(), around)
+        made = ProcessConnection(command or own, packing(), parent=around)
         started.append(made)
         return made
 
@@ -134,15 +134,15 @@ def test_an_end_by_a_signal_is_named(qtbot: QtBot, talk: Talk) -> None:
 def test_one_that_ends_before_it_has_begun_says_why(qtbot: QtBot, talk: Talk) -> None:
     failure = end_of(qtbot, talk(b"Welcome!\n", "sys.exit('ropewalk: not found')"))
     assert failure.sentence == (
-        "The engine has ended (exit status 1), before it had begun; what is on screen stays; start it again."
+        "The engine ended before it had begun (exit status 1: ropewalk: not found); start it again."
     )
     assert failure.details == "Welcome!\nropewalk: not found"
 
 
 def test_a_command_that_is_not_there(qtbot: QtBot, talk: Talk) -> None:
     failure = end_of(qtbot, talk(command=["/no/such/ssh", "gpu 1"]))
-    assert failure.sentence.startswith("The engine could not be started by \"/no/such/ssh 'gpu 1'\": ")
-    assert failure.sentence.endswith("; check the command.")
+    assert failure.sentence.startswith("The engine could not be started: ")
+    assert failure.sentence.endswith("; start it again.")
 
 
 @pytest.mark.parametrize("says", [b"", b"a banner that is no greeting", MAGIC])
@@ -151,7 +151,7 @@ def test_one_that_never_says_that_it_is_there(
 ) -> None:
     monkeypatch.setattr(processing, "GREETING_MS", 200)
     failure = end_of(qtbot, talk(says, DEAF))
-    assert "did not answer for 0 seconds; check the command, then start it again." in failure.sentence
+    assert "did not answer for 0 seconds; start it again." in failure.sentence
     assert failure.details == ("" if says == MAGIC else says.decode())
 
 

@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files import numbers_file
 from ropewalk.app.files.exporting import export, export_numbers, export_trace
+from ropewalk.app.files.incoming import Incoming
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.files.requests import EncodePng, WriteBytes
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.readings.records import HeadNumbers, RowReading, TokenText
 from ropewalk.model.tokens.prompt import Prompt
@@ -203,6 +206,67 @@ def test_a_full_disk_leaves_the_old_file(
     assert message.endswith("No space left on device.")
     assert path.read_bytes() == b"old"
     assert list(folder.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("happens", ["the link breaks", "the disk is full", "a cancel"])
+def test_a_trace_that_does_not_come_whole_leaves_the_old_file(
+    qtbot: QtBot, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happens: str
+) -> None:
+    path, parts = tmp_path / "run.safetensors", list[bytes]()
+    path.write_bytes(b"old")
+    kept, add = set(tmp_path.iterdir()), Incoming.add
+    monkeypatch.setattr("ropewalk.model.engine.serving.PART", 1000)
+
+    def added(incoming: Incoming, part: bytes) -> None:
+        parts.append(part)
+        if len(parts) == 3 and happens == "the disk is full":
+            monkeypatch.setattr(incoming, "_file", Full())
+        add(incoming, part)
+        assert set(tmp_path.iterdir()) > kept  # what has come is there, beside its place
+        if len(parts) == 3 and happens == "the link breaks":
+            session.engines.current.kill()
+        elif len(parts) == 3 and happens == "a cancel":
+            session.forget_work(f"trace {path}")
+
+    monkeypatch.setattr(Incoming, "add", added)
+    done: list[Path] = []
+    failed: list[str] = []
+    export_trace(session, path, done.append, failed.append)
+    qtbot.waitUntil(lambda: len(parts) >= 3 and not session.busy)
+    expected = {
+        "the link breaks": ["The engine was ended."],
+        "the disk is full": [f"run.safetensors could not be written to {tmp_path}: No space left on device."],
+        "a cancel": [],
+    }
+    assert (done, failed) == ([], expected[happens])
+    assert len(parts) == 3
+    assert set(tmp_path.iterdir()) == kept
+    assert path.read_bytes() == b"old"
+
+
+class Full:
+    """A file on a disk that has no room."""
+
+    def write(self, part: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_file_that_outgrows_its_disk_is_refused_and_gone(tmp_path: Path) -> None:
+    import resource as limits
+
+    incoming, before = Incoming(tmp_path / "run.safetensors"), limits.getrlimit(limits.RLIMIT_FSIZE)
+    incoming.add(b"1" * 1000)
+    limits.setrlimit(limits.RLIMIT_FSIZE, (1500, before[1]))
+    try:
+        incoming.add(b"2" * 100_000)
+        incoming.add(b"3" * 100)
+        with pytest.raises(RopewalkError, match=r"^run.safetensors could not be written to .*: File too large\.$"):
+            incoming.finish()
+        incoming.drop()
+    finally:
+        limits.setrlimit(limits.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "cancelled"])

@@ -39,8 +39,9 @@ from ropewalk.app.files.svg_file import SVG
 from ropewalk.app.lessons.shelf import load_lesson, load_shelf
 from ropewalk.model.errors import Cancelled, LessonError, RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.progress import Progress, finished
+from ropewalk.model.progress import Partial, Progress, finished
 from ropewalk.model.readings.records import HeadNumbers, TokenText
+from ropewalk.resources import resource
 from tests.app.files.filming import filmed
 from tests.app.files.test_session_file import SAVED
 from tests.app.small_lesson import SMALL
@@ -99,7 +100,7 @@ def one_of_each(folder: Path) -> tuple[Request, ...]:
         WriteNumbers(folder / "a.csv", "csv", NUMBERS, TOKENS, ABOUT),
         WriteNumbers(folder / "a.npz", "npz", NUMBERS, TOKENS, ABOUT),
         SaveSession(session, SAVED),
-        FindCheckpoint((folder / "none", lesson)),
+        FindCheckpoint((str(folder / "none"), str(lesson))),
         ReadSession(session),
         ReadLesson(lesson),
         ReadShelf(),
@@ -222,17 +223,20 @@ def test_a_checkpoint_is_found_at_the_first_place_where_something_is(tmp_path: P
     none, one, two = (tmp_path / name for name in ("none.gguf", "one.gguf", "two.gguf"))
     one.write_bytes(b"one")
     two.write_bytes(b"two")
-    found = served(FindCheckpoint((none, one, two)))
-    assert found == Found(one, finished(fingerprint_steps(one)))
-    assert served(FindCheckpoint((two, one))).fingerprint != found.fingerprint
-    assert served(FindCheckpoint((none,))) == Found(None, "")
+    found = served(FindCheckpoint((str(none), str(one), str(two))))
+    assert found == Found(str(one), finished(fingerprint_steps(one)))
+    assert served(FindCheckpoint((str(two), str(one)))).fingerprint != found.fingerprint
+    assert served(FindCheckpoint((str(none),))) == Found(None, "")
+    assert served(FindCheckpoint((None,))).place == str(resource("bundled"))
 
 
 def test_lessons_are_read_one_and_all(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(SMALL, encoding="utf-8")
     assert served(ReadLesson(path)) == load_lesson(path)
-    assert served(ReadShelf()) == load_shelf()
+    points = list(serve(ReadShelf(), lambda point: None))
+    lessons = [point.reading for point in points if isinstance(point, Partial)]
+    assert lessons == list(load_shelf().lessons)
     path.write_text("number =", encoding="utf-8")
     with pytest.raises(LessonError):
         served(ReadLesson(path))

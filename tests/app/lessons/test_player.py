@@ -248,6 +248,67 @@ def test_another_model_opened_meanwhile_is_theirs_from_then_on(
     assert player.session.model_handle is other
 
 
+class Late:
+    """Keeps back what is worked on in a slot, to be handed over when the test says so."""
+
+    def __init__(self, session: Session, slot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept, self._work = list[tuple[Any, Any]](), session.work
+
+        def keep(asked: str, call: Any, on_done: Any, on_failed: Any, **named: Any) -> None:
+            if asked == slot:
+                self.kept.append((call, on_done))
+            else:
+                self._work(asked, call, on_done, on_failed, **named)
+
+        monkeypatch.setattr(session, "work", keep)
+
+    def arrive(self) -> None:
+        """Hand over the newest."""
+        call, on_done = self.kept[-1]
+        self._work("late", call, on_done, pytest.fail, what="")
+
+
+def test_a_lessons_model_that_is_late_leaves_the_persons_own_on_screen(
+    qtbot: QtBot, player: LessonPlayer, wordless: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = player.session
+    text = LESSON.replace('[models.yours]\nkind = "open"\n', "").partition('[[step]]\ntitle = "Yours"')[0]
+    lesson = read_lesson(text, Path("forty-nine.toml"))  # which says nothing of what the person has open
+    open_lesson(qtbot, player, lesson)
+    late = Late(session, "lesson model", monkeypatch)
+    player.go(3)
+    settle(qtbot, session)
+    session.open(str(wordless))
+    settle(qtbot, session)
+    own = session.model_handle
+    late.arrive()
+    settle(qtbot, session)
+    assert session.model_handle is own
+    assert player.away
+    player.resume()
+    settle(qtbot, session)
+    assert session.model is not None
+    assert session.model.name == "toy other"
+
+
+def test_fresh_numbers_of_a_model_that_is_gone_are_not_asked_about(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_lesson(qtbot, player, lesson)
+    late = Late(player.session, "lesson check", monkeypatch)
+    player.again(1)
+    player.session.open(str(wordless))
+    settle(qtbot, player.session)
+    asked = player.asked(1)
+    late.arrive()
+    settle(qtbot, player.session)
+    assert player.asked(1) is asked
+    player.again(1)
+    late.arrive()
+    settle(qtbot, player.session)
+    assert player.asked(1) is not asked
+
+
 def test_without_an_open_model_a_step_about_it_says_so(
     qtbot: QtBot, session: Session, lesson: Any, tmp_path: Path
 ) -> None:

@@ -93,24 +93,26 @@ def paddings(ids: Tensor) -> list[Tensor | None]:
 def read(checkpoint: Checkpoint, ids: Tensor, mask: Tensor | None, branch: Any) -> tuple[Tensor, list[Tensor]]:
     """Our logits and, on the explicit branch, attention weights of each layer."""
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(checkpoint.config.layers)]
-    padding = None if mask is None else mask.bool()
+    device = checkpoint.model.embed.weight.device
+    padding = None if mask is None else mask.bool().to(device)
     with torch.no_grad(), capture(checkpoint.model, names if branch == "explicit" else []) as record:
-        logits = checkpoint.model(ids, padding=padding, branch=branch)
-    return logits, [record[name] for name in names if name in record]
+        logits = checkpoint.model(ids.to(device), padding=padding, branch=branch)
+    return logits.cpu(), [record[name].cpu() for name in names if name in record]
 
 
 def decode(checkpoint: Checkpoint, ids: Tensor, prefill: int) -> list[Tensor]:
     """Our logits of the last row after a prefill and after each further token, through our own cache."""
     cache = KvCache(checkpoint.config.layers)
+    ids = ids.to(checkpoint.model.embed.weight.device)
     steps = [(0, prefill), *((step, step + 1) for step in range(prefill, ids.shape[1]))]
     with torch.no_grad():
-        return [checkpoint.model(ids[:, start:stop], cache=cache)[:, -1] for start, stop in steps]
+        return [checkpoint.model(ids[:, start:stop], cache=cache)[:, -1].cpu() for start, stop in steps]
 
 
-def measure(case: Case, folder: Path) -> Differences:
-    """Build, save, open and compare one case."""
+def measure(case: Case, folder: Path, device: str = "cpu") -> Differences:
+    """Build, save, open on a device and compare one case; the reference runs on the CPU."""
     model = reference.build(case)
-    checkpoint = open_checkpoint(reference.save(model, folder))
+    checkpoint = open_checkpoint(reference.save(model, folder), device=device)
     ids = prompt()
     logits, weights, spread = 0.0, 0.0, 0.0
     for mask in paddings(ids):

@@ -193,12 +193,3 @@ def test_a_tokenizer_that_cannot_be_read_leaves_ids(folder: Path) -> None:
     checkpoint = open_checkpoint(folder)
     assert checkpoint.tokenizer is None
     assert "tokenizer.json" in checkpoint.notes[-1]
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_weights_go_straight_to_the_device(folder: Path) -> None:
-    checkpoint = open_checkpoint(folder, device="cuda", dtype="bfloat16")
-    with torch.no_grad():
-        found = checkpoint.model(prompt().cuda()).float().cpu()
-    torch.testing.assert_close(found, logits(folder), rtol=0.1, atol=0.1)

@@ -39,6 +39,7 @@ from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import motion, theme
 from ropewalk.views.verbs import show_palette, verbs
+from ropewalk.views.window.folder_dialog import FolderDialog
 from ropewalk.views.window.key_sheet import KeySheet
 from ropewalk.views.window.palette import Command, Palette, found
 from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
@@ -452,6 +453,8 @@ def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -
 
 DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
     "open": lambda window: window.choose_checkpoint(),
+    "engine": lambda window: window.choose_engine(),
+    "folder": lambda window: FolderDialog(window.session, folders=True, parent=window),
     "keys": KeySheet,
     "palette": lambda window: show_palette(window, window.files),
     "export": lambda window: ExportDialog(window, window.files.exporter),

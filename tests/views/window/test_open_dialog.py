@@ -287,11 +287,11 @@ def network(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Gate]:
 
     def download(name: str) -> Steps[str]:
         fetched.append(name)
-        yield Progress(0, 1, "")
-        gate.pass_through()
+        yield (point := Progress(0, 1, ""))
+        yield from gate.pass_through(point)
         return f"/cache/{name}"
 
-    monkeypatch.setattr("ropewalk.app.session.checkpoints.download_steps", download)
+    monkeypatch.setattr("ropewalk.app.models.serving.download_steps", download)
     return fetched, gate
 
 
@@ -343,3 +343,16 @@ def test_the_focus_on_the_list_is_no_choice(dialog: OpenDialog, running: Session
     click_on(dialog, "Bundled")
     assert dialog.path.text() == ""
     assert dialog.outline is engine.outlines[None]
+
+
+def test_what_is_dropped_while_the_dialog_is_open_is_looked_at_in_it(qtbot: QtBot, running: Session) -> None:
+    window = MainWindow(running, restore=False)
+    window.show()
+    dialog = window.choose_checkpoint()
+    assert window.choose_checkpoint("/models/smol") is dialog
+    settle(running)
+    assert dialog.outline is not None
+    dialog.reject()
+    assert window.choose_checkpoint() is not dialog
+    window.close()
+    window.deleteLater()

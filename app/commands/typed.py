@@ -1,0 +1,19 @@
+"""What stands beside a command on the command line, and where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ENGINE = "--engine"
+
+
+def split_engine(typed: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Take ``--engine COMMAND`` out of what was typed; None where it is not there."""
+    rest = list(typed)
+    for place, word in enumerate(rest):
+        name, equals, command = word.partition("=")
+        if name == ENGINE and equals:
+            return command, rest[:place] + rest[place + 1 :]
+        if name == ENGINE and place + 1 < len(rest):
+            return rest[place + 1], rest[:place] + rest[place + 2 :]
+    return None, rest

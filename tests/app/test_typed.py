@@ -1,0 +1,38 @@
+"""The engine's command on the command line: with a window, with commands that draw one, and with those that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ropewalk.app.commands.line import run_command
+from ropewalk.app.commands.typed import split_engine
+from ropewalk.app.files.shot import Shot
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ([], (None, [])),
+        (["--engine", "ssh gpu1 ropewalk engine"], ("ssh gpu1 ropewalk engine", [])),
+        (["--engine", "", "work.ropewalk"], ("", ["work.ropewalk"])),
+        (["work.ropewalk", "--engine=ssh gpu1"], ("ssh gpu1", ["work.ropewalk"])),
+        (["snapshot", "--engine", "ssh gpu1", "a.png"], ("ssh gpu1", ["snapshot", "a.png"])),
+        (["--engine"], (None, ["--engine"])),
+        (["--engineer", "x"], (None, ["--engineer", "x"])),
+    ],
+)
+def test_the_engine_is_taken_out_of_what_was_typed(typed: list[str], expected: tuple[str | None, list[str]]) -> None:
+    assert split_engine(typed) == expected
+
+
+def test_a_picture_is_asked_of_an_engine_by_its_command() -> None:
+    shots: list[Shot] = []
+    assert run_command(["snapshot", "never.png", "/models/smol", "--engine", "ssh gpu1"], shots.append) == 0
+    assert run_command(["export", "never.csv"], shots.append) == 0
+    assert [(shot.path, shot.engine) for shot in shots] == [("/models/smol", "ssh gpu1"), (None, "")]
+
+
+@pytest.mark.parametrize("typed", [["info", "--engine", "ssh gpu1"], ["--engine"]])
+def test_an_engine_that_nothing_would_use_is_refused(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(typed, lambda shot: None) == 2
+    assert "--engine" in capsys.readouterr().err

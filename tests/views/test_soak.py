@@ -1,0 +1,26 @@
+"""A tenth of the soak (``make soak``): a hundred random actions in the real window over the real session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytestqt.qtbot import QtBot
+
+from tests import soak
+from tests.app.tiny_checkpoint import write_checkpoint
+
+ACTIONS = 100
+
+
+def test_a_hundred_actions_break_nothing_and_leave_nothing(qtbot: QtBot, tmp_path: Path) -> None:
+    for name in soak.CHECKPOINTS:
+        write_checkpoint(tmp_path / name)
+    with soak.soaked_window(tmp_path) as window:
+        report = soak.soak(window, ACTIONS, seed=995, kill_every=50, homes=2, say=lambda line: None)
+    told = "\n".join(report.lines())
+    assert not report.faults, told
+    first, last = report.measurements
+    assert (first.files, first.widgets) == (last.files, last.widgets), told
+    assert report.done.total() == ACTIONS
+    for name in ("runs and lengths", "models", "selections", "interventions", "baselines", "lessons", "saved files"):
+        assert report.heard[name], f"nothing of {name}: {told}"
