@@ -101,8 +101,8 @@ def bench(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("death")
     wishes, said = folder / "wishes", list[str]()
 
-    def start(parent: QObject) -> Connection:
-        made = ProcessConnection(canned_process.command(wishes), packing(), parent)
+    def start(parent: QObject, command: str) -> Connection:
+        made = ProcessConnection(canned_process.command(wishes), packing(), parent=parent)
         made.greet(warm=True)
         return made
 
