@@ -68,7 +68,7 @@ class Remembering(ProcessConnection):
     """
 
     def __init__(self, parent: QObject) -> None:
-        super().__init__(own_command(), packing(), parent)
+        super().__init__(own_command(), packing(), parent=parent)
         self.from_memory = False
         self._replies: dict[str, list[Message]] = {}
         self._again: set[int] = set()
