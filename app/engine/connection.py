@@ -342,9 +342,10 @@ class Connection(QObject):
             waiting.heard(NoReply(failure))
 
     def _suspects(self) -> list[Any]:
-        """What the process may have been at: the most urgent request, and those with which it had begun."""
-        first = min(self._waiting, key=lambda number: (self._waiting[number].urgency, number), default=0)
-        return [waiting.request for number, waiting in self._waiting.items() if waiting.begun or number == first]
+        """What the process may have been at: what it had begun with, else the most urgent."""
+        waiting = sorted(self._waiting.values(), key=lambda one: one.urgency)
+        begun = [one for one in waiting if one.begun]
+        return [one.request for one in begun or waiting[:1]]
 
     def _on_ended(self, number: int, waiting: Waiting | None) -> None:
         """Hear that the process is done with a request, one that was cancelled or another."""

@@ -14,6 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import Calls, ConnectBy, Connection, Ended
+from ropewalk.app.engine.deaths import REFUSAL
 from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
@@ -585,19 +586,19 @@ class Session(QObject):
         self._brought_back = back.handle.run.run_id
         self.engines.adopt(connection)
         self.made_again.emit(kept, back)
-        self.scenes.restore(back)
         if baseline is not None:
-            self.baseline.restore(baseline)
+            self.baseline.restore(baseline)  # first: panels ask about both as soon as the run is there
+        self.scenes.restore(back)
         self.engine_back.emit()
         if following is not None:
             self._next = following
             self._run_next(back.model_handle.card)
 
     def _on_restart_failed(self, failure: Failure) -> None:
-        """Offer it once more where the new engine has ended too, else what can be done without what is on screen."""
+        """Offer it once more; what would not be tried again is lost, and something else is offered."""
         wish, self._next = self._next, None
         self.engines.dismiss()
-        self.is_lost = not isinstance(failure, Ended)
+        self.is_lost = failure is REFUSAL
         if wish is not None:
             self._prompt = wish.prompt
         self.engine_ended.emit(failure.sentence, failure.details)

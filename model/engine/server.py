@@ -20,7 +20,6 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.serving import Handles, Serve
-from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 from ropewalk.model.progress import Partial, Progress, Steps
 
@@ -205,15 +204,15 @@ class Server:
             log.exception("The engine could not be brought in.")
 
     def _begin(self, job: Job) -> None:
-        """Read the request; what takes long says so before it may hold everything up."""
+        """Read the request, and say so before it holds everything up or ends the process: then it is known at what."""
         packed = job.message.packed
         request = self._packing.unpack(packed.type, packed.data, packed.arrays)
         if type(request) not in self._served:
             raise RopewalkError(f"{packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
-        if job.message.urgency >= Urgency.DECODE:
-            self._send(job, "progress", Progress(0, 0, ""))
-            job.reported = time.monotonic()
+        self._send(job, "progress", Progress(0, 0, ""))
+        job.reported = time.monotonic()
+        time.sleep(0)  # for the thread that writes
 
     def _report(self, job: Job, point: Progress) -> None:
         now = time.monotonic()

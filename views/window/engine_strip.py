@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from ropewalk.views.window.status import Strip
@@ -14,8 +15,26 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 UNHEARD = "The engine goes on with what was cancelled two seconds ago; wait for it, or end it and start another."
+LINES = 12
+"""Lines of what an engine wrote last that are shown."""
+PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 AGAIN = "Start the engine again"
 STARTING = "Another engine is being started; what is on screen stays until it is there."
+
+
+class StripButton(QPushButton):
+    """Takes Space and Return, which are the window's elsewhere, while it has the focus."""
+
+    def event(self, event: QEvent) -> bool:
+        """Keep these keys from the window."""
+        if isinstance(event, QKeyEvent) and event.key() in PRESSING:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress:
+                self.click()
+                return True
+        return super().event(event)
 
 
 class EngineStrip(Strip):
@@ -26,7 +45,7 @@ class EngineStrip(Strip):
         self._session = session
         self._ended = ("", "")
         self._act: Callable[[], None] = session.restart
-        self.button = QPushButton(AGAIN)
+        self.button = StripButton(AGAIN)
         self.button.setProperty("kind", "main")
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.button.clicked.connect(self._on_button)
@@ -41,7 +60,7 @@ class EngineStrip(Strip):
     def _on_ended(self, sentence: str, details: str) -> None:
         self._ended = (sentence, details)
         self._offer("Open the bundled model" if self._session.is_lost else AGAIN, self._session.restart)
-        self.say(sentence, details)
+        self.say(sentence, "\n".join(details.splitlines()[-LINES:]))
 
     def _on_unheard(self) -> None:
         self._offer("End the engine", self._session.end_engine)

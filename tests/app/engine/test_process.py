@@ -268,7 +268,7 @@ def test_a_request_that_has_ended_two_in_a_row_is_not_sent_again(qtbot: QtBot, t
     assert deaths.refusal(deadly) is None
     die(3)
     assert deaths.refusal(deadly) is REFUSAL
-    assert deaths.refusal(other) is None  # it only waited
+    assert deaths.refusal(other) is None  # it only waited, as the less urgent
     assert deaths.refusal(AnswerQuestion(RunInView(7, 13), deadly.question)) is None
     deaths.survived(other)
     die(4, after=said("progress", Progress(0, 1, ""), 1))  # now the process says that it has begun with the other

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.checks import Clicked, Entered, example_reply
@@ -418,3 +419,101 @@ def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Pa
             assert getattr(now, name) == value, f"step {place}: {name}"
     assert failed == []
     assert player.records.lesson(lesson.id).finished
+
+
+# The engine ends ------------------------------------------------------------------------------------------------------
+
+
+def scene_on(session: Session) -> tuple[Any, ...]:
+    """What the session owns of a scene."""
+    run, model = session.run, session.model
+    assert run is not None
+    assert model is not None
+    tokens = tuple(token.id for token in run.tokens)
+    return model.name, tokens, run.prefill, run.length, session.interventions.now, session.selection.now
+
+
+def end_engine(qtbot: QtBot, session: Session) -> None:
+    with qtbot.waitSignal(session.engine_ended):
+        session.engines.current.kill()
+    settle(qtbot, session)
+    assert session.engines.gone is not None
+
+
+def start_again(qtbot: QtBot, session: Session) -> None:
+    with qtbot.waitSignal(session.engine_back, timeout=60_000):
+        session.restart()
+    settle(qtbot, session)
+
+
+def test_a_scene_is_on_again_after_the_engine_has_ended_and_what_was_open_before_comes_back(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any
+) -> None:
+    session = player.session
+    session.interventions.apply((NoScale(0),))
+    settle(qtbot, session)
+    yours, away = scene_on(session), list[str]()
+    player.away_changed.connect(away.append)
+    open_lesson(qtbot, player, lesson, 2)
+    scene = scene_on(session)
+    end_engine(qtbot, session)
+    assert scene_on(session) == scene
+    start_again(qtbot, session)
+    assert scene_on(session) == scene
+    assert away == []
+    player.back()
+    settle(qtbot, session)
+    assert scene_on(session)[0] == "toy"
+    player.forward()
+    settle(qtbot, session)
+    assert scene_on(session) == scene
+    player.go(5)  # of what the person has open, which only the engine that ended had
+    settle(qtbot, session)
+    assert scene_on(session)[:2] == yours[:2]
+    player.close()
+    settle(qtbot, session)
+    assert scene_on(session) == yours
+    assert session.model_handle is not None
+    assert session.model_handle.checkpoint.connection is session.engines.current
+
+
+def test_a_lesson_that_is_left_without_an_engine_starts_one_for_what_was_open_before(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any
+) -> None:
+    session = player.session
+    yours = scene_on(session)
+    open_lesson(qtbot, player, lesson, 3)
+    end_engine(qtbot, session)
+    with qtbot.waitSignal(session.engine_back, timeout=60_000):
+        player.close()
+    settle(qtbot, session)
+    assert scene_on(session) == yours
+
+
+@pytest.mark.parametrize("at", ["numbers", "model", "scene"])
+def test_what_was_on_its_way_when_the_engine_ended_arrives_after_all(
+    qtbot: QtBot, player: LessonPlayer, lesson: Any, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = player.session
+    yours, submit = scene_on(session), session.jobs.submit
+    slot = {"numbers": "work:lesson step", "model": "work:lesson model", "scene": "run"}[at]
+
+    def submitted(wanted: str, *given: Any, **named: Any) -> None:
+        submit(wanted, *given, **named)
+        if wanted == slot:
+            monkeypatch.undo()
+            QTimer.singleShot(0, session, session.engines.current.kill)
+
+    monkeypatch.setattr(session.jobs, "submit", submitted)
+    with qtbot.waitSignal(session.engine_ended, timeout=60_000):
+        player.open(lesson, 2)
+    settle(qtbot, session)
+    assert scene_on(session) == yours
+    start_again(qtbot, session)
+    settle(qtbot, session)
+    assert player.filled is not None
+    model, _, prefill, length, changed, _ = scene_on(session)
+    assert (model, length - prefill, changed) == ("toy", 2, player.filled.scene.interventions)
+    player.close()
+    settle(qtbot, session)
+    assert scene_on(session) == yours
