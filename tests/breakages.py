@@ -89,7 +89,12 @@ costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
+connection = of("app/engine/connection.py", "app/engine/test_connection")
 jobs = of("app/jobs.py", "app/test_jobs")
+outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
+remote = of("app/engine/remote.py", "app/engine/test_remote")
+server = of("model/engine/server.py", "model/engine/test_server")
+serving = of("model/engine/serving.py", "model/engine/test_serving")
 knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/test_table")
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
@@ -404,19 +409,58 @@ BREAKAGES = (
     # Jobs, the session, the selection
     jobs(
         "a cancelled job's result is delivered",
-        "if self._alive.get(job.slot) is not job:\n            return False\n        del",
-        "if False:\n            return False\n        del",
+        "if self._is_alive(arrival.job):\n                arrival",
+        "if True:\n                arrival",
     ),
     jobs(
-        "the least urgent job goes first",
-        "(not job.cancelled, job.urgency, job.number)",
-        "(not job.cancelled, -job.urgency, job.number)",
+        "a result that nobody wants is never acknowledged", "            arrival.refuse()\n\n", "            pass\n\n"
     ),
     jobs(
-        "a cancelled job runs on",
-        "if job.cancelled or self._closing:\n            raise",
-        "if self._closing:\n            raise",
+        "a job that drops itself asks all the same",
+        "if self._is_alive(job):\n                job.connection",
+        "if job:\n                job.connection",
     ),
+    jobs("what a cancelled job asked for goes on", "job.connection.cancel(job.number)", "pass"),
+    jobs(
+        "what arrives together is heard in one turn",
+        "arrival.hand_over()\n                return",
+        "arrival.hand_over()",
+    ),
+    connection(
+        "a result left unread is kept for ever", 'if message.kind == "done" and self.gone is None:', "if False:"
+    ),
+    connection("every cancel looks like one unheard", "if waited >= PATIENCE_MS:", "if waited >= 0:"),
+    connection(
+        "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
+    ),
+    connection("a handle that is gone holds its thing", 'self._send("release", number)', "pass"),
+    connection("another version is talked to", "if greeting.version != self.version:", "if False:"),
+    remote("a token too many of the run before stays", "[: grown.since]", "[: grown.since + 1]"),
+    remote(
+        "a run of another process is compared with", "if baseline is not None and comparable", "if baseline is not None"
+    ),
+    outbox("more goes out than the other side takes", ".size <= self._credit", ".size >= 0"),
+    outbox("what is least urgent goes out first", "(message.urgency, place)", "(-message.urgency, place)"),
+    outbox("a begun message is left without a word", "[number for one in mine if one.begun]", "[]"),
+    server(
+        "the least urgent request goes first", "job.message.urgency, job.number)", "-job.message.urgency, job.number)"
+    ),
+    server("a job does not wait for its parts to be sent", "or not self._sending.holds(j.number)", "or True"),
+    server(
+        "a cancelled request runs on",
+        "if job.cancelled or self._closing:\n                raise",
+        "if self._closing:\n                raise",
+    ),
+    server("a cancel that crossed a result is never answered", 'self._sending.put(Message(number, "done"))', "pass"),
+    server("what a cancelled request has made is kept", "if job.cancelled or last.kind ==", "if last.kind =="),
+    server("every pause is reported", "if now - job.reported >= REPORT_EVERY:", "if now >= job.reported:"),
+    serving("a row beyond the run is asked about", "<= view.length <= run.newest", "<= view.length"),
+    serving(
+        "the last part of a trace is left out",
+        "while part := file.read(PART):",
+        "while len(part := file.read(PART)) == PART:",
+    ),
+    serving("a grown run's tokens begin anew", "run.tokens[since:]", "run.tokens"),
     session(
         "an answer for an earlier run is shown",
         "if self._handle is handle:\n                answer",

@@ -52,8 +52,8 @@ def no_qt_warnings() -> Iterator[None]:
 def no_widgets_left(*, collect: bool) -> Iterator[None]:
     """Fail where a widget or a running timer is there afterwards that was not there before.
 
-    With ``collect``, what was left in cycles is collected in any case: a later test's compute thread might else be the
-    one to collect it, and Qt's objects may only end on the thread they live on.
+    With ``collect``, what was left in cycles is collected in any case: it would else end in the middle of a later test,
+    which would be blamed for what Qt says to that.
     """
     widgets = {_address(widget) for widget in _widgets()}
     yield

@@ -1,8 +1,8 @@
 """How long each callback of the window's thread takes, and what it waited for meanwhile.
 
 Every event that Qt hands to the thread is timed: wall clock, processor time of this thread, and (on Linux) how long the
-thread stood in the queue for a core, which is other processes' doing. What is left of the wall clock it was blocked,
-mostly waiting for the interpreter's lock. A timer of 0 ms notes the gaps between two turns of the event loop.
+thread stood in the queue for a core, which is other processes' doing. What is left of the wall clock it was blocked. A
+timer of 0 ms notes the gaps between two turns of the event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Callback:
 
     @property
     def blocked(self) -> float:
-        """Neither at work nor in the queue: waiting for the interpreter's lock."""
+        """Neither at work nor in the queue: waiting for a file, or for memory."""
         return max(self.wall - self.work - self.queued, 0.0)
 
 
@@ -91,7 +91,7 @@ class TimedApplication(QApplication):
     def notify(self, receiver: QObject, event: QEvent) -> bool:
         """Hand an event out, and time the outermost one."""
         record = self.record
-        if record is None or self._inside or threading.get_native_id() != self._thread or receiver is self._timer:
+        if record is None or self._inside or receiver is self._timer:
             return super().notify(receiver, event)
         kind, self._inside = event.type(), True
         queued, work, wall = self._queued(), time.thread_time(), time.perf_counter()

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.event_loop_gaps [--tokens 512 2048] [--repeats 3] [--checkpoint PATH] [--detail]
 
 A scripted session (run, head switches, pan, zoom, steps) in a real window of 1920 × 1080 pixels, on Qt's offscreen
-platform unless QT_QPA_PLATFORM says otherwise. Each action is done twice: once while the compute thread computes, and
-once with every answer remembered, so that the thread is idle and what is left is the window's own work. The largest
+platform unless QT_QPA_PLATFORM says otherwise. Each action is done twice: once while the engine computes, and once with
+every answer remembered, so that the engine is idle and what is left is the window's own work. The largest
 gaps of several repeats are told by their median, beside those of an idle window. Heads are pressed with the mouse, and
 the time to the first paint of the new head is told. While a prompt runs and while a head is refined, a small tile is
 asked for again and again: how long it waits for its answer is told too.
@@ -34,13 +34,16 @@ from PySide6.QtCore import QEvent, QEventLoop, QObject, QRectF, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from ropewalk.app.engine import load_engine
+from ropewalk.app.engine.connection import Reply
+from ropewalk.app.engine.process import ProcessConnection
+from ropewalk.app.processes import light_process, own_command, packing
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
-from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.engine.frames import Message
 from ropewalk.model.engine.questions import AskHead
+from ropewalk.model.engine.requests import MadeRun, RunPrompt
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.resources import resource
 from ropewalk.views.main_window import MainWindow
@@ -58,40 +61,76 @@ LOOK_MS = 150
 Action = tuple[str, Callable[[], object]]
 
 
-class Remembering:
-    """The engine; once told to, it answers what it has answered before without computing anything."""
+class Remembering(ProcessConnection):
+    """The way to the engine; once told to, it gives the replies that came to the same before, and asks nothing.
 
-    def __init__(self) -> None:
+    What the window has been told of is kept by the engine to the end, so that it can be asked about again.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(own_command(), packing(), parent=parent)
         self.from_memory = False
-        self._answers: dict[object, Any] = {}
+        self._replies: dict[str, list[Message]] = {}
+        self._again: set[int] = set()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(load_engine(), name)
+    def call(self, request: Any, slot: str, urgency: Urgency, heard: Callable[[Reply], None]) -> int:
+        """Ask, or say again in later turns what was answered."""
+        key = repr(replace(request, run_id=0) if isinstance(request, RunPrompt) else request)
+        known = self._replies.get(key, [])
+        if self.from_memory and known and known[-1].kind == "done":
+            number = next(self._numbers)
+            self._again.add(number)
+            QTimer.singleShot(0, self, partial(self._say_again, number, request, known, heard))
+            return number
+        replies = self._replies[key] = list[Message]()
+        return super().call(request, slot, urgency, partial(self._note, replies, heard))
 
-    def run(self, model_handle: Any, prompt: Any, run_id: int, *rest: Any, **more: Any) -> Steps[RunHandle]:
-        """Prefill, or bring back the run of the same prompt."""
-        handle: RunHandle = yield from self._recalled(
-            ("run", prompt), lambda: load_engine().run(model_handle, prompt, run_id, *rest, **more)
-        )
-        return replace(handle, run=replace(handle.run, run_id=run_id))
-
-    def step(self, handle: RunHandle, count: int, sampling: Any) -> Steps[RunHandle]:
-        """Decode, or bring back what was decoded from there."""
-        key = ("step", handle.run.prompt, handle.run.length, count)
-        made: RunHandle = yield from self._recalled(key, lambda: load_engine().step(handle, count, sampling))
-        return replace(made, run=replace(made.run, run_id=handle.run.run_id))
-
-    def answer(self, handle: RunHandle, question: Any) -> Steps[Any]:
-        """Answer, or say again what was answered."""
-        key = (handle.run.prompt, handle.run.length, question)
-        return (yield from self._recalled(key, lambda: load_engine().answer(handle, question)))
-
-    def _recalled(self, key: object, compute: Callable[[], Steps[Any]]) -> Steps[Any]:
-        if self.from_memory and key in self._answers:
-            yield Progress(0, 1, "Remembering")
+    def cancel(self, number: int) -> None:
+        """Wait no longer for replies."""
+        if number in self._again:
+            self._again.discard(number)
         else:
-            self._answers[key] = yield from compute()
-        return self._answers[key]
+            super().cancel(number)
+
+    def release(self, number: int) -> None:
+        """Let the engine keep it."""
+
+    def _note(self, replies: list[Message], heard: Callable[[Reply], None], reply: Reply) -> None:
+        if reply.kind != "progress":
+            replies.append(reply._message)
+        heard(reply)
+
+    def _say_again(self, number: int, request: Any, known: list[Message], heard: Callable[[Reply], None]) -> None:
+        if number in self._again:
+            self._again.discard(number)
+            for message in known:
+                heard(Recalled(self, message, request))
+
+
+class Recalled(Reply):
+    """A reply that has come before: it is unpacked anew, as any."""
+
+    def __init__(self, connection: Remembering, message: Message, request: Any) -> None:
+        super().__init__(connection, message)
+        self._request = request
+
+    def value(self) -> Any:
+        """What it says; a run comes back as another one."""
+        packed = self._message.packed
+        value = self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
+        if isinstance(value, MadeRun):
+            return replace(value, run=replace(value.run, run_id=self._request.run_id))
+        return value
+
+    def refuse(self) -> None:
+        """It was acknowledged long ago."""
+
+
+def started(parent: QObject, command: str = "") -> Remembering:
+    """Start an engine."""
+    connection = Remembering(parent)
+    connection.greet(warm=True)
+    return connection
 
 
 class FirstSight(QObject):
@@ -128,8 +167,7 @@ def main() -> int:
     qt = TimedApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder:
         path = parsed.checkpoint or raised(Path(folder), max(parsed.tokens) + STEPS)
-        engine = Remembering()
-        session = Session(SettingsStore(Path(folder) / "settings.json"), engine=lambda: engine)
+        session = Session(SettingsStore(Path(folder) / "settings.json"), started, light_process)
         window = MainWindow(session, restore=False)
         window.resize(1920, 1080)
         window.show()
@@ -137,7 +175,7 @@ def main() -> int:
             report_once("start and torch", qt.measured(partial(model_handle, session, window, path)))
             report_once("idle", qt.measured(partial(idle, 1000)))
             for tokens in parsed.tokens:
-                measure(qt, session, window, engine, tokens, parsed.repeats, detail=parsed.detail)
+                measure(qt, session, window, tokens, parsed.repeats, detail=parsed.detail)
         except RopewalkError as error:
             print(error.sentence, file=sys.stderr)
             return 1
@@ -161,14 +199,14 @@ def measure(
     qt: TimedApplication,
     session: Session,
     window: MainWindow,
-    engine: Remembering,
     tokens: int,
     repeats: int,
     *,
     detail: bool,
 ) -> None:
     """Do every action so many times, computing and remembering in turn, and print what came of it."""
-    scores, heads = window.panels["scores"], window.panels["heads"]
+    engine, scores, heads = session.engines.current, window.panels["scores"], window.panels["heads"]
+    assert isinstance(engine, Remembering)
     assert isinstance(scores, ScoresPanel)
     assert isinstance(heads, HeadsPanel)
     sight = FirstSight(session, scores)
@@ -190,7 +228,7 @@ def measure(
     print_spread("from the press on a head to its first paint", [one for times in seen.values() for one in times])
     print_spread("a tile asked for while a prompt runs", beside_prefill)
     print_spread("a tile asked for while a head is refined", beside_refinement)
-    print(f"{'':10}{'gap':>6}{'callback':>10}{'work':>6}{'queue':>7}{'lock':>6}{'> 16':>6}", end="")
+    print(f"{'':10}{'gap':>6}{'callback':>10}{'work':>6}{'queue':>7}{'block':>6}{'> 16':>6}", end="")
     print("   | answers remembered:   gap  work   | head seen after")
     for name, records in computing.items():
         print_line(name, records, remembering[name], seen.get(name))

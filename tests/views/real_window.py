@@ -13,7 +13,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.snapshot import picture, wait_until_drawn
 from tests.in_process import new_session
-from tests.views.driving import start_dark
+from tests.views.driving import start_dark, window_over
 
 PROMPT = "Two <b>cats</b> & two -> dogs"
 
@@ -23,7 +23,7 @@ def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -
     """Open a window on a prompt, drawn and idle; gone at the end."""
     start_dark()
     session = new_session(SettingsStore(folder / "settings.json"))
-    window = MainWindow(session, restore=False)
+    window = window_over(session)
     try:
         session.begin(prompt=Prompt(prompt))
         wait_until_drawn(window)

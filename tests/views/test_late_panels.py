@@ -19,7 +19,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.views.canned import canned_session
-from tests.views.driving import settle
+from tests.views.driving import settle, window_over
 
 IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
 """What a window of 1280 × 800 shows at first."""
@@ -27,7 +27,7 @@ IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
 
 def opened_window(session: Session, *, restore: bool = False) -> MainWindow:
     """A window that has drawn what is in sight."""
-    window = MainWindow(session, restore=restore)
+    window = window_over(session, restore=restore)
     if not restore:
         window.resize(1280, 800)
     window.show()
@@ -151,7 +151,7 @@ def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     late = snapshot.picture(window, QSize(1280, 800), "needs")
-    again = MainWindow(running, restore=False)
+    again = window_over(running)
     for dock in again.docks.values():
         dock.make_panel()
     at_once = snapshot.picture(again, QSize(1280, 800), "needs")

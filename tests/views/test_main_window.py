@@ -31,7 +31,7 @@ from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
-from tests.views.driving import run_on, settle
+from tests.views.driving import run_on, settle, window_over
 
 Make = Callable[..., MainWindow]
 Other = Callable[[Path], Session]
@@ -43,7 +43,7 @@ def make(qtbot: QtBot) -> Iterator[Make]:
     windows: list[MainWindow] = []
 
     def made(session: Session, width: int = 1280, height: int = 800, *, restore: bool = False) -> MainWindow:
-        window = MainWindow(session, restore=restore)
+        window = window_over(session, restore=restore)
         windows.append(window)
         if not restore:
             window.resize(width, height)

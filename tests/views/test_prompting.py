@@ -31,7 +31,7 @@ from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
 from tests.qt_guards import delete_what_is_due
 from tests.views import driving
 from tests.views.canned import CannedEngine
-from tests.views.driving import meant, run_on
+from tests.views.driving import meant, run_on, window_over
 
 LEFT = Qt.MouseButton.LeftButton
 LONG = "abcdefgh" * 10
@@ -45,7 +45,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
 
     def show(path: Path, prompt: str) -> MainWindow:
         session = new_session(SettingsStore(tmp_path / "settings.json"))
-        window = MainWindow(session, restore=False)
+        window = window_over(session)
         windows.append(window)
         window.resize(1280, 800)
         window.show()
@@ -240,7 +240,7 @@ def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
     qtbot: QtBot, running: Session, engine: CannedEngine, bos: str
 ) -> None:
     running.timeline.set_sampling(Sampling(temperature=0.8, top_k=40, top_p=0.9, seed=7))
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
@@ -425,7 +425,7 @@ def test_a_right_to_left_token_leaves_the_words_around_it_in_order(qtbot: QtBot,
 def test_the_template_that_is_chosen_is_the_one_that_is_ticked(
     qtbot: QtBot, running: Session, engine: CannedEngine
 ) -> None:
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     qtbot.addWidget(window)
     engine.known = {"chats": ("default", "tool_use")}
     running.open(None)

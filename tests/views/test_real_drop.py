@@ -20,6 +20,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.model.checkpoints.fetch import FILE
+from tests.views.driving import window_over
 
 PATIENCE = 120_000
 """Milliseconds; it takes four seconds where the machine has nothing else to do."""
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     session = new_session(SettingsStore(tmp_path / "settings.json"))
-    made = MainWindow(session, restore=False)
+    made = window_over(session)
     made.resize(1280, 800)
     made.show()
     with qtbot.waitSignal(session.run_changed, timeout=PATIENCE):

@@ -29,7 +29,7 @@ def window(
         engine.known = {"name": request.param, "bos": "<|im_start|>", "chats": ("default",)}
     session.begin()
     driving.settle(session)
-    made = MainWindow(session, restore=False)
+    made = driving.window_over(session)
     made.resize(SMALL)
     made.show()
     settle()

@@ -321,6 +321,7 @@ class PanelWindow(QMainWindow):
             for name in in_sight:
                 self.docks[name].make_panel()
             theme.dress()
+            self.status.theme_changed()  # as high as its buttons, which the style sheet makes lower
             if not self._restored:
                 self.reset_layout()
         super().setVisible(visible)

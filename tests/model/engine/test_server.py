@@ -136,6 +136,7 @@ class Bench:
             handles.pulse(Progress(1, 2, "before"))
             self.cancel(1)
             handles.pulse(Progress(2, 2, "after"))
+            self.lines.append("went on")
         elif asked.how == "strange part":
             try:
                 yield Partial(0, 1, "Working", object())
@@ -275,6 +276,7 @@ def test_work_that_cannot_pause_ends_at_its_pulse_when_it_was_cancelled(
     bench.finish()
     assert bench.wire.said("progress") == [(1, "progress", Progress(1, 2, "before"))]
     assert bench.wire.said() == [(1, "done", None)]
+    assert bench.lines == []
     bench.server.pulse(Progress(0, 1, "Nothing is under way"))
 
 

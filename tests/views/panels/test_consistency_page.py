@@ -22,7 +22,7 @@ from ropewalk.views.panels.consistency import alarm, conditions, small, verdict
 from ropewalk.views.panels.why import WhyPanel
 from ropewalk.views.style import theme
 from tests.views.canned import CannedEngine
-from tests.views.driving import settle
+from tests.views.driving import settle, window_over
 
 Shown = Callable[..., Any]
 GAPS = (
@@ -39,7 +39,7 @@ BRANCHES = ConsistencyCheck("branches", 12, 4e-7, 1e-4, "", GAPS[:2], 1e-4, 6, 3
 
 @pytest.fixture
 def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     window.resize(1600, 1000)
     window.show()
     yield window

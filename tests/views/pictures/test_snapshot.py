@@ -18,6 +18,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.views.canned import CannedEngine
+from tests.views.driving import window_over
 
 IN_A_NEW_PROCESS = """
 import sys
@@ -42,7 +43,7 @@ with canned_session(Path(sys.argv[1]), CannedEngine()) as session:
 
 @pytest.fixture
 def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
-    made = MainWindow(running, restore=False)
+    made = window_over(running)
     yield made
     made.close()
     made.deleteLater()
@@ -80,7 +81,7 @@ def test_an_unknown_panel_is_named_with_those_there_are(window: MainWindow) -> N
 
 
 def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> None:
-    window = MainWindow(session, restore=False)
+    window = window_over(session)
     engine.devices = ()
     session.begin()
     with pytest.raises(RopewalkError, match="There is no cpu here"):
@@ -90,7 +91,7 @@ def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> N
 
 
 def test_waiting_ends_at_the_limit(session: Session) -> None:
-    window = MainWindow(session, restore=False)
+    window = window_over(session)
     with pytest.raises(RopewalkError, match="was not drawn after"):
         snapshot.wait_until_drawn(window, limit_ms=20)
     window.close()

@@ -43,13 +43,14 @@ from ropewalk.views.window.folder_dialog import FolderDialog
 from ropewalk.views.window.key_sheet import KeySheet
 from ropewalk.views.window.palette import Command, Palette, found
 from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
+from tests.views.driving import window_over
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     window.resize(1280, 800)
     window.show()
     window.activateWindow()
@@ -130,7 +131,7 @@ def test_projector_mode_does_not_end_it_and_ends_in_the_old_layout(qtbot: QtBot,
 
 
 def test_closing_a_window_with_one_panel_alone_remembers_the_whole_layout(qtbot: QtBot, running: Session) -> None:
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     window.resize(1280, 800)
     window.show()
     snapshot.wait_until_drawn(window)

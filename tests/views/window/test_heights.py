@@ -17,6 +17,7 @@ from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.views.canned import CannedEngine, canned_session
+from tests.views.driving import window_over
 
 ModelHandle = Callable[..., MainWindow]
 SMALL = QSize(1280, 800)
@@ -32,7 +33,7 @@ def model_handle(qtbot: QtBot, tmp_path: Path, engine: CannedEngine) -> Iterator
         session = sessions.enter_context(canned_session(tmp_path / "settings.json", engine))
         engine.prefill = count
         session.begin(prompt=Prompt("many words"))
-        window = MainWindow(session, restore=restore)
+        window = window_over(session, restore=restore)
         windows.append(window)
         if not restore:
             window.resize(size)

@@ -22,7 +22,7 @@ from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import PromptBar
 from tests.fake_engine import Gate
 from tests.views.canned import CONFIG, CannedEngine
-from tests.views.driving import meant, run_on, settle
+from tests.views.driving import meant, run_on, settle, window_over
 
 LEFT = Qt.MouseButton.LeftButton
 CHOICE = Choice("heads", "How many query heads does it have?", (4, 8, 16), 8)
@@ -192,7 +192,7 @@ def drop(window: MainWindow, path: str) -> None:
 def test_a_dropped_path_opens_unless_it_leaves_something_open(
     qtbot: QtBot, running: Session, path: str, asks: bool, engine: CannedEngine
 ) -> None:
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
@@ -211,7 +211,7 @@ def test_a_recent_one_from_the_menu_is_opened_the_same_way(
     qtbot: QtBot, running: Session, path: str, asks: bool, engine: CannedEngine
 ) -> None:
     running.settings.remember_checkpoint(path)
-    window = MainWindow(running, restore=False)
+    window = window_over(running)
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
