@@ -90,6 +90,8 @@ heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
+deaths = of("app/engine/deaths.py", "app/engine/test_process")
+died = of("app/session/session.py", "views/test_engine_death")
 jobs = of("app/jobs.py", "app/test_jobs")
 outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
 remote = of("app/engine/remote.py", "app/engine/test_remote")
@@ -98,6 +100,7 @@ serving = of("model/engine/serving.py", "model/engine/test_serving")
 knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/test_table")
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
+misbehaved = of("app/engine/connection.py", "app/engine/test_process")
 next_token = of("model/readings/next_token.py", "model/readings/test_next_token")
 norms = of("model/decoder/norms.py", "model/decoder/test_norms", "model/decoder/test_attention")
 numbers_file = of("app/files/numbers_file.py", "app/files/test_exporting")
@@ -429,7 +432,20 @@ BREAKAGES = (
     connection(
         "a result left unread is kept for ever", 'if message.kind == "done" and self.gone is None:', "if False:"
     ),
-    connection("every cancel looks like one unheard", "if TICKS + 1 in self._cancelled.values():", "if True:"),
+    misbehaved("every cancel looks like one unheard", "if TICKS + 1 in self", "if 1 in self"),
+    misbehaved("what only waited is taken for what ended an engine", "begun or waiting[:1]", "waiting"),
+    misbehaved("what is not asked is cancelled all the same", "or not waiting.sent or", "or"),
+    deaths(
+        "what has ended two engines is asked a third time",
+        ">= MOST:\n            return REFUSAL",
+        ">= 9:\n            return REFUSAL",
+    ),
+    deaths("what was answered in between counts on", "if one != asked]", "]"),
+    of("model/engine/requests.py", "app/engine/test_process")(
+        "a question is another one in another engine", "replace(value, number=0)", "value"
+    ),
+    died("a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"),
+    died("what was decoded and changed is not brought back", "kept = self.scenes.keep()", "kept = None"),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),

@@ -597,7 +597,6 @@ class Session(QObject):
     def _on_restart_failed(self, failure: Failure) -> None:
         """Offer it once more; what would not be tried again is lost, and something else is offered."""
         wish, self._next = self._next, None
-        self.engines.dismiss()
         self.is_lost = failure is REFUSAL
         if wish is not None:
             self._prompt = wish.prompt

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-import resource
 import shutil
 import signal
 import sys
+import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
@@ -19,6 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine.connection import Connection
+from ropewalk.app.engine.deaths import MOST
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import light_process, new_session, packing
 from ropewalk.app.session.session import Session
@@ -28,7 +31,9 @@ from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.engine.questions import AskHead, AskNextToken
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from tests.app.tiny_checkpoint import write_chatty
 from tests.closeness import assert_close
+from tests.processes import DEADLINE, family, python, started, staying
 
 pytestmark = [
     pytest.mark.processes,
@@ -111,14 +116,15 @@ def worked(qapp: QApplication, own: Path, tmp_path_factory: pytest.TempPathFacto
     """A session with real processes, in which a person has done something."""
     session = new_session(SettingsStore(tmp_path_factory.mktemp("settings") / "settings.json"))
     session.begin(str(own), prompt=Prompt("abcabc"))
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: None,
         session.baseline.pin,
         lambda: session.interventions.apply((NoScale(0),)),
         lambda: session.timeline.set_sampling(Sampling(temperature=0.5, seed=2)),
         lambda: session.timeline.run_to(9),
         session.timeline.step_back,
-    ):
+    ]
+    for act in acts:
         act()
         while session.busy:
             qapp.processEvents()
@@ -163,6 +169,7 @@ def holding(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_file_that_holds_the_interpreter_holds_nobody_else(
     qtbot: QtBot, session: Session, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,17 +216,21 @@ def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
 
 
 @pytest.mark.slow
-def test_weights_that_are_cut_off_while_they_are_open(qtbot: QtBot, session: Session, own: Path) -> None:
+def test_a_checkpoint_that_is_cut_off_while_it_is_open_is_needed_only_to_bring_it_back(
+    qtbot: QtBot, session: Session, own: Path
+) -> None:
     before, was, heard, weights = state(session), numbers(qtbot, session), Heard(session), own / "model.safetensors"
     whole = weights.read_bytes()
     os.truncate(weights, 0)
-    session.start(Prompt("fedcba"))
-    settle(qtbot, session)
+    assert_same(numbers(qtbot, session), was)
+    os.kill(engine_of(session).pid, signal.SIGBUS)
+    qtbot.waitUntil(lambda: session.engines.gone is not None)
+    for _ in range(MOST + 1):  # as often as somebody likes: this ends no engine
+        session.restart()
+        settle(qtbot, session)
+        assert weights.name in heard.ended.pop()
+        assert not session.is_lost
     assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS")], [])
-    assert state(session) == before
-    session.restart()
-    settle(qtbot, session)
-    assert weights.name in heard.ended[1]
     assert state(session) == before
     weights.write_bytes(whole)
     session.restart()
@@ -228,7 +239,53 @@ def test_weights_that_are_cut_off_while_they_are_open(qtbot: QtBot, session: Ses
     assert_same(numbers(qtbot, session), was)
 
 
-@pytest.mark.parametrize("megabytes", [400, 700])
+@pytest.mark.slow
+def test_a_checkpoint_that_is_cut_off_while_it_is_read_ends_only_the_process_that_reads_it(
+    qtbot: QtBot, session: Session, own: Path, tmp_path: Path
+) -> None:
+    large, heard = larger(own, tmp_path), Heard(session)
+    size = (large / "model.safetensors").stat().st_size
+    opener = session.engines.prepare()
+    assert isinstance(opener, ProcessConnection)
+    looked: list[Any] = []
+    session.checkpoints.outline(str(large), looked.append, looked.append)  # torch is there by then
+    qtbot.waitUntil(lambda: bool(looked), timeout=60_000)
+    process = psutil.Process(opener.pid)
+    until = process.memory_info().rss + size // 8
+    session.open(str(large))
+    qtbot.waitUntil(lambda: process.memory_info().rss > until, timeout=60_000)
+    os.truncate(large / "model.safetensors", 0)
+    settle(qtbot, session)
+    assert heard.failed == [
+        "large could not be opened: the process that read it ended (SIGBUS); the file may be damaged."
+    ]
+    assert heard.ended == []
+
+
+def larger(own: Path, folder: Path) -> Path:
+    """The checkpoint with tokens by the millions, whose zeros take no room on the disk."""
+    large, rows, name = shutil.copytree(own, folder / "large"), 1 << 22, "model.embed_tokens.weight"
+    config = json.loads((large / "config.json").read_text(encoding="utf-8"))
+    (large / "config.json").write_text(json.dumps(config | {"vocab_size": rows}), encoding="utf-8")
+    file = large / "model.safetensors"
+    data = file.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + length]), data[8 + length :]
+    kept, place = b"", 0
+    for tensor in (tensor for key, tensor in header.items() if key != name):
+        first, last = tensor["data_offsets"]
+        kept += body[first:last]
+        tensor["data_offsets"], place = [place, place + last - first], place + last - first
+    end = place + 4 * rows * config["hidden_size"]
+    header[name] |= {"shape": [rows, config["hidden_size"]], "data_offsets": [place, end]}
+    written = json.dumps(header).encode()
+    with file.open("wb") as out:
+        out.write(len(written).to_bytes(8, "little") + written + kept)
+        out.truncate(8 + len(written) + end)
+    return large
+
+
+@pytest.mark.parametrize("megabytes", [pytest.param(400, marks=pytest.mark.slow), 700])
 def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Path, megabytes: int) -> None:
     """Torch is not even loaded: that fails, or ends the process."""
 
@@ -249,12 +306,61 @@ def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_run_that_gets_no_memory_is_a_sentence_or_an_end(qtbot: QtBot, session: Session) -> None:
-    before, heard, pid = state(session), Heard(session), engine_of(session).pid
-    resource.prlimit(pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
-    session.start(Prompt("abcdefgh" * 8))
+def test_a_run_that_gets_no_memory_leaves_the_one_before(qtbot: QtBot, own: Path, tmp_path: Path) -> None:
+    session = new_session(SettingsStore(tmp_path / "settings.json"))
+    session.begin(str(larger(own, tmp_path)), prompt=Prompt("ab"))
     settle(qtbot, session)
-    assert len(heard.failed) + len(heard.ended) <= 1
+    before, heard, process = state(session), Heard(session), psutil.Process(engine_of(session).pid)
+    everything = process.rlimit(psutil.RLIMIT_AS)
+    process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms, everything[1]))
+    session.start(Prompt("abcd" * 12))  # with logits of some megabytes for each token
+    settle(qtbot, session)
+    assert len(heard.failed) + len(heard.ended) == 1
+    assert state(session) == before
     if session.engines.gone is None:
-        resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert before
+        process.rlimit(psutil.RLIMIT_AS, everything)
+    session.start(Prompt("abcd" * 12))
+    settle(qtbot, session)
+    assert session.run is not None
+    assert session.run.length == 48
+    assert len(heard.failed) + len(heard.ended) == 1
+    session.close()
+
+
+# The window is killed -------------------------------------------------------------------------------------------------
+
+WINDOW = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from ropewalk.app.processes import new_session
+from ropewalk.app.settings import SettingsStore
+from ropewalk.model.tokens.prompt import Prompt
+app = QCoreApplication([])
+session = new_session(SettingsStore(Path(sys.argv[2])))
+session.jobs.show_after = 0
+session.begin(sys.argv[1], Prompt("Hello", chat=sys.argv[3]))
+app.exec()
+"""
+
+
+@pytest.mark.slow
+def test_a_window_that_is_killed_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path) -> None:
+    """Its engine renders a chat template that never ends, in a process of its own."""
+    endless = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
+    folder = write_chatty(tmp_path / "chatty", endless)
+    with started(python(WINDOW, str(folder), str(tmp_path / "settings.json"), "default")) as window:
+        left = members(window.pid, "chat_child")
+        window.kill()
+        assert staying(left) == 0
+        window.communicate()
+
+
+def members(pid: int, wanted: str) -> list[int]:
+    """Descriptors of a process and all that it has started, once one of these is what is wanted."""
+    until = time.monotonic() + DEADLINE
+    while time.monotonic() < until:
+        lines = [" ".join(child.cmdline()) for child in psutil.Process(pid).children(recursive=True)]
+        if any(wanted in line for line in lines):
+            return family(pid)
+    raise AssertionError(f"No {wanted} among {lines}.")

@@ -190,9 +190,9 @@ def look(bench: Bench) -> None:
     [
         (lambda bench: None, "nothing"),
         (decode, "step"),
-        (run, "run:another"),
-        (look, "AskHead"),
-        (export, "save"),
+        pytest.param(run, "run:another", marks=pytest.mark.slow),
+        pytest.param(look, "AskHead", marks=pytest.mark.slow),
+        pytest.param(export, "save", marks=pytest.mark.slow),
     ],
     ids=["idle", "decoding", "running", "refining", "exporting"],
 )
@@ -261,6 +261,7 @@ def test_what_is_done_without_an_engine_changes_nothing(bench: Bench) -> None:
     assert set(shown) <= set(pictures(window))
 
 
+@pytest.mark.slow
 def test_the_strip_is_reached_by_the_keyboard(bench: Bench) -> None:
     window, strip = bench.window, bench.window.engine
     bench.kill()
@@ -275,6 +276,7 @@ def test_the_strip_is_reached_by_the_keyboard(bench: Bench) -> None:
     bench.until(lambda: not strip.isVisible())
 
 
+@pytest.mark.slow
 def test_the_next_run_starts_another_engine_too(bench: Bench) -> None:
     session = bench.session
     bench.kill()

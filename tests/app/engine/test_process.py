@@ -91,11 +91,11 @@ class Asked:
 def end_of(qtbot: QtBot, connection: ProcessConnection) -> Failure:
     """How a process ended, which whoever waits hears too."""
     asked = Asked(connection)
-    qtbot.waitUntil(lambda: bool(asked.values))
+    qtbot.waitUntil(lambda: bool(asked.values), timeout=30_000)
     later = Asked(connection)
-    qtbot.waitUntil(lambda: bool(later.values))
+    qtbot.waitUntil(lambda: bool(later.values), timeout=30_000)
     assert connection.gone is asked.failure is later.failure
-    qtbot.waitUntil(lambda: not connection.is_running)
+    qtbot.waitUntil(lambda: not connection.is_running, timeout=30_000)
     return asked.failure
 
 
@@ -166,7 +166,7 @@ def test_what_a_shell_says_first_is_kept_apart(qtbot: QtBot, talk: Talk) -> None
     one = talk(said("hello", Greeting(__version__, "afar")))
     words = shlex.join(one.command)
     shell = talk(command=["sh", "-c", f"echo 'Last login: today'; printf '%b' '{escaped(MAGIC)}'; exec {words}"])
-    qtbot.waitUntil(lambda: shell.host == "afar")
+    qtbot.waitUntil(lambda: shell.host == "afar", timeout=30_000)
     assert shell.details == "Last login: today"
     assert shell.gone is None
 
@@ -198,9 +198,9 @@ def test_a_cancel_that_is_not_heard_is_told_once(qtbot: QtBot, talk: Talk, impat
     told: list[str] = []
     connection.unheard.connect(lambda: told.append("unheard"))
     asked = Asked(connection)
-    with qtbot.waitSignal(connection.unheard):
+    with qtbot.waitSignal(connection.unheard, timeout=30_000):
         connection.cancel(asked.number)
-    with qtbot.waitSignal(connection.ended):
+    with qtbot.waitSignal(connection.ended, timeout=30_000):
         connection.kill()
     assert told == ["unheard"]
     assert asked.values == []
@@ -211,9 +211,9 @@ def test_a_cancel_that_is_heard_late_is_told_too(qtbot: QtBot, talk: Talk, impat
     hears = "heard = b''\nwhile b'late' not in heard: heard += os.read(0, 1 << 20)"
     connection = talk(HELLO, f"\n{hears}\nos.write(1, {said('done', None, 1)!r})\n{WAITS}")
     asked = Asked(connection)
-    with qtbot.waitSignal(connection.unheard):
+    with qtbot.waitSignal(connection.unheard, timeout=30_000):
         connection.cancel(asked.number)
-    with qtbot.waitSignal(connection.heard):
+    with qtbot.waitSignal(connection.heard, timeout=30_000):
         connection.call(Tidy(), "late", Urgency.PREFILL, lambda reply: None)
     assert asked.values == []
 
@@ -243,7 +243,7 @@ def test_what_is_not_sent_is_cancelled_without_a_word(qtbot: QtBot, talk: Talk) 
     connection.cancel(asked.number)
     assert not connection._patience.isActive()
     refused = Asked(connection)
-    qtbot.waitUntil(lambda: bool(refused.values))
+    qtbot.waitUntil(lambda: bool(refused.values), timeout=30_000)
     assert refused.failure is REFUSAL
 
 
