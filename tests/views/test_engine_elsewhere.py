@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEventLoop, QTimer
+from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
+from ropewalk import __main__ as program
+from ropewalk import __version__
 from ropewalk.app import processes
 from ropewalk.app.engine.connection import Connection
+from ropewalk.app.files.exporting import export_trace
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.frames import Message
 from ropewalk.views.main_window import MainWindow
@@ -84,7 +88,6 @@ class Listening:
 
     def __init__(self, connection: Connection, patch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
-        self.pictures = 0
         self.held: list[Message] | None = None
         self._arrived = connection.arrived
         ask = connection.call
@@ -122,6 +125,11 @@ def turns(count: int) -> None:
     timer.start(0)
     loop.exec()
     timer.stop()
+
+
+def taken(connection: Connection) -> int:
+    """Bytes that have come."""
+    return int(connection._frames.taken)  # type: ignore[attr-defined]
 
 
 def test_it_runs_there(window: MainWindow, home: Path) -> None:
@@ -170,24 +178,69 @@ def test_a_selection_costs_each_panel_one_round_trip_and_the_window_does_not_wai
         assert listening.asked == asked, "no panel has to hear of one thing before it can ask for another"
 
 
-def test_pictures_that_nobody_wants_any_more_do_not_come(window: MainWindow) -> None:
-    front(window, "scores")
+def test_pictures_that_nobody_wants_any_more_do_not_come(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = front(window, "scores")
+    monkeypatch.setattr(panel, "_pixels", lambda: LENGTH)  # as in a window that is twice as wide
     session, connection = window.session, window.session.engines.current
     session.selection.update(head=0, layer=0)
     wait_until_drawn(window)
-
-    def taken() -> int:
-        return int(connection._frames.taken)  # type: ignore[attr-defined]
-
-    before = taken()
+    before = taken(connection)
     session.selection.update(head=1)
     wait_until_drawn(window)
-    picture = taken() - before
+    picture = taken(connection) - before
     assert picture > 2 * 4 * LENGTH**2
-    before = taken()
-    for turn in range(10):
+    before = taken(connection)
+    session.selection.update(head=2)
+    while taken(connection) - before < 1 << 16:  # it has begun to come
+        turns(1)
+    for turn in range(9):
         session.selection.update(head=turn % 4)
-        QCoreApplication.processEvents()
+        turns(1)
     wait_until_drawn(window)
-    assert taken() - before < 3 * picture
-    assert window.panels["scores"].picture.head == 1  # type: ignore[attr-defined]
+    assert panel.picture.head == turn % 4
+    assert taken(connection) - before < 2 * picture
+
+
+def test_another_version_there_is_said(qapp: QApplication, home: Path, qtbot: QtBot) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import ropewalk; ropewalk.__version__ = '0.1.9'; "
+    code += "from ropewalk.__main__ import main; main(['engine'])"
+    connection = processes.light_process(qapp, shlex.join(elsewhere(home, sys.executable, "-c", code)))
+    with qtbot.waitSignal(connection.ended, timeout=20_000):
+        pass
+    assert connection.gone is not None
+    assert connection.gone.sentence == (
+        f"The engine on {platform.node()} is Ropewalk 0.1.9, but this window is {__version__}; install the same "
+        "version on both machines."
+    )
+    connection.wait()
+    connection.deleteLater()
+
+
+@pytest.mark.slow
+def test_a_link_that_breaks_leaves_the_old_file_and_what_is_on_screen(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path, failed, session = tmp_path / "run.safetensors", list[str](), window.session
+    path.write_bytes(b"old")
+    before, connection = run_of(window), session.engines.current
+    came = taken(connection)
+    export_trace(session, path, lambda _: failed.append("it came"), failed.append)
+    while taken(connection) - came < 1 << 15:  # it has begun to come
+        turns(1)
+    connection.kill()
+    qtbot.waitUntil(lambda: bool(failed), timeout=20_000)
+    assert failed[0].startswith("The engine has ended")
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"old", [path])
+    assert session.run is before
+    session.restart()
+    wait_until_drawn(window)
+    assert [token.id for token in run_of(window).tokens] == [token.id for token in before.tokens]
+    assert session.elsewhere == platform.node()
+
+
+@pytest.mark.slow
+def test_a_picture_is_drawn_here_of_a_run_there(qapp: QApplication, home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "window.png"
+    typed = ["--engine", command(home), "snapshot", str(out), there(home), "--prompt", "abcabc", "--size", "800x600"]
+    assert program.main(typed) == 0
+    assert out.is_file()
