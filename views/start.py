@@ -1,4 +1,4 @@
-"""The start of the window: the engine first, so that torch is imported in its process while the window is built here."""
+"""The start of the window: the engine first, so that torch is imported there while the window is built here."""
 
 from __future__ import annotations
 
