@@ -89,7 +89,7 @@ costs = of("model/decoder/costs.py", "model/decoder/test_costs")
 heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
-connection = of("app/engine/connection.py", "app/engine/test_connection")
+connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
 deaths = of("app/engine/deaths.py", "app/engine/test_process")
 died = of("app/session/session.py", "views/test_engine_death")
 jobs = of("app/jobs.py", "app/test_jobs")
@@ -400,6 +400,24 @@ BREAKAGES = (
         "digest.update(stream.read(64))",
     ),
     of("app/files/png_file.py", "app/files/test_serving")("a PNG has red for blue", '"raw", "BGRX"', '"raw", "RGBX"'),
+    of("app/files/exporting.py", "app/files/test_exporting")(
+        "the rest of a trace that cannot be written is fetched", "if incoming.refusal:", "if False:"
+    ),
+    of("views/main_window.py", "views/window/test_elsewhere")(
+        "a file of this machine is opened on another one",
+        "elif there := self.session.elsewhere:",
+        "elif there := '':",
+    ),
+    of("app/engine/engines.py", "views/window/test_elsewhere")(
+        "a cancelled move leaves its command",
+        "self._fresh, self._fresh_command = self._start(command), command",
+        "self._fresh, self._fresh_command = self._start(command), command\n            self.command = command",
+    ),
+    of("views/panels/scores.py", "views/test_engine_elsewhere")(
+        "a head's row is asked for when its picture is there",
+        "        self._ask_row(selection)  # here",
+        "        # here",
+    ),
     of("app/files/session_keeping.py", "app/files/test_session_keeping")(
         "a checkpoint that has changed is opened", "if found.fingerprint != wanted.fingerprint:", "if False:"
     ),

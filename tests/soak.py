@@ -628,6 +628,16 @@ def go_home(window: MainWindow) -> bool:
     return drawn
 
 
+def see_every_lesson(window: MainWindow) -> None:
+    """Walk every lesson once: what is loaded for one, a hundred MiB of torch's own for the last, is no growth."""
+    for lesson in window.lesson.offered():
+        for step in range(len(lesson.steps)):
+            window.lesson.open(lesson, step)
+            until(lambda: is_drawn(window))
+    window.lesson.leave()
+    until(lambda: is_drawn(window))
+
+
 def soak(
     window: MainWindow, actions: int, seed: int, kill_every: int, homes: int, say: Callable[[str], object] = print
 ) -> Report:
@@ -692,6 +702,7 @@ def main() -> int:
     qt = QApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder, soaked_window(Path(folder)) as window:
         subprocess.run([sys.executable, "-c", WRITE_CHECKPOINTS, folder, *CHECKPOINTS], cwd=ROOT, check=True)
+        see_every_lesson(window)
         if parsed.gc_threshold is not None:
             gc.set_threshold(parsed.gc_threshold)
         say = partial(print, flush=True)

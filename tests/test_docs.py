@@ -15,6 +15,7 @@ import torch
 
 import ropewalk
 from ropewalk.app.commands.line import parser
+from ropewalk.app.commands.typed import ENGINE, split_engine
 from ropewalk.model.checkpoints.families.table import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,8 +122,9 @@ def commands(name: str) -> list[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_are_understood(name: str) -> None:
     for command in commands(name):
-        words = shlex.split(command, comments=True)
-        assert words[0].endswith(".ropewalk") or understood(words), command
+        engine, words = split_engine(shlex.split(command, comments=True))
+        opens = words[0].endswith(".ropewalk") if words else engine is not None
+        assert opens or understood(words if engine is None else [*words, ENGINE, engine]), command
 
 
 def understood(words: list[str]) -> bool:

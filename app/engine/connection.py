@@ -167,6 +167,8 @@ class Connection(QObject):
         self._numbers = itertools.count(1)
         self.deaths = Deaths()
         self._greeted = False
+        self._is_loading = False
+        """Whether torch is being imported over there, during which nothing can be heard."""
         self._waiting: dict[int, Waiting] = {}
         self._cancelled: dict[int, int] = {}
         """What was cancelled and goes on, and for how many ticks."""
@@ -320,6 +322,9 @@ class Connection(QObject):
         """Hear who is there; another version does not understand what this one says."""
         if not isinstance(greeting, Greeting):
             return
+        if greeting.warm:
+            self._is_loading = False
+            return
         self.host = greeting.host
         if greeting.version != self.version:
             where = f" on {greeting.host}" if greeting.host else ""
@@ -333,6 +338,7 @@ class Connection(QObject):
 
     def greet(self, *, warm: bool) -> None:
         """Say who is here, and whether torch is to be there before anything needs it."""
+        self._is_loading = warm
         self._send("hello", 0, Greeting(self.version, warm=warm))
 
     def _tell(self, number: int, failure: Failure) -> None:
@@ -356,6 +362,8 @@ class Connection(QObject):
             self.heard.emit()
 
     def _on_patience(self) -> None:
+        if self._is_loading:
+            return
         self._cancelled = {number: ticks + 1 for number, ticks in self._cancelled.items()}
         if TICKS + 1 in self._cancelled.values():
             self.unheard.emit()

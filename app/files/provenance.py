@@ -93,7 +93,8 @@ def _lines(session: Session) -> Iterator[tuple[str, str]]:
         yield "Model", card.name
         yield "Family", card.family
         yield "Parameters", f"{card.parameters:,}"
-        yield "Computed", f"{card.dtype} on {card.device}"
+        there = f" of {session.elsewhere}" if session.elsewhere else ""
+        yield "Computed", f"{card.dtype} on {card.device}{there}"
     run = session.run
     if run is None:
         return

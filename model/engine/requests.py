@@ -224,7 +224,7 @@ class Greeting:
     host
         What the engine's machine is called.
     warm
-        Whether the window wants torch to be there before anything needs it.
+        Whether the window wants torch to be there before anything needs it; from the engine, that it is there.
     """
 
     version: str

@@ -195,13 +195,19 @@ class Server:
             self._end(job, Failure(unforeseen(error), details, unforeseen=True))
 
     def _greet(self, message: Message) -> None:
-        """Have torch there before anything needs it, where the other side wants that."""
+        """Have torch there before anything needs it, where the other side wants that, and say that it is."""
         try:
             greeting = self._packing.unpack(message.packed.type, message.packed.data, message.packed.arrays)
-            if isinstance(greeting, Greeting) and greeting.warm:
-                self.handles.load()
+        except RopewalkError:
+            log.exception("A greeting could not be understood.")
+            return
+        if not isinstance(greeting, Greeting) or not greeting.warm:
+            return
+        try:
+            self.handles.load()
         except Exception:  # what needs it will say so, and the server has to survive
             log.exception("The engine could not be brought in.")
+        self._sending.put(Message(0, "hello", packed=self._packing.pack(greeting)))
 
     def _begin(self, job: Job) -> None:
         """Read the request, and say so before it holds everything up or ends the process: then it is known at what."""

@@ -42,7 +42,6 @@ def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[
     session = Session(store, *without_packing(engine))
     session.timeline.set_pace(0)
     yield session
-    engine.gate.open.set()
     session.close()
 
 

@@ -428,10 +428,8 @@ class CannedEngine(FakeEngine):
 @contextmanager
 def canned_session(settings: Path, engine: CannedEngine | None = None) -> Iterator[Session]:
     """A real session over canned readings; closed afterwards."""
-    double = engine or CannedEngine()
-    session = Session(SettingsStore(settings), *without_packing(double))
+    session = Session(SettingsStore(settings), *without_packing(engine or CannedEngine()))
     try:
         yield session
     finally:
-        double.gate.open.set()
         session.close()

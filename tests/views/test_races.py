@@ -194,6 +194,7 @@ class Race:
         handle = finished(engine.run(model_handle, prompt, self.session.next_run_id(), None))
         if steps:
             handle = finished(engine.step(handle, steps, Sampling()))
+        handle = replace(handle, trace=self.session.engines.current.keep(handle.run.run_id))
         return SessionState(
             model_handle, handle, prompt, (Sampling(),) * steps, (), Selection(layer=1, head=2, query=4)
         )

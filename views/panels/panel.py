@@ -234,6 +234,10 @@ class Panel(QWidget):
 
         self.session.ask(slot, question, arrived, None if ready is None else part_arrived)
 
+    def awaits(self, part: str) -> bool:
+        """Whether what was asked as ``part`` is still to come."""
+        return f"{self.name}.{part}" in self._awaited
+
     def forget(self, part: str) -> None:
         """Wait no longer for what was asked as ``part``."""
         self._withdraw(f"{self.name}.{part}")

@@ -99,6 +99,7 @@ class ScoresPanel(Panel):
         self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
         self.skip_first.toggled.connect(self._relevel)
         self._asked_pixels = 0
+        self._asked_row: AskRow | None = None
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
@@ -135,6 +136,7 @@ class ScoresPanel(Panel):
             self._labels = self._labels_of(run)
             self._labelled = run.tokens, run.length
         self._asked_pixels = self._pixels()
+        self._ask_row(selection)  # here: to ask once the picture is there would cost another way to the engine and back
         return self._asking(selection.layer, selection.head)
 
     def _labels_of(self, run: Run) -> tuple[str, ...]:
@@ -176,10 +178,7 @@ class ScoresPanel(Panel):
         for heatmap in self.maps:
             heatmap.set_selection(selection.query, selection.key)
         self.row.set_key(selection.key)
-        wanted = (selection.layer, selection.head, selection.query)
-        shown = self.selected_row
-        if shown is None or (shown.layer, shown.head, shown.query) != wanted:
-            self.ask(AskRow(*wanted), self._show_row, "row")
+        self._ask_row(selection)
 
     def show_hover(self, hover: Hover) -> None:
         """Draw the crosshair of whatever is pointed at, here or elsewhere."""
@@ -292,6 +291,14 @@ class ScoresPanel(Panel):
         levels = Levels(LOG_FLOOR, top, "log") if self.log_scale.isChecked() else Levels(0.0, top)
         self.weights.set_levels(levels)
         self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
+
+    def _ask_row(self, selection: Selection) -> None:
+        """Ask for the selected row, unless it is there or on its way."""
+        shown, asked = self.selected_row, AskRow(selection.layer, selection.head, selection.query)
+        there = shown is not None and (shown.layer, shown.head, shown.query) == (asked.layer, asked.head, asked.query)
+        if not there and not (self.awaits("row") and asked == self._asked_row):
+            self._asked_row = asked
+            self.ask(asked, self._show_row, "row")
 
     def _show_row(self, reading: Reading[RowReading]) -> None:
         self.selected_row = reading

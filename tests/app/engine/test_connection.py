@@ -229,3 +229,18 @@ def test_what_comes_of_it_is_unpacked_by_the_list_of_types_alone(
     with qtbot.waitSignal(other.ended):
         other.arrived(Message(1, "done", packed=type(packed)("Unheard", packed.data)))
         assert "cannot be understood" in heard[0].value().sentence
+
+
+def test_a_cancel_is_not_counted_as_unheard_while_torch_is_imported(
+    qtbot: QtBot, other: FakeConnection, heard: list[Reply]
+) -> None:
+    other.greet(warm=True)
+    other._patience.setInterval(10_000_000)
+    other.cancel(call(other, heard))
+    with qtbot.assertNotEmitted(other.unheard):
+        for _ in range(2 * TICKS):
+            other._on_patience()
+    other.say("hello", Greeting(other.version, warm=True), 0)
+    with qtbot.waitSignal(other.unheard):
+        for _ in range(TICKS + 1):
+            other._on_patience()

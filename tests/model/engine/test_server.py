@@ -436,6 +436,8 @@ def test_a_greeting_brings_the_engine_in_where_that_is_wanted(
     bench.server.hear(Message(0, "hello", packed=PACKING.pack(Greeting("1", warm=True))))
     bench.server.advance()
     assert bench.loaded == [True]
+    ready = (0, "hello", Greeting("1", warm=True))
+    assert bench.wire.said() == [ready]
 
     def broken() -> Engine:
         raise ImportError("no torch")
@@ -445,7 +447,7 @@ def test_a_greeting_brings_the_engine_in_where_that_is_wanted(
     bench.ask(1, Count("still served"))
     bench.finish()
     assert "no torch" in caplog.text
-    assert bench.wire.said() == [(1, "done", "still served")]
+    assert bench.wire.said() == [ready, ready, (1, "done", "still served")]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

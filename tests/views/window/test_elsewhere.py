@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine.connection import Connection, Ended
+from ropewalk.app.files.provenance import provenance
 from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
 from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.session.session import Session
@@ -100,6 +101,7 @@ def test_another_engine_opens_the_bundled_model_and_runs_the_prompt_there(
     assert engines[GPU1].calls[:1] == ["open None cpu float32"]
     assert (run_on(session).prompt, session.devices) == (PROMPT, ("cpu", "cuda"))
     assert session.elsewhere == "gpu1"
+    assert dict(provenance(session, "A head").lines)["Computed"] == "float32 on cpu of gpu1"
     assert SettingsStore(session.settings.path).now.engine == GPU1
 
 
