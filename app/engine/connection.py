@@ -349,7 +349,7 @@ class Connection(QObject):
 
     def _suspects(self) -> list[Any]:
         """What the process may have been at: what it had begun with, else the most urgent."""
-        waiting = sorted(self._waiting.values(), key=lambda one: one.urgency)
+        waiting = sorted((one for one in self._waiting.values() if one.sent), key=lambda one: one.urgency)
         begun = [one for one in waiting if one.begun]
         return [one.request for one in begun or waiting[:1]]
 

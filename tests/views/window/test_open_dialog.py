@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Connection
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
@@ -82,6 +83,47 @@ def test_it_lists_recent_ones_and_the_local_cache(dialog: OpenDialog) -> None:
     assert listed[0] == "Bundled model"
     assert any(text.startswith("smol ") for text in listed)
     assert "org/tiny   5.00 MB" in listed
+
+
+def test_an_engine_is_there_by_the_time_that_something_is_chosen(dialog: OpenDialog, running: Session) -> None:
+    current, fresh = running.engines.current, running.engines.prepare()
+    assert fresh is not current
+    assert len(running.engines.findChildren(Connection)) == 2
+    dialog.reject()
+    assert fresh.gone is not None
+    assert current.gone is None
+
+
+def test_closing_it_ends_no_engine_in_which_another_is_brought_back(
+    qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
+) -> None:
+    engine.gate.shut()
+    running.engines.current.kill()
+    running.restart()
+    qtbot.waitUntil(engine.gate.reached.is_set)
+    dialog.reject()
+    engine.gate.open.set()
+    with qtbot.waitSignal(running.engine_back):
+        pass
+    settle(running)
+
+
+def test_an_opening_that_does_not_hear_its_cancel_is_ended(
+    qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
+) -> None:
+    click_on(dialog, "smol")
+    before = running.run
+    engine.gate.shut()
+    QTest.mouseClick(dialog.open_button, LEFT)
+    qtbot.waitUntil(engine.gate.reached.is_set)
+    opener = running.engines.prepare()
+    QTest.mouseClick(dialog.cancel, LEFT)
+    opener.unheard.emit()
+    assert opener.gone is not None
+    settle(running)
+    assert "did not hear the cancel, so it was ended" in dialog.notice.text()
+    assert running.run is before
+    assert running.engines.gone is None
 
 
 def test_a_click_states_the_costs_and_open_opens(
