@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
+from numpy.typing import NDArray
 from PySide6.QtCore import QObject
 
 from ropewalk.app.engine.connection import Connection
 from ropewalk.app.engine.process import ProcessConnection
-from ropewalk.app.passing import PASSING
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.child_process import child_command
-from ropewalk.model.engine.packing import Packing
+from ropewalk.model.engine.packing import Packed, Packing
+from ropewalk.model.engine.requests import Greeting
+
+
+class LatePacking(Packing):
+    """What passes between a window and its processes; a start that only greets need not read all of it."""
+
+    def __init__(self) -> None:
+        super().__init__((Greeting,))
+
+    def pack(self, value: Any) -> Packed:
+        """Make bytes of a value."""
+        return super().pack(value) if isinstance(value, Greeting) else packing().pack(value)
+
+    def unpack(self, type: str, data: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: A002
+        """Make the value again."""
+        if type == Greeting.__name__:
+            return super().unpack(type, data, arrays)
+        return packing().unpack(type, data, arrays)
 
 
 @cache
 def packing() -> Packing:
-    """What passes between a window and its processes."""
+    """All that passes."""
+    from ropewalk.app.passing import PASSING
+
     return Packing(PASSING)
 
 
@@ -49,6 +71,6 @@ def _started(parent: QObject, command: str, *, warm: bool) -> Connection:
         words = shlex.split(command)
     except ValueError:  # a quotation without an end: what cannot be started says so
         words = [command]
-    connection = ProcessConnection(words or own_command(), packing(), command, parent)
+    connection = ProcessConnection(words or own_command(), LatePacking(), command, parent)
     connection.greet(warm=warm)
     return connection

@@ -146,7 +146,8 @@ class ProcessConnection(Connection):
         if self.gone is None:
             reason = _ending(code, status)
             sentence = (
-                f"The engine has ended ({reason}), so nothing can be computed; what is on screen stays; start it again."
+                f"The engine has ended ({reason}); what is on screen stays, "
+                "and nothing is computed until it is started again."
             )
             if self._greeting.isActive():
                 last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why

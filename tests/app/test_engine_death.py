@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and signals as Linux has them"),
 ]
 
-SAID = "The engine has ended ({}), so nothing can be computed; what is on screen stays; start it again."
+SAID = "The engine has ended ({}); what is on screen stays, and nothing is computed until it is started again."
 
 
 class Heard:

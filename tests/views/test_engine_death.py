@@ -205,7 +205,7 @@ def test_the_engine_is_killed(bench: Bench, act: Callable[[Bench], None], where:
     bench.kill()
     sentence = bench.window.engine.sentence.text()
     assert sentence == (
-        "The engine has ended (SIGKILL), so nothing can be computed; what is on screen stays; start it again."
+        "The engine has ended (SIGKILL); what is on screen stays, and nothing is computed until it is started again."
     )
     assert not bench.window.failure.isVisible()
     assert bench.window.status.facts.text().startswith("no engine · ")

@@ -122,7 +122,8 @@ def test_a_reply_that_cannot_be_understood_ends_a_process(qtbot: QtBot, talk: Ta
 def test_half_a_frame_and_an_end(qtbot: QtBot, talk: Talk) -> None:
     failure = end_of(qtbot, talk(HELLO + HELLO[len(MAGIC) :][:30], "sys.exit('no more room')"))
     assert failure.sentence == (
-        "The engine has ended (exit status 1), so nothing can be computed; what is on screen stays; start it again."
+        "The engine has ended (exit status 1); what is on screen stays, "
+        "and nothing is computed until it is started again."
     )
     assert failure.details == "no more room"
 
