@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,7 +36,10 @@ from tests import canned_process
 from tests.in_process import real
 from tests.views.driving import meant, start_dark
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are ended by signals"),
+]
 
 PROMPT = "the cat sat on the mat."
 
@@ -396,3 +400,10 @@ def test_what_is_heard_at_last_is_offered_to_be_ended_no_longer(bench: Bench) ->
     assert strip.isVisible()
     bench.engine.heard.emit()
     assert not strip.isVisible()
+
+
+def test_nothing_of_an_engine_that_has_ended_stays(bench: Bench) -> None:
+    bench.kill()
+    bench.back()
+    bench.until(lambda: bench.session.engines.findChildren(Connection) == [bench.engine])
+    assert bench.engine.kept < 20
