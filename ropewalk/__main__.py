@@ -1,4 +1,4 @@
-"""The program: builds the session and the window, or hands over to the command line.
+"""The program: shows the window, serves one, or hands over to the command line.
 
 Imports wait until they are needed: before Qt is loaded its system libraries are looked for, and before torch is loaded
 its threads are told to wait without spinning.
@@ -6,9 +6,7 @@ its threads are told to wait without spinning.
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +15,7 @@ from typing import TYPE_CHECKING
 PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication
-
     from ropewalk.app.files.shot import Shot
-    from ropewalk.app.session.session import Session
-    from ropewalk.views.main_window import MainWindow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(display.missing_sentence(absent), file=sys.stderr)
             return 1
         if display.has_display():
-            return show_window(typed[0] if typed else "", engine)
+            from ropewalk.views import start
+
+            return start.show_window(typed[0] if typed else "", engine)
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
         typed = ["export", str(PICTURE), "--session", *typed] if typed else ["snapshot", str(PICTURE)]
     from ropewalk.app.commands.line import run_command
@@ -58,39 +54,6 @@ def serve() -> int:
 
     engine.serve(reading, writing)
     return 0
-
-
-def show_window(session_file: str = "", engine: str | None = None) -> int:
-    """Show the window until it is closed, with what it begins with or with a session, over an engine's command."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
-    qt, session, window = build_window(engine)
-    window.appeared.connect(lambda: window.files.begin(session_file))
-    window.show()
-    try:
-        return qt.exec()
-    finally:
-        session.close()
-
-
-def build_window(engine: str | None = None) -> tuple[QApplication, Session, MainWindow]:
-    """Start the engine, then build the window while torch is imported there.
-
-    What is there afterwards lives as long as the program, so Python's collector need not look at it.
-    """
-    gc.disable()
-    from PySide6.QtWidgets import QApplication
-
-    qt = QApplication(["ropewalk"])
-    from ropewalk.app.processes import new_session
-
-    session = new_session(engine=engine)
-    session.engines.prepare()
-    from ropewalk.views.main_window import MainWindow
-
-    window = MainWindow(session)
-    gc.freeze()
-    gc.enable()
-    return qt, session, window
 
 
 def take_shot(shot: Shot) -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 START = """
 import sys
-from ropewalk import __main__ as main
+from ropewalk.views import start
 from ropewalk.views.files.file_menu import FileMenu
 from ropewalk.views.panels.panel import ElidedLabel
 
@@ -33,7 +33,7 @@ def paint_event(label, event):
     paint(label, event)
 
 FileMenu.begin, ElidedLabel.paintEvent = begin, paint_event
-main.show_window("kept.ropewalk")
+start.show_window("kept.ropewalk")
 """
 """A real start, up to where the model would be opened; then the window is closed."""
 

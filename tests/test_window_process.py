@@ -17,7 +17,7 @@ WORK = """
 import sys, threading
 from pathlib import Path
 from PySide6.QtCore import QEventLoop
-from ropewalk import __main__ as main
+from ropewalk.views.start import build_window
 from ropewalk.app.files import numbers_file
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.tokens.prompt import Prompt
@@ -41,7 +41,7 @@ def until(signal, act):
     signal.disconnect(hear)
     return heard[0]
 
-qt, session, window = main.build_window()
+qt, session, window = build_window()
 window.resize(1400, 900)
 window.show()
 session.begin(prompt=Prompt("two plums and two"))

@@ -65,7 +65,7 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 """
     + PAINTED
     + """
-from ropewalk.__main__ import build_window
+from ropewalk.views.start import build_window
 qt, session, window = build_window()
 painted = Painted()
 qt.installEventFilter(painted)

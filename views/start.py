@@ -1,0 +1,44 @@
+"""The start of the window: the engine first, so that torch is imported there while the window is built here."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
+    from ropewalk.views.main_window import MainWindow
+
+
+def show_window(session_file: str = "", engine: str | None = None) -> int:
+    """Show the window until it is closed, with what it begins with or with a session, over an engine's command."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
+    qt, session, window = build_window(engine)
+    window.appeared.connect(lambda: window.files.begin(session_file))
+    window.show()
+    try:
+        return qt.exec()
+    finally:
+        session.close()
+
+
+def build_window(engine: str | None = None) -> tuple[QApplication, Session, MainWindow]:
+    """Start the engine, then build the window while torch is imported there.
+
+    What is there afterwards lives as long as the program, so Python's collector need not look at it.
+    """
+    gc.disable()
+    qt = QApplication(["ropewalk"])
+    from ropewalk.app.processes import new_session
+
+    session = new_session(engine=engine)
+    session.engines.prepare()
+    from ropewalk.views.main_window import MainWindow
+
+    window = MainWindow(session)
+    gc.freeze()
+    gc.enable()
+    return qt, session, window
