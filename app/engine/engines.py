@@ -92,9 +92,9 @@ class Engines(QObject):
         command = self.command if command is None else command
         if not self._used and self.gone is None and command == self.command:
             return self.current
-        if command != self._fresh_command:
+        if command != self._fresh_command or (self._fresh is not None and self._fresh.gone is not None):
             self.dismiss()
-        if self._fresh is None or self._fresh.gone is not None:
+        if self._fresh is None:
             self._fresh, self._fresh_command = self._start(command), command
             self._fresh.unheard.connect(self._kill_fresh)
         return self._fresh

@@ -210,7 +210,7 @@ class Server:
         self._sending.put(Message(0, "hello", packed=self._packing.pack(greeting)))
 
     def _begin(self, job: Job) -> None:
-        """Read the request, and say so before it holds everything up or ends the process: then it is known at what."""
+        """Read the request, and say so; work begins once that is sent, so that it is known what ended the process."""
         packed = job.message.packed
         request = self._packing.unpack(packed.type, packed.data, packed.arrays)
         if type(request) not in self._served:
@@ -218,7 +218,6 @@ class Server:
         job.work = self._served[type(request)](self.handles, request)
         self._send(job, "progress", Progress(0, 0, ""))
         job.reported = time.monotonic()
-        time.sleep(0)  # for the thread that writes
 
     def _report(self, job: Job, point: Progress) -> None:
         now = time.monotonic()

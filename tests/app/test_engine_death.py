@@ -177,19 +177,17 @@ def test_a_file_that_holds_the_interpreter_holds_nobody_else(
     heard, killed, evil = Heard(session), list[None](), holding(tmp_path)
     was, current = numbers(qtbot, session), engine_of(session)
     session.engines.opener_killed.connect(lambda: killed.append(None))
-    begun: list[Any] = []
-    session.progress_changed.connect(begun.append)
     session.open(str(evil))
-    qtbot.waitUntil(lambda: any(begun), timeout=60_000)
-    assert_same(numbers(qtbot, session), was)
     opener = session.engines.prepare()
+    qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
+    assert_same(numbers(qtbot, session), was)
     session.cancel()
     qtbot.waitUntil(lambda: opener.gone is not None, timeout=60_000)
     assert killed == [None]
     # a look at it, and then at another one
     found: list[Any] = []
     session.checkpoints.outline(str(evil), found.append, found.append)
-    qtbot.waitUntil(lambda: session.engines.prepare().host != "", timeout=60_000)
+    qtbot.waitUntil(lambda: reads(session.engines.prepare(), evil), timeout=60_000)
     session.checkpoints.outline(str(own), found.append, found.append)
     qtbot.waitUntil(lambda: bool(found), timeout=60_000)
     assert found[0].name == own.name
@@ -198,14 +196,21 @@ def test_a_file_that_holds_the_interpreter_holds_nobody_else(
     assert engine_of(session) is current
 
 
+def reads(connection: Connection, file: Path) -> bool:
+    """Whether a process has a file open."""
+    assert isinstance(connection, ProcessConnection)
+    return any(Path(one.path) == file for one in psutil.Process(connection.pid).open_files())
+
+
 def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
     qtbot: QtBot, session: Session, tmp_path: Path
 ) -> None:
     heard = Heard(session)
-    session.open(str(holding(tmp_path)))
+    evil = holding(tmp_path)
+    session.open(str(evil))
     opener = session.engines.prepare()
     assert isinstance(opener, ProcessConnection)
-    qtbot.waitUntil(lambda: opener.host != "", timeout=60_000)
+    qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
     os.kill(opener.pid, signal.SIGSEGV)
     settle(qtbot, session)
     assert heard.failed == [

@@ -91,7 +91,9 @@ class FileMenu(QObject):
         self.sessions.keep()
 
     def _show_failure(self, sentence: str) -> None:
-        self.window.failure.show_message(sentence, "")
+        gone = self.window.session.engines.gone
+        if gone is None or sentence != gone.sentence:  # which the window says already
+            self.window.failure.show_message(sentence, "")
 
     def _fill(self) -> None:
         menu, verbs = self.menu, self.verbs()

@@ -28,7 +28,10 @@ from ropewalk.model.engine.requests import AnswerQuestion, Failure, Greeting, Op
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.progress import Progress
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are ended by signals"),
+]
 
 SPEAKS = "import os, sys; os.write(1, open(sys.argv[1], 'rb').read()); {then}"
 WAITS = "os.read(0, 1 << 20); os.read(0, 1)"
