@@ -11,10 +11,10 @@ from ropewalk.app.lessons import requests as lessons
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson, Problem
 from ropewalk.app.models import requests as models
 from ropewalk.app.models.local_models import LocalModel
-from ropewalk.model.engine import requests
+from ropewalk.model.engine import passing as engine
 
 PASSING: Final = (
-    *(*requests.PASSING, *files.PASSING, *lessons.PASSING, *models.PASSING),
+    *(*engine.PASSING, *files.PASSING, *lessons.PASSING, *models.PASSING),
     *(FilledStep, Asked, tuple[LocalModel, ...], str, Path, SavedSession, tuple[Problem, ...], Lesson),
 )
 """Every type of what is said, but for what only stands in others."""

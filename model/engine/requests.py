@@ -12,12 +12,8 @@ from typing import Any, Final
 
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
-from ropewalk.model.engine.interface import CheckpointOutline
-from ropewalk.model.engine.questions import QUESTIONS, Capability, Question
-from ropewalk.model.ledger.ledger import ShapeLedger
+from ropewalk.model.engine.questions import Capability, Question
 from ropewalk.model.lessons.toy_spec import ToySpec
-from ropewalk.model.progress import Progress
-from ropewalk.model.readings import records
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -230,16 +226,3 @@ class Greeting:
     version: str
     host: str = ""
     warm: bool = False
-
-
-PASSING: Final = (
-    *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
-    *(CountTokens, Tidy, *QUESTIONS),
-    *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
-    *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
-    *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
-    *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
-    *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
-    *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
-)
-"""The types of what is asked and given back."""

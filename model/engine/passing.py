@@ -1,0 +1,42 @@
+"""The types of what is asked of the engine and given back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.engine.interface import CheckpointOutline
+from ropewalk.model.engine.questions import QUESTIONS
+from ropewalk.model.engine.requests import (
+    AnswerQuestion,
+    CountTokens,
+    Decode,
+    Failure,
+    FetchTrace,
+    Greeting,
+    GrownRun,
+    MadeRun,
+    OpenedModel,
+    OpenModel,
+    OpenToy,
+    OutlineCheckpoint,
+    PutToken,
+    ReadNumbers,
+    RunPrompt,
+    Tidy,
+)
+from ropewalk.model.ledger.ledger import ShapeLedger
+from ropewalk.model.progress import Progress
+from ropewalk.model.readings import records
+
+PASSING: Final = (
+    *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
+    *(CountTokens, Tidy, *QUESTIONS),
+    *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
+    *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
+    *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
+    *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
+    *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
+    *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
+)
+"""The types of what is asked and given back."""
