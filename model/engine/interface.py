@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.questions import EVERYTHING, WITHOUT, Capability, Question
-from ropewalk.model.lessons.models import LessonModel
-from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
+
+if TYPE_CHECKING:
+    from ropewalk.model.lessons.models import LessonModel
+    from ropewalk.model.lessons.toy_spec import ToySpec
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
-from ropewalk.app.engine.connection import Calls
-from ropewalk.app.files.requests import Found
-from ropewalk.app.files.serving import Here
 from ropewalk.app.files.session_file import SUFFIX, SavedSession, SavedView
-from ropewalk.app.files.session_keeping import Asking, described, finding, keeping, open_session, save_session
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import finished
@@ -24,6 +20,9 @@ from ropewalk.views.style import theme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ropewalk.app.engine.connection import Calls
+    from ropewalk.app.files.requests import Found
+    from ropewalk.app.files.session_keeping import Asking
     from ropewalk.model.engine.interface import ModelHandle
     from ropewalk.views.window.panel_window import PanelWindow
 
@@ -99,6 +98,8 @@ class SessionFiles(QObject):
             lost = baseline is not None and saved.baseline is None
             self.finished.emit(f"Saved {Path(path).name}{', without the pinned run of another model' if lost else ''}")
 
+        from ropewalk.app.files.session_keeping import save_session
+
         save_session(self.window.session, Path(path), self._view(), done, self.failed.emit)
 
     # Opening ------------------------------------------------------------------------------------------------------
@@ -128,6 +129,8 @@ class SessionFiles(QObject):
             self.keep()
         if self.window.open_lesson is not None:
             self.window.lesson.leave()
+        from ropewalk.app.files.session_keeping import open_session
+
         open_session(self.window.session, chosen, done, failed)
 
     # Nothing is lost ----------------------------------------------------------------------------------------------
@@ -140,6 +143,8 @@ class SessionFiles(QObject):
         if self.window.session.elsewhere and self._known_place() is None:
             return  # it cannot be looked at from here; what was kept now and then is there
         try:
+            from ropewalk.app.files.serving import Here
+
             finished(self._keeping(Here()))
         except RopewalkError as error:
             self.failed.emit(error.sentence)
@@ -154,11 +159,15 @@ class SessionFiles(QObject):
         session = self.window.session
         state = session.scenes.keep()
         assert state is not None
+        from ropewalk.app.files.session_keeping import described, keeping
+
         saved = described(session, state, self._view(), self.last.parent, self._known_place())
         return keeping(files, saved, self.last, self._saved)
 
     def _find(self) -> None:
         """Have an engine elsewhere say what it has opened: a window that closes cannot wait for that."""
+        from ropewalk.app.files.session_keeping import finding
+
         session, model_handle = self.window.session, self.window.session.model_handle
         if session.elsewhere and model_handle is not None and model_handle.card.path:
             session.work(
