@@ -49,7 +49,8 @@ def serve() -> int:
     from ropewalk.model.engine import stdio
 
     reading, writing = stdio.claim()
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # some microseconds: a picture is many small steps
     from ropewalk.app.commands import engine
 
     engine.serve(reading, writing)

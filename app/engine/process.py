@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer
 
@@ -13,6 +17,11 @@ from ropewalk.model.engine.frames import FrameReader, Message, frames_of
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.errors import RopewalkError
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's ``malloc.h``."""
 DETAILS = 1 << 16
 """Bytes that are kept of what a process wrote to stderr."""
 GRACE_MS = 2000
@@ -40,6 +49,7 @@ class ProcessConnection(Connection):
         self, command: Sequence[str], packing: Packing, typed: str = "", parent: QObject | None = None
     ) -> None:
         super().__init__(packing, parent)
+        _keep_pages()
         self.command = tuple(command)
         self._what = f"The engine that {typed!r} was to start" if typed else "The engine"
         self._advice = "check the command" if typed else "start it again"
@@ -76,6 +86,8 @@ class ProcessConnection(Connection):
         """Send a message."""
         # in one go: a handle may end while this is under way, and what that says must not come in between
         self._process.write(b"".join(part for frame in frames_of(message) for part in frame))
+        if message.kind == "request":  # at once: the loop may paint for long before it would write by itself
+            self._process.waitForBytesWritten(0)
 
     @property
     def is_running(self) -> bool:
@@ -111,7 +123,7 @@ class ProcessConnection(Connection):
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)
 
     def _on_output(self) -> None:
-        data = self._process.readAllStandardOutput().data()
+        data = memoryview(cast("ReadableBuffer", self._process.readAllStandardOutput()))  # bytes would be another copy
         if self.gone is not None:
             return
         try:
@@ -164,6 +176,16 @@ class ProcessConnection(Connection):
                 reason="it did not answer",
             )
         )
+
+
+@cache
+def _keep_pages() -> None:
+    """Let what a picture took be taken again by the next: pages from the system are slow where they are many."""
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+        if set_option is not None:
+            set_option(M_MMAP_THRESHOLD, 32 << 20)
+            set_option(M_TRIM_THRESHOLD, 64 << 20)
 
 
 def _size(message: Message) -> int:

@@ -16,7 +16,7 @@ from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Run, Sampling
 
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 256
 """Tokens that are decoded at a time while steps follow one another without a pause."""
 PACE_MS = 250
 """How long a played step stays on screen before the next one begins."""
@@ -174,9 +174,10 @@ class Timeline(QObject):
 
     def _decode_or_view(self, length: int) -> None:
         """Go forward to ``length``, with as little decoding as gives what a fresh decode would give."""
-        handle = self._session.handle
-        if handle is None:
-            return
+        if self._session.handle is not None:
+            self._go(self._session.handle, length)
+
+    def _go(self, handle: RunHandle, length: int) -> None:
         limit = handle.run.context_limit
         if length > limit:
             self.pause()
@@ -216,8 +217,12 @@ class Timeline(QObject):
     def _on_stepped(self, handle: RunHandle, before: Run, count: int, sampling: Sampling) -> None:
         self.drawn = (*self.drawn[: before.steps], *(sampling,) * count)
         self._stride = self._next_stride(handle.run.seconds, count)
+        at_once = self._playing and not self._queued_steps and self._pace.interval() == 0
+        if at_once:  # before panels ask about this one: what they ask in passing waits then, and only that
+            self._decode_on(handle)
         self._session.show_run(handle, query=handle.run.length - 1)
-        self._after_step()
+        if not at_once:
+            self._after_step()
 
     def _after_step(self) -> None:
         if self._queued_steps:
@@ -238,10 +243,12 @@ class Timeline(QObject):
         return min(max(math.ceil(9 * beside * count / seconds), 1), MOST_AT_ONCE)
 
     def _play_on(self) -> None:
-        handle = self._session.handle
-        if self._playing and handle is not None and not self._session.jobs.has("step"):
-            run = handle.run
-            self._decode_or_view(max(min(run.length + self._stride, run.context_limit), run.length + 1))
+        if self._playing and self._session.handle is not None and not self._session.jobs.has("step"):
+            self._decode_on(self._session.handle)
+
+    def _decode_on(self, handle: RunHandle) -> None:
+        run = handle.run
+        self._go(handle, max(min(run.length + self._stride, run.context_limit), run.length + 1))
 
     def _view(self, length: int) -> None:
         """Show another length of the same run; nothing is computed."""

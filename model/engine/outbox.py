@@ -78,9 +78,9 @@ class Outbox:
             self._condition.notify()
 
     def holds(self, number: int) -> bool:
-        """Whether something for the request of this number has not gone out yet."""
+        """Whether a part for the request of this number has not gone out yet; how far it is, it may say meanwhile."""
         with self._condition:
-            return any(one.message.id == number for one in self._waiting)
+            return any(one.message.id == number and one.message.kind == "part" for one in self._waiting)
 
     def grant(self, size: int) -> None:
         """Have so many bytes acknowledged by the other side."""

@@ -7,11 +7,13 @@ for credit. What children need to end with the process is in ``model.child_proce
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from ropewalk.model.engine.frames import MAGIC, FrameReader, Message
+from ropewalk.model.engine.frames import MAGIC, PIECE, FrameReader, Message, Piece
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.outbox import Outbox
 from ropewalk.model.engine.packing import Packing
@@ -20,8 +22,11 @@ from ropewalk.model.engine.server import Server
 from ropewalk.model.engine.serving import Serve
 from ropewalk.model.errors import RopewalkError
 
-READ = 1 << 16
-"""Bytes that are read at a time."""
+if sys.platform == "linux":
+    from fcntl import F_SETPIPE_SZ, fcntl
+
+AT_ONCE = 1 << 16
+"""Bytes that are read or written at a time: a reader that finds more sets aside pages for it that are new each time."""
 GRACE = 0.5
 """Seconds that what is going on has to end cleanly in when the other side is gone."""
 
@@ -45,6 +50,7 @@ def serve_pipe(
     greeting
         What is said first.
     """
+    _widen(writing)
     outbox = Outbox()
     server = Server(served, packing, outbox, load)
     outbox.sent = server.sent
@@ -57,11 +63,18 @@ def serve_pipe(
     ended.set()
 
 
+def _widen(writing: int) -> None:
+    """Let the pipe hold a megabyte where the system has that, so that a picture is not handed over in 50 mouthfuls."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # it is no pipe, or the user has enough of them
+            fcntl(writing, F_SETPIPE_SZ, PIECE)
+
+
 def _read(reading: int, server: Server, outbox: Outbox, ended: threading.Event) -> None:
     """Hand on what the other side says, until it says no more."""
     frames = FrameReader()
     try:
-        while data := os.read(reading, READ):
+        while data := os.read(reading, AT_ONCE):
             messages = frames.feed(data)
             for message in messages:
                 if message.kind == "credit":
@@ -77,18 +90,13 @@ def _read(reading: int, server: Server, outbox: Outbox, ended: threading.Event) 
 
 def _write(writing: int, server: Server, outbox: Outbox, ended: threading.Event) -> None:
     """Say what there is to say."""
-    rest = [memoryview(MAGIC)]
+    piece: Piece | None = (MAGIC,)
     try:
-        while True:
-            while rest:
-                written = os.writev(writing, rest[:64])
-                while rest and written >= len(rest[0]):
-                    written -= len(rest.pop(0))
-                if rest:
-                    rest[0] = rest[0][written:]
+        while piece is not None:
+            for part in piece:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[os.write(writing, rest[:AT_ONCE]) :]
             piece = outbox.next()
-            if piece is None:
-                return
-            rest = [memoryview(one) for one in piece]
     except OSError:
         server.close()  # nobody listens

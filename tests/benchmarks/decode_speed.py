@@ -23,6 +23,7 @@ from statistics import median
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as the engine's process has it
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     """Play in turn, and print the shares."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--steps", type=int, default=64)
+    options.add_argument("--steps", type=int, default=256)
     options.add_argument("--pairs", type=int, default=5)
     options.add_argument("--prefill", type=int, default=128)
     options.add_argument("--checkpoint", help="by default the bundled model")

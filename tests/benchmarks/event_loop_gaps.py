@@ -172,7 +172,8 @@ def main() -> int:
         window.resize(1920, 1080)
         window.show()
         try:
-            report_once("start and torch", qt.measured(partial(model_handle, session, window, path)))
+            report_once("first painting", qt.measured(partial(idle, 500)))
+            report_once("torch, first run", qt.measured(partial(model_handle, session, window, path)))
             report_once("idle", qt.measured(partial(idle, 1000)))
             for tokens in parsed.tokens:
                 measure(qt, session, window, tokens, parsed.repeats, detail=parsed.detail)

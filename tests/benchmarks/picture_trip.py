@@ -21,6 +21,7 @@ from statistics import median, quantiles
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as the engine's process has it
 
 from ropewalk.app.processes import new_session
 from ropewalk.model.engine.questions import AskHead
@@ -66,6 +67,7 @@ def answered(prompts: list[Prompt]) -> list[float]:
     times: list[float] = []
     for run_id, prompt in enumerate(prompts):
         handle = finished(engine.run(model_handle, prompt, run_id, None))
+        finished(engine.tidy())  # as a session has it done after each run
         for question in QUESTIONS:
             began = time.perf_counter()
             finished(engine.answer(handle, question))
