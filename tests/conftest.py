@@ -93,7 +93,7 @@ def left_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     from tests.qt_guards import delete_what_is_due, no_qt_warnings, no_widgets_left
 
-    with no_qt_warnings(), no_widgets_left(collect="qapp" in request.fixturenames), no_threads_left():
+    with no_qt_warnings(), no_widgets_left(), no_threads_left():
         yield
         delete_what_is_due()
 

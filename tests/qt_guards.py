@@ -49,15 +49,11 @@ def no_qt_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def no_widgets_left(*, collect: bool) -> Iterator[None]:
-    """Fail where a widget or a running timer is there afterwards that was not there before.
-
-    With ``collect``, what was left in cycles is collected in any case: it would else end in the middle of a later test,
-    which would be blamed for what Qt says to that.
-    """
+def no_widgets_left() -> Iterator[None]:
+    """Fail where a widget or a running timer is there afterwards that was not there before."""
     widgets = {_address(widget) for widget in _widgets()}
     yield
-    if collect or any(_address(w) not in widgets for w in _widgets()):
+    if any(_address(w) not in widgets for w in _widgets()):
         gc.collect()
     remaining = [f"{type(w).__name__} {w.objectName()}" for w in _widgets() if _address(w) not in widgets]
     assert not remaining, f"widgets left alive: {remaining}"

@@ -479,6 +479,7 @@ def test_a_rotation_that_a_step_sets_going_rests_in_its_picture(qtbot: QtBot, le
     assert not panel.timer.isActive()
 
 
+@pytest.mark.slow
 def test_a_lesson_walk_is_filmed(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
     dialog = lesson.files.export()
     page: FilmPage = page_of(dialog, FilmPage.title)

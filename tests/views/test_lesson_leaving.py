@@ -94,9 +94,7 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     window.setFocus()
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 9, 11]
-)
+@pytest.mark.parametrize("number", [*(pytest.param(number, marks=pytest.mark.slow) for number in (1, 3, 9)), 11])
 def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow, number: int) -> None:
     changed_by_hand(qtbot, window)
     before = everything(window)
@@ -125,7 +123,7 @@ def test_nothing_has_to_be_computed_anew(qtbot: QtBot, window: MainWindow) -> No
     assert window.session.handle is handle
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_projector_mode_may_come_and_go_during_a_lesson(qtbot: QtBot, window: MainWindow, first: bool) -> None:
     ordinary = places(window)
     window.set_look(projector=first)

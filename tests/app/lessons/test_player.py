@@ -388,7 +388,9 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
     assert (player.lesson, player.filled, player.ledger) == (None, None, None)
 
 
-@pytest.mark.parametrize("number", range(14))
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=() if number in (1, 6, 12) else pytest.mark.slow) for number in range(14)]
+)
 def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
     """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
     with qtbot.waitSignal(session.settled, timeout=60_000):

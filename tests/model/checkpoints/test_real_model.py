@@ -86,6 +86,7 @@ def reference(matrices: Mapping[str, Floats], ids: list[int]) -> Found:
     return normed(x, matrices["output_norm.weight"]) @ matrices["token_embd.weight"].T, np.stack(patterns)
 
 
+@pytest.mark.slow
 def test_ids_logits_and_attention_match(checkpoint: Checkpoint, matrices: Mapping[str, Floats]) -> None:
     assert checkpoint.tokenizer is not None
     assert checkpoint.tokenizer.encode(TEXT) == IDS

@@ -1,6 +1,6 @@
-"""The models that every control is tried on: the bundled one, three families and SmolLM2.
+"""The models that every control is tried on: the bundled one and three families.
 
-The slow run adds two families whose traits the others have together, and SmolLM2 with all of its layers.
+The slow run adds two families whose traits the others have together, and SmolLM2 with some and all of its layers.
 
 A new model is one line in :data:`MODELS`. The families are tiny random checkpoints as transformers writes them.
 """
@@ -70,7 +70,8 @@ MODELS: tuple[Subject | ParameterSet, ...] = (
     Subject("experts, grouped heads with QK-norm", family("qwen3_moe")),
     Subject("partial rotary", family("phi3", "partial")),
     Subject("soft cap, sliding window", family("gemma2")),
-    Subject("SmolLM2", fetched, WORDS, OTHER_WORDS, layers=5),  # more than FEW_HEADS heads
+    # more than FEW_HEADS heads
+    pytest.param(Subject("SmolLM2", fetched, WORDS, OTHER_WORDS, layers=5), marks=pytest.mark.slow),
     pytest.param(Subject("grouped heads with QK-norm alone", family("qwen3")), marks=pytest.mark.slow),
     pytest.param(Subject("sliding window alone", family("mistral", "window")), marks=pytest.mark.slow),
     pytest.param(Subject("all of SmolLM2", fetched, WORDS, OTHER_WORDS), marks=pytest.mark.slow),

@@ -50,6 +50,7 @@ def test_a_session_is_written_and_begun_from(qtbot: QtBot, tmp_path: Path) -> No
     assert f"({saved.run.length - 1})" in text  # after the last of the decoded tokens
 
 
+@pytest.mark.slow
 def test_a_lesson_is_printed(qtbot: QtBot, tmp_path: Path) -> None:
     out = tmp_path / "lesson.pdf"
     take(Export(out=out, lesson="1", **SMALL))  # type: ignore[arg-type]
