@@ -372,5 +372,5 @@ class Connection(QObject):
         """Let a retired process go, and this object after it."""
         if self._retired and self.kept <= 0 and not self._waiting:
             self.close()
-            if not self.is_running and isValid(self):
+            if isValid(self) and not self.is_running:
                 self.deleteLater()

@@ -69,7 +69,8 @@ class Baseline(QObject):
         self._kept = kept
 
     def unpin(self) -> None:
-        """Compare no longer."""
+        """Compare no longer, and keep nothing of the run: an engine that has nothing else may go."""
+        self._kept = None
         self._set(None)
 
     def _set(self, handle: RunHandle | None) -> None:

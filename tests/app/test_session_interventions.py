@@ -154,3 +154,12 @@ def test_a_baseline_follows_to_a_run_that_is_brought_back_meanwhile(qtbot: QtBot
     qtbot.waitUntil(lambda: running.baseline.shares_engine)
     assert running.baseline.run is not None
     assert running.baseline.run.model.name == "other"
+
+
+def test_an_engine_goes_with_the_run_that_is_pinned_no_longer(qtbot: QtBot, running: Session) -> None:
+    running.baseline.pin()
+    running.baseline.unpin()
+    before = running.engines.current
+    open_beside(qtbot, running, "other")
+    assert running.engines.current is not before
+    assert before.gone is not None
