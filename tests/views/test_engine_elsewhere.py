@@ -178,6 +178,7 @@ def test_a_selection_costs_each_panel_one_round_trip_and_the_window_does_not_wai
         assert listening.asked == asked, "no panel has to hear of one thing before it can ask for another"
 
 
+@pytest.mark.slow
 def test_pictures_that_nobody_wants_any_more_do_not_come(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = front(window, "scores")
     monkeypatch.setattr(panel, "_pixels", lambda: LENGTH)  # as in a window that is twice as wide
