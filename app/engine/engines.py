@@ -121,13 +121,6 @@ class Engines(QObject):
             fresh.close()
             fresh.retire()
 
-    def close(self) -> None:
-        """End them all, and wait for that."""
-        for connection in self.findChildren(Connection):
-            connection.close()
-        for connection in self.findChildren(Connection):
-            connection.wait()
-
     def _start(self, command: str) -> Connection:
         connection = self._connect(self, command)
         connection.deaths = self.deaths

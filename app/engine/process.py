@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -55,6 +56,7 @@ class ProcessConnection(Connection):
         self._advice = "check the command" if typed else "start it again"
         self._frames = FrameReader(magic=True)
         self._said = bytearray()
+        self._told_at = 0.0
         self._granted = 0
         self._unread = 0
         self._process = QProcess(self)
@@ -99,8 +101,9 @@ class ProcessConnection(Connection):
         self._process.kill()
 
     def wait(self) -> None:
-        """Wait for the end of a process that was told to end; one that does not end is killed."""
-        if self.is_running and not self._process.waitForFinished(GRACE_MS):
+        """Wait for the end of a process that was told to end; one that has not ended after its time is killed."""
+        left = max(GRACE_MS - round(1000 * (time.monotonic() - self._told_at)), 0)
+        if self.is_running and not self._process.waitForFinished(left):
             self._process.kill()
             self._process.waitForFinished(GRACE_MS)
 
@@ -118,6 +121,7 @@ class ProcessConnection(Connection):
     def _stop(self) -> None:
         """Close its stdin, which ends it; a process that does not end is killed."""
         self._greeting.stop()
+        self._told_at = time.monotonic()
         if self.is_running:
             self._process.closeWriteChannel()
             QTimer.singleShot(GRACE_MS, self._process, self._process.kill)

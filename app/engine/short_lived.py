@@ -6,11 +6,12 @@ from typing import Any
 
 from PySide6.QtCore import QObject
 
-from ropewalk.app.engine.connection import Calls, Connect, Connection
+from ropewalk.app.engine.connection import CallFailed, Calls, Connect, Ended
+from ropewalk.model.engine.requests import Failure
 
 
 class ShortLived(QObject):
-    """Starts them, and sees them out.
+    """Starts them.
 
     Parameters
     ----------
@@ -28,12 +29,14 @@ class ShortLived(QObject):
         connection.unheard.connect(connection.kill)
         try:
             return (yield connection.asking(request))
+        except CallFailed as error:
+            raise CallFailed(_of_its_own(error.failure)) from error
         finally:
             connection.retire()
 
-    def close(self) -> None:
-        """End them all, and wait for that."""
-        for connection in self.findChildren(Connection):
-            connection.close()
-        for connection in self.findChildren(Connection):
-            connection.wait()
+
+def _of_its_own(failure: Failure) -> Failure:
+    """Why there is no answer: the end of such a process is not the engine's."""
+    if not isinstance(failure, Ended):
+        return failure
+    return Failure(f"The process that was to do this has ended ({failure.reason}); try again.", failure.details)

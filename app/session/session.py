@@ -319,7 +319,10 @@ class Session(QObject):
     def start(self, prompt: Prompt) -> None:
         """Prefill a prompt; the old run stays on screen until the new one is there."""
         if not prompt.text:
-            self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
+            if self.engines.gone is not None and self._handle is None:
+                self.restart()
+            else:
+                self.failed.emit("The prompt is empty, but a run needs at least one token; type something first.", "")
             return
         self.run_prompt(prompt)
 
@@ -428,11 +431,11 @@ class Session(QObject):
         if self.jobs.has("open"):
             self._next = NextRun(prompt, is_wish=True)
             return
-        if self._model_handle is None:
-            self.begin(prompt=prompt)
-            return
         if self.engines.gone is not None:
             self.restart(NextRun(prompt, is_wish=True))
+            return
+        if self._model_handle is None:
+            self.begin(prompt=prompt)
             return
         model_handle, run_id, now = self._model_handle, self.next_run_id(), self.selection.now
         head = None if self._handle is None else (now.layer, now.head)
@@ -538,8 +541,10 @@ class Session(QObject):
 
         ``kept`` is brought back instead where it is given. Where nothing can be, the bundled model is opened.
         """
-        if kept is None and not self.is_lost:
-            kept = self.scenes.keep()
+        if self.is_lost:  # a person asks for something else
+            self.engines.deaths.forget()
+        elif kept is None:
+            kept = self.scenes.owed or self.scenes.keep()
         baseline = self.baseline.kept
         self.engine_starting.emit()
         if kept is None:
@@ -674,8 +679,10 @@ class Session(QObject):
         self.jobs.close()
         self.checkpoints.close()
         self.exports.close()
-        for processes in (self.engines, self.local, self.beside):
-            processes.close()
+        for connection in self.findChildren(Connection):
+            connection.close()
+        for connection in self.findChildren(Connection):
+            connection.wait()
 
     def _restarts_with(self, kept: SessionState) -> bool:
         if self.engines.gone is not None:
@@ -720,6 +727,7 @@ class Session(QObject):
 
     def show_run(self, handle: RunHandle, **selection: int) -> None:
         """Put a run on screen: the selection is clamped first, so that no panel asks beyond the run's end."""
+        self.scenes.owed = None
         before, self._handle = self.run, handle
         run = handle.run
         if before is None or run.run_id not in (before.run_id, self._brought_back):

@@ -64,6 +64,8 @@ class Scenes:
         self._consistency = consistency
         self._interventions = interventions
         self._restarts_with = restarts_with
+        self.owed: SessionState | None = None
+        """What is to be on screen, but was not made again yet by an engine that lives."""
 
     def keep(self) -> SessionState | None:
         """What is on screen, to be brought back by :meth:`restore`; None before the first run."""
@@ -81,6 +83,7 @@ class Scenes:
         """
         session = self._session
         if kept.handle.trace.connection.gone is not None:
+            self.owed = kept
             if self._restarts_with(kept):
                 return
             run_id = session.next_run_id()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Connection
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.models.download_child import reason
@@ -94,7 +95,8 @@ def test_a_cancel_ends_a_stalled_download_and_leaves_no_half_file(hub: Hub, qtbo
     jobs.cancel("download")
     assert all(path.stat().st_size < 100 for path in blobs(tmp_path))
     jobs.close()
-    beside.close()
+    for connection in beside.findChildren(Connection):
+        connection.close()
     assert heard == []
 
     hub.released.set()

@@ -1,0 +1,85 @@
+"""What a restart brings back where more than one thing went wrong, and what a person may do without an engine."""
+
+from __future__ import annotations
+
+from pytestqt.qtbot import QtBot
+
+from ropewalk.app.engine.connection import CallFailed, Ended
+from ropewalk.app.engine.deaths import REFUSAL
+from ropewalk.app.engine.short_lived import ShortLived
+from ropewalk.app.session.session import Session
+from ropewalk.model.engine.requests import Tidy
+from ropewalk.model.tokens.prompt import Prompt
+from tests.fake_engine import FakeEngine
+from tests.in_process import without_packing
+
+
+def test_a_restart_that_was_cancelled_goes_on_with_what_was_to_be_brought_back(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    own = running.scenes.keep()
+    assert own is not None
+    with qtbot.waitSignal(running.settled):
+        running.start(Prompt("toy"))
+    engine.gate.shut()
+    running.engines.current.kill()
+    running.scenes.restore(own)  # as when a lesson is left
+    running.cancel()
+    assert running.run is not None
+    assert running.run.prompt == "toy"
+    engine.gate.open.set()
+    with qtbot.waitSignal(running.engine_back):
+        running.restart()
+    assert running.run.prompt == "abc"
+    assert running.scenes.owed is None
+
+
+def test_a_death_while_a_run_is_made_again_leaves_it_to_the_restart(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    own = running.scenes.keep()
+    assert own is not None
+    running.engines.current.kill()
+    with qtbot.waitSignal(running.engine_back):
+        running.start(Prompt("toy"))
+    qtbot.waitUntil(lambda: not running.busy)
+    assert running.run is not None
+    assert running.run.prompt == "toy"
+    engine.gate.shut()
+    running.scenes.restore(own)  # of the engine before, so that it is run again in this one
+    assert engine.gate.reached.wait(10)
+    running.engines.current.kill()
+    engine.gate.open.set()
+    with qtbot.waitSignal(running.engine_back):
+        running.restart()
+    assert running.run.prompt == "abc"
+
+
+def test_run_starts_another_engine_where_the_first_ended_before_there_was_a_run(qtbot: QtBot, session: Session) -> None:
+    session.engines.current.kill()
+    with qtbot.waitSignals([session.engine_starting, session.run_changed]):
+        session.start(Prompt(""))
+    assert session.run is not None
+
+
+def test_what_is_offered_after_two_deaths_is_tried(qtbot: QtBot, running: Session) -> None:
+    running.engines.deaths.note([running._asked])
+    running.engines.deaths.note([running._asked])
+    running.is_lost = True
+    running.engines.current.kill()
+    with qtbot.waitSignal(running.engine_back):
+        running.restart()
+    assert running.engines.deaths.refusal(running._asked) is not REFUSAL
+
+
+def test_the_end_of_a_short_lived_process_is_not_the_engines(qtbot: QtBot, engine: FakeEngine) -> None:
+    others = ShortLived(lambda parent: without_packing(engine)[1](parent, ""))
+    work = others.ask(Tidy())
+    call = next(work)
+    try:
+        work.throw(CallFailed(Ended("The engine has ended.", "folded", reason="SIGKILL")))
+    except CallFailed as error:
+        assert error.failure.sentence == "The process that was to do this has ended (SIGKILL); try again."
+        assert error.failure.details == "folded"
+        assert not isinstance(error.failure, Ended)
+    call.connection.close()
