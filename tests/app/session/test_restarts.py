@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine.connection import CallFailed, Ended
@@ -76,10 +77,10 @@ def test_the_end_of_a_short_lived_process_is_not_the_engines(qtbot: QtBot, engin
     others = ShortLived(lambda parent: without_packing(engine)[1](parent, ""))
     work = others.ask(Tidy())
     call = next(work)
-    try:
+    with pytest.raises(CallFailed) as told:
         work.throw(CallFailed(Ended("The engine has ended.", "folded", reason="SIGKILL")))
-    except CallFailed as error:
-        assert error.failure.sentence == "The process that was to do this has ended (SIGKILL); try again."
-        assert error.failure.details == "folded"
-        assert not isinstance(error.failure, Ended)
+    failure = told.value.failure
+    assert failure.sentence == "The process that was to do this has ended (SIGKILL); try again."
+    assert failure.details == "folded"
+    assert not isinstance(failure, Ended)
     call.connection.close()
