@@ -38,7 +38,9 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
         for widget in dock.findChildren(QWidget)
         if _can_be_pressed(widget)
     ]
-    return (*actions, *lessons, *controls)
+    button = window.engine.button  # there only while there is no engine, or one that does not hear
+    engine = [Command(_sentence(button), "Run", WAY, partial(_press, button))] if _can_be_pressed(button) else []
+    return (*engine, *actions, *lessons, *controls)
 
 
 def _open_lesson(window: PanelWindow, lesson: Lesson) -> None:

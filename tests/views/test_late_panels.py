@@ -15,9 +15,12 @@ from ropewalk.app.lessons.plan import Scene
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale, RopeOff
 from ropewalk.model.readings.records import Sampling
+from ropewalk.views.commands import commands
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
+from ropewalk.views.verbs import verbs
+from ropewalk.views.window.palette import Command
 from tests.views.canned import canned_session
 from tests.views.driving import settle, window_over
 
@@ -195,9 +198,6 @@ def test_one_panel_alone_and_back_makes_no_other(qtbot: QtBot, window: MainWindo
 
 
 def test_the_palette_offers_the_controls_of_panels_in_sight_alone(window: MainWindow) -> None:
-    from ropewalk.views.commands import commands
-    from ropewalk.views.verbs import verbs
-
     offered = {command.group for command in commands(window, verbs(window, window.files))}
     assert "RoPE" in offered
     assert "KV cache" not in offered
@@ -210,3 +210,19 @@ def test_a_dock_without_its_panel_has_its_names(window: MainWindow) -> None:
     assert (dock.windowTitle(), dock.accessibleName()) == ("Experts", "Experts")
     assert dock.toggleViewAction().text() == "Experts"
     assert dock.findChildren(QWidget, "routing") == []
+
+
+def test_the_palette_starts_the_engine_again_while_there_is_none(
+    qtbot: QtBot, window: MainWindow, running: Session
+) -> None:
+    def offered() -> list[Command]:
+        every = commands(window, verbs(window, window.files))
+        return [command for command in every if command.text == "Start the engine again"]
+
+    assert offered() == []
+    running.engines.current.kill()
+    qtbot.waitUntil(window.engine.isVisible)
+    (again,) = offered()
+    again.run()
+    qtbot.waitUntil(lambda: running.engines.gone is None and not running.busy)
+    assert offered() == []

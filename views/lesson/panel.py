@@ -27,7 +27,7 @@ from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.text import LessonText, ReadingArea
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import ENDED, Panel, plain_label
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class LessonPanel(Panel):
         rows.addWidget(self.look_at)
         rows.addWidget(self._pages(), 1)
         self._show_choice()
+        session.engine_back.connect(self._say_why_empty)
 
     def _choice(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -394,7 +395,7 @@ class LessonPanel(Panel):
         filled = self.player.filled
         if filled is None:
             self._clear_cards()
-            self.step_title.show_text((Span("words", "Reading the numbers of this step…"),))
+            self._say_why_empty()
             for text in (self.text, self.look_at, self.notes):
                 text.show_text(())
         else:
@@ -425,6 +426,13 @@ class LessonPanel(Panel):
     def _show_failure(self, sentence: str) -> None:
         self.trouble.setText(sentence)
         self.trouble.setVisible(self.session.engines.gone is None)  # the end of the engine is said by the window
+        self._say_why_empty()
+
+    def _say_why_empty(self) -> None:
+        """Say in the place of a step that its numbers are on their way, or why they are not."""
+        if self.lesson is not None and self.filled is None:
+            why = "Reading the numbers of this step…" if self.session.engines.gone is None else ENDED
+            self.step_title.show_text((Span("words", why),))
 
     # Questions ----------------------------------------------------------------------------------------------------
 

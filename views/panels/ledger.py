@@ -397,6 +397,7 @@ class LedgerPanel(Panel):
             return
         self.outline = ledger
         if ledger is None:
+            self.begin(None)
             self.explain("" if self.session.run is not None else NOTHING_YET)
             self.refresh()
             return

@@ -6,7 +6,8 @@ and remembers that it is stale.
 
 An answer is of one run. What a panel keeps of it is :class:`Kept`, which is None once another run is on screen; what a
 person does in a picture is heard through :meth:`Panel.hear`, which is deaf while the picture is of another run. So
-nothing is computed from an answer about one run and from another run, in the moment before that one is answered.
+nothing is computed from an answer about one run and from another run, in the moment before that one is answered. When
+the engine has ended, that moment lasts: the picture of another run is then hidden.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 NOTHING_YET = "Nothing has been run yet: a run may be on its way; else type a prompt and press Run."
 """What a panel says before the first run."""
+
+ENDED = "The engine has ended; start it again to see this."
+"""What a panel says that has drawn nothing yet, and that nobody can answer now."""
+
+NOT_READ = "This panel was not read before the engine ended; start it again to see it."
+"""What a panel says whose picture is of another run, and that nobody can answer now."""
 
 T = TypeVar("T")
 
@@ -189,8 +196,8 @@ class Panel(QWidget):
 
         signal.connect(heard)
 
-    def begin(self, run: Run) -> None:
-        """Say that what is drawn from here on is of this run."""
+    def begin(self, run: Run | None) -> None:
+        """Say that what is drawn from here on is of this run, or of none."""
         self._drawn = run
 
     @property
@@ -280,6 +287,8 @@ class Panel(QWidget):
     def _on_settled(self) -> None:
         """Wait no longer for an answer that cannot come any more: it failed, or somebody cancelled it."""
         if not self.session.busy:
+            if self.name in self._awaited:
+                self._hide_another_run()
             self._awaited.clear()
 
     def _on_selection(self, before: Selection, after: Selection) -> None:
@@ -305,6 +314,13 @@ class Panel(QWidget):
             self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)
+            self._hide_another_run()
+
+    def _hide_another_run(self) -> None:
+        """Show no picture of another run beside this one while there is no engine to ask for the right one."""
+        if self.session.engines.gone is not None and not self.is_current and not self._closed:
+            self.describe("")
+            self.explain(ENDED if self._drawn is None else NOT_READ)
 
     def _withdraw(self, slot: str) -> None:
         self._awaited.discard(slot)

@@ -21,6 +21,7 @@ from ropewalk.views.lesson.panel import LessonPanel
 from ropewalk.views.lesson.text import LessonText, words
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels import registry
+from ropewalk.views.panels.panel import ENDED
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.style import theme
 from ropewalk.views.style.formulas import formula_picture
@@ -416,3 +417,17 @@ def test_every_formula_of_the_course_is_drawn(qtbot: QtBot, every: int) -> None:
 def test_the_keys_of_a_lesson_are_bound() -> None:
     assert not keys.action("lesson_on").reserved
     assert not keys.action("lesson_back").reserved
+
+
+def test_a_step_whose_numbers_nobody_can_read_says_so_until_the_engine_is_back(
+    qtbot: QtBot, window: MainWindow, panel: LessonPanel
+) -> None:
+    session, lesson = window.session, panel.lessons()[0]
+    session.engines.current.kill()
+    panel.open(lesson)
+    qtbot.waitUntil(lambda: not session.busy)
+    assert plain_text(panel.step_title.content) == ENDED
+    session.restart()
+    qtbot.waitUntil(lambda: panel.filled is not None, timeout=60_000)
+    assert plain_text(panel.step_title.content).startswith("First, with ")
+    panel.leave()
