@@ -22,7 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Open the window, or run the command that was typed; returns the exit status."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     if typed == ["engine"]:
-        return serve()
+        if sys.stdin is None or not sys.stdin.isatty():
+            return serve()
+        from ropewalk.app.commands.typed import SERVES
+
+        print(SERVES, file=sys.stderr)
+        return 2
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     from ropewalk.app.commands.typed import ENGINE, split_engine
 

@@ -12,9 +12,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from types import ModuleType
 
 from ropewalk.app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
-from ropewalk.app.commands.options import engine_option
+from ropewalk.app.commands.options import Commands, engine_option
+from ropewalk.app.commands.typed import ENGINE, SERVES, split_engine
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.shot import TakeShot
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
@@ -23,6 +25,8 @@ PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
 """How a window and how a command says what carries a prompt that is too long."""
 
 COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons)
+WITH_AN_ENGINE = (snapshot, export)
+"""Those that draw a window, and so ask an engine as it does."""
 
 
 def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
@@ -41,8 +45,10 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
         The exit status.
     """
     _prepare_streams()
+    top = parser(take_shot)
     try:
-        parsed = parser(take_shot).parse_args(arguments)
+        _check_engine(top, arguments)
+        parsed = top.parse_args(arguments)
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else 2
     try:
@@ -66,6 +72,18 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
         print(unforeseen(error), file=sys.stderr)
         return 1
     return 0
+
+
+def _check_engine(top: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Refuse an engine for a command that asks none."""
+    command, rest = split_engine(arguments)
+    without = {_name(one) for one in COMMANDS if one not in WITH_AN_ENGINE}
+    if command is not None and rest and rest[0] in without:
+        top.error(f"{rest[0]} computes where it is typed; {ENGINE} is for the window, snapshot and export.")
+
+
+def _name(command: ModuleType) -> str:
+    return command.__name__.rpartition(".")[2]
 
 
 def _as_typed(sentence: str, parsed: argparse.Namespace) -> str:
@@ -95,4 +113,16 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for one in COMMANDS:
         one.declare(commands)
+    _declare_engine(commands)
     return top
+
+
+def _declare_engine(commands: Commands) -> None:
+    """List what serves a window: ``__main__`` starts it, before anything is imported that may print."""
+    summary = "serve a window over stdin and stdout"
+    description = f"{summary.capitalize()}; started by a window, see ropewalk {ENGINE}."
+    commands.add_parser("engine", help=f"{summary}; see {ENGINE}", description=description).set_defaults(act=_refuse)
+
+
+def _refuse(parsed: argparse.Namespace) -> None:
+    raise RopewalkError(SERVES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 ENGINE = "--engine"
+SERVES = "This serves a window; see ropewalk --engine."
+"""What a person is told who starts an engine in a terminal."""
 
 
 def split_engine(typed: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import shlex
+import shutil
 import signal
 import sys
 import time
@@ -11,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer
+from PySide6.QtCore import QFileInfo, QObject, QProcess, QProcessEnvironment, QTimer
 
 from ropewalk.app.engine.connection import Connection, Ended
 from ropewalk.model.engine.frames import FrameReader, Message, frames_of
@@ -52,6 +54,7 @@ class ProcessConnection(Connection):
         super().__init__(packing, parent)
         _keep_pages()
         self.command = tuple(command)
+        self._typed = typed
         self._what = f"The engine that {typed!r} was to start" if typed else "The engine"
         self._advice = "check the command" if typed else "start it again"
         self._frames = FrameReader(magic=True)
@@ -148,12 +151,19 @@ class ProcessConnection(Connection):
 
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
-            self.lose(
-                Ended(
-                    f"{self._what} could not be started: {self._process.errorString().rstrip('.')}; {self._advice}.",
-                    reason="it could not be started",
-                )
-            )
+            details = self._process.errorString()
+            self.lose(Ended(self._why_not_started(details), details, reason="it could not be started"))
+
+    def _why_not_started(self, details: str) -> str:
+        program = self.command[0]
+        try:
+            shlex.split(self._typed)
+        except ValueError as error:  # see who split it
+            if "quotation" in str(error):
+                return "A quotation mark in the command is not closed."
+        if self._typed and shutil.which(program) is None and not QFileInfo.exists(program):
+            return f"There is no program {program!r} here; check the command."
+        return f"{self._what} could not be started: {details.rpartition(': ')[2].rstrip('.')}; {self._advice}."
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._on_error_output()

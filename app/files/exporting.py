@@ -62,6 +62,7 @@ def export_numbers(
         arrived,
         failed,
         what="Reading numbers",
+        undone=f"{path.name} was not written",
     )
 
 
@@ -86,4 +87,5 @@ def export_trace(session: Session, path: Path, done: Callable[[Path], None], fai
             session.forget_work(slot)
             failed(incoming.refusal)
 
-    session.work(slot, work, done, failed, what="Writing the trace", on_part=part_arrived)
+    undone = f"{path.name} was not written"
+    session.work(slot, work, done, failed, what="Writing the trace", on_part=part_arrived, undone=undone)

@@ -65,7 +65,7 @@ def save_session(
         Urgency.PREFILL,
         work,
         done,
-        lambda failure: failed(failure.sentence),
+        lambda failure: failed(session.sentence_of(failure, f"{path.name} was not saved")),
         what=f"Saving {path.name}",
     )
 
@@ -91,6 +91,7 @@ def open_session(
         arrived,
         failed,
         what=f"Opening {path.name}",
+        undone=f"{path.name} was not opened",
     )
 
 

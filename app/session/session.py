@@ -505,6 +505,7 @@ class Session(QObject):
         what: str,
         urgency: Urgency = Urgency.COARSE,
         on_part: Callable[[Any], None] | None = None,
+        undone: str = "",
     ) -> None:
         """Have the engine do something for a part of the app that owns no jobs.
 
@@ -518,6 +519,8 @@ class Session(QObject):
             Called with the result, or with a sentence.
         on_part
             Called with what is ready of a long answer.
+        undone
+            As :meth:`sentence_of` says it.
         """
         if not self.closed:
             self.submit(
@@ -525,7 +528,7 @@ class Session(QObject):
                 urgency,
                 call,
                 on_done,
-                lambda failure: on_failed(failure.sentence),
+                lambda failure: on_failed(self.sentence_of(failure, undone)),
                 what=what,
                 on_part=on_part,
             )
@@ -688,6 +691,13 @@ class Session(QObject):
         if self.engines.gone is not None:
             self.restart(kept=kept)
         return self.engines.gone is not None
+
+    def sentence_of(self, failure: Failure, undone: str = "") -> str:
+        """What to say of a failure: ``undone`` where that is all that is news, for the engine's end is said already."""
+        gone = self.engines.gone
+        if undone and gone is not None and failure.sentence == gone.sentence:
+            return f"{undone}: the engine has ended; start it again."
+        return failure.sentence
 
     # For its parts ------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ropewalk.__main__ import main
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.commands.typed import split_engine
 from ropewalk.app.files.shot import Shot
@@ -36,3 +37,24 @@ def test_a_picture_is_asked_of_an_engine_by_its_command() -> None:
 def test_an_engine_that_nothing_would_use_is_refused(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(typed, lambda shot: None) == 2
     assert "--engine" in capsys.readouterr().err
+
+
+def test_a_command_that_computes_here_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["info", "--engine", "ssh gpu1"], lambda shot: None) == 2
+    said = "info computes where it is typed; --engine is for the window, snapshot and export."
+    assert said in capsys.readouterr().err
+
+
+def test_the_engine_is_a_command_with_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--help"], lambda shot: None) == 0
+    assert "serve a window over stdin and stdout; see --engine" in " ".join(capsys.readouterr().out.split())
+    assert run_command(["engine", "--help"], lambda shot: None) == 0
+    assert "usage: ropewalk engine" in capsys.readouterr().out
+
+
+def test_an_engine_in_a_terminal_says_what_it_is_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert main(["engine"]) == 2
+    assert capsys.readouterr().err == "This serves a window; see ropewalk --engine.\n"

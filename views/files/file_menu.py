@@ -91,9 +91,7 @@ class FileMenu(QObject):
         self.sessions.keep()
 
     def _show_failure(self, sentence: str) -> None:
-        gone = self.window.session.engines.gone
-        if gone is None or sentence != gone.sentence:  # which the window says already
-            self.window.failure.show_message(sentence, "")
+        self.window.failure.show_message(sentence, "")
 
     def _fill(self) -> None:
         menu, verbs = self.menu, self.verbs()

@@ -35,7 +35,13 @@ def bring_back(window: MainWindow, path: Path) -> None:
         With what is said against it.
     """
     sessions = window.files.sessions
-    _wait(lambda: sessions.open(str(path)), sessions.finished, sessions.failed)
+    try:
+        _wait(lambda: sessions.open(str(path)), sessions.finished, sessions.failed)
+    except RopewalkError as error:
+        gone = window.session.engines.gone
+        if gone is None:
+            raise
+        raise RopewalkError(gone.sentence, gone.details) from error  # nobody has said why
     wait_until_drawn(window)
 
 

@@ -50,7 +50,11 @@ def wait_until_drawn(window: MainWindow, limit_ms: int = LIMIT_MS) -> None:
     window.panel_drawn.connect(loop.quit)
     try:
         while not failures and not late and not _drawn(window):
-            loop.exec()
+            gone = session.engines.gone
+            if gone is not None and not session.busy:  # said before anybody listened here
+                failed(gone.sentence, gone.details)
+            else:
+                loop.exec()
     finally:
         limit.stop()
         session.failed.disconnect(failed)

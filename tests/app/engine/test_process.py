@@ -20,13 +20,15 @@ from ropewalk.app.engine import process as processing
 from ropewalk.app.engine.connection import Reply
 from ropewalk.app.engine.deaths import MOST, REFUSAL, Deaths
 from ropewalk.app.engine.process import ProcessConnection
-from ropewalk.app.processes import packing
+from ropewalk.app.processes import _started, packing
 from ropewalk.model.engine.frames import MAGIC, Kind, Message, frames_of
 from ropewalk.model.engine.packing import Packed
 from ropewalk.model.engine.questions import AskRow
 from ropewalk.model.engine.requests import AnswerQuestion, Failure, Greeting, OpenModel, RunInView, Tidy
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.progress import Progress
+
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = [
     pytest.mark.processes,
@@ -145,8 +147,24 @@ def test_one_that_ends_before_it_has_begun_says_why(qtbot: QtBot, talk: Talk) ->
 
 def test_a_command_that_is_not_there(qtbot: QtBot, talk: Talk) -> None:
     failure = end_of(qtbot, talk(command=["/no/such/ssh", "gpu 1"]))
-    assert failure.sentence.startswith("The engine could not be started: ")
-    assert failure.sentence.endswith("; start it again.")
+    assert failure.sentence == "The engine could not be started: No such file or directory; start it again."
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("nosuch engine", "There is no program 'nosuch' here; check the command."),
+        ("'unclosed", "A quotation mark in the command is not closed."),
+        (f"{ROOT / 'tests'} engine", "could not be started: Permission denied; check the command."),
+    ],
+)
+def test_a_typed_command_that_cannot_be_started(qtbot: QtBot, typed: str, sentence: str) -> None:
+    around = QObject()
+    connection = _started(around, typed, warm=False)
+    qtbot.waitUntil(lambda: connection.gone is not None, timeout=30_000)
+    assert connection.gone is not None
+    assert connection.gone.sentence.endswith(sentence)
+    assert "execve" in connection.gone.details  # what Qt says is folded under it
 
 
 @pytest.mark.parametrize("says", [b"", b"a banner that is no greeting", MAGIC])

@@ -17,6 +17,7 @@ import pytest
 import safetensors.numpy
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Ended
 from ropewalk.app.files import numbers_file
 from ropewalk.app.files.exporting import export, export_numbers, export_trace
 from ropewalk.app.files.incoming import Incoming
@@ -234,7 +235,7 @@ def test_a_trace_that_does_not_come_whole_leaves_the_old_file(
     export_trace(session, path, done.append, failed.append)
     qtbot.waitUntil(lambda: len(parts) >= 3 and not session.busy)
     expected = {
-        "the link breaks": ["The engine was ended."],
+        "the link breaks": ["run.safetensors was not written: the engine has ended; start it again."],
         "the disk is full": [f"run.safetensors could not be written to {tmp_path}: No space left on device."],
         "a cancel": [],
     }
@@ -294,3 +295,16 @@ def test_nothing_to_export_is_reported(qtbot: QtBot, take: Take, tmp_path: Path)
     assert message == "There are no numbers to save yet; run a prompt first."
     assert take(lambda *ends: export_trace(empty, path, *ends)) == "There is no run to save yet; run a prompt first."
     empty.close()
+
+
+def test_an_engine_that_is_gone_leaves_the_file_unwritten_and_says_so(
+    session: Session, take: Take, tmp_path: Path
+) -> None:
+    session.engines.current.lose(Ended("It is gone."))
+    numbers, trace = tmp_path / "numbers.csv", tmp_path / "run.safetensors"
+    kind, source = number_format("csv"), about(session)
+    said = take(lambda *ends: export_numbers(session, numbers, kind, (0, 1), (0, 1), source, *ends))
+    assert said == "numbers.csv was not written: the engine has ended; start it again."
+    said = take(lambda *ends: export_trace(session, trace, *ends))
+    assert said == "run.safetensors was not written: the engine has ended; start it again."
+    assert list(tmp_path.glob("*.csv")) == list(tmp_path.glob("*.safetensors")) == []

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Ended
 from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
 from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.processes import new_session
@@ -232,3 +233,13 @@ def test_a_saved_session_is_plain(qtbot: QtBot, worked: Session, tmp_path: Path)
     written = saved(qtbot, worked, path)
     assert path.read_bytes().isascii()
     assert replace(written, baseline=None) != written
+
+
+def test_an_engine_that_is_gone_opens_nothing_and_says_so(qtbot: QtBot, tmp_path: Path) -> None:
+    session = fresh(qtbot, tmp_path, "gone")
+    file = tmp_path / "work.ropewalk"
+    saved(qtbot, session, file)
+    session.engines.current.lose(Ended("It is gone."))
+    said = open_file(qtbot, session, file)
+    assert said == "work.ropewalk was not opened: the engine has ended; start it again."
+    session.close()

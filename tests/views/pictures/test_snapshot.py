@@ -12,6 +12,7 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.engine.connection import Ended
 from ropewalk.app.session.session import Session
 from ropewalk.model.errors import RopewalkError
 from ropewalk.views.main_window import MainWindow
@@ -86,6 +87,15 @@ def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> N
     session.begin()
     with pytest.raises(RopewalkError, match="There is no cpu here"):
         snapshot.wait_until_drawn(window)
+    window.close()
+    window.deleteLater()
+
+
+def test_an_engine_that_was_gone_before_ends_the_waiting(session: Session) -> None:
+    window = window_over(session)
+    session.engines.current.lose(Ended("There is no program 'nosuch' here; check the command."))
+    with pytest.raises(RopewalkError, match="There is no program 'nosuch' here"):
+        snapshot.wait_until_drawn(window, limit_ms=20_000)
     window.close()
     window.deleteLater()
 
