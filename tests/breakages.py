@@ -463,7 +463,11 @@ BREAKAGES = (
         "a question is another one in another engine", "replace(value, number=0)", "value"
     ),
     died("a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"),
-    died("what was decoded and changed is not brought back", "kept = self.scenes.keep()", "kept = None"),
+    died(
+        "what was decoded and changed is not brought back",
+        "kept = self.scenes.owed or self.scenes.keep()",
+        "kept = None",
+    ),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),

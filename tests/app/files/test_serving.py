@@ -237,6 +237,7 @@ def test_lessons_are_read_one_and_all(tmp_path: Path) -> None:
     points = list(serve(ReadShelf(), lambda point: None))
     lessons = [point.reading for point in points if isinstance(point, Partial)]
     assert lessons == list(load_shelf().lessons)
-    path.write_text("number =", encoding="utf-8")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("number =", encoding="utf-8")
     with pytest.raises(LessonError):
-        served(ReadLesson(path))
+        served(ReadLesson(broken))
