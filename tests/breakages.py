@@ -483,7 +483,7 @@ BREAKAGES = (
     server(
         "the least urgent request goes first", "job.message.urgency, job.number)", "-job.message.urgency, job.number)"
     ),
-    server("a job does not wait for its parts to be sent", "or not self._sending.holds(j.number)", "or True"),
+    server("a job does not wait for its parts to be sent", "or not self._waits(j)", "or True"),
     server(
         "a cancelled request runs on",
         "if job.cancelled or self._closing:\n                raise",

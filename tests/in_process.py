@@ -17,7 +17,7 @@ from ropewalk.app.processes import packing
 from ropewalk.app.served import SERVED
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
-from ropewalk.model.engine.frames import Message
+from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.packing import Packed, Packing
 from ropewalk.model.engine.server import Server
@@ -85,7 +85,7 @@ class InProcess(Connection):
     def drop(self, number: int) -> None:
         """Everything was sent at once."""
 
-    def holds(self, number: int) -> bool:
+    def holds(self, number: int, *kinds: Kind) -> bool:
         return False
 
 

@@ -161,12 +161,14 @@ def test_the_program_runs_beside_files_of_the_same_names(environment: Environmen
     assert Path(card["path"]).is_relative_to(environment.packages)
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_window_is_drawn_by_what_was_installed(environment: Environment, elsewhere: Path) -> None:
     output(environment.program, "snapshot", "window.png", "--size", "1280x800", "--prompt", "to be", cwd=elsewhere)
     picture = QImage(str(elsewhere / "window.png"))
     assert (picture.width(), picture.height()) == (1280, 800)
 
 
+@pytest.mark.slow
 def test_a_script_captures_a_run_beside_files_of_the_same_names(environment: Environment, elsewhere: Path) -> None:
     (elsewhere / "script.py").write_text(SCRIPT, encoding="utf-8")
     said = json.loads(output(environment.python, "script.py", *OTHERS, cwd=elsewhere))

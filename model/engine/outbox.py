@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ropewalk.model.engine.frames import HEAD, Message, Piece, abandoned, frames_of
+from ropewalk.model.engine.frames import HEAD, Kind, Message, Piece, abandoned, frames_of
 
 CREDIT = 4 << 20
 """Bytes that may be on their way without having been acknowledged."""
@@ -77,10 +77,10 @@ class Outbox:
             self._given_up += [number for one in mine if one.begun]
             self._condition.notify()
 
-    def holds(self, number: int) -> bool:
-        """Whether a part for the request of this number has not gone out yet; how far it is, it may say meanwhile."""
+    def holds(self, number: int, *kinds: Kind) -> bool:
+        """Whether a message of one of these kinds for the request of this number has not gone out yet."""
         with self._condition:
-            return any(one.message.id == number and one.message.kind == "part" for one in self._waiting)
+            return any(one.message.id == number and one.message.kind in kinds for one in self._waiting)
 
     def grant(self, size: int) -> None:
         """Have so many bytes acknowledged by the other side."""

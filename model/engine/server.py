@@ -40,8 +40,8 @@ class Sending(Protocol):
     def drop(self, number: int) -> None:
         """Send nothing more for the request of this number, but for what has begun."""
 
-    def holds(self, number: int) -> bool:
-        """Whether something for the request of this number has not been sent yet."""
+    def holds(self, number: int, *kinds: Kind) -> bool:
+        """Whether a message of one of these kinds for the request of this number has not been sent yet."""
 
 
 @dataclass(eq=False)
@@ -51,6 +51,8 @@ class Job:
     message: Message
     work: Steps[Any] | None = None
     cancelled: bool = False
+    is_told: bool = False
+    """Whether it has been said that it has begun."""
     reported: float = 0.0
     made: list[int] = field(default_factory=list)
 
@@ -173,14 +175,20 @@ class Server:
 
     def _next(self) -> Job | None:
         """The next job: one to be ended, then by urgency, then by age; those with parts still to be sent wait."""
-        ready = [j for j in self._queue if j.cancelled or self._closing or not self._sending.holds(j.number)]
+        ready = [j for j in self._queue if j.cancelled or self._closing or not self._waits(j)]
         return min(ready, key=lambda job: (not job.cancelled, job.message.urgency, job.number), default=None)
+
+    def _waits(self, job: Job) -> bool:
+        """Whether parts, or at first that it has begun, are still to be sent; how far it is, it may say meanwhile."""
+        kinds: tuple[Kind, ...] = ("part",) if job.is_told or job.work is None else ("part", "progress")
+        return self._sending.holds(job.number, *kinds)
 
     def _advance(self, job: Job) -> None:
         try:
             if job.work is None:
                 self._begin(job)
                 return
+            job.is_told = True
             point = next(job.work)
             if isinstance(point, Partial):
                 self._send(job, "part", point.reading)

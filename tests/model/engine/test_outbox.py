@@ -116,7 +116,7 @@ def test_a_message_that_has_begun_is_given_up_in_so_many_words(outbox: Outbox, r
     outbox.put(message(1, 2 * PIECE))
     reader.take()
     outbox.drop(1)
-    assert not outbox.holds(1)
+    assert not outbox.holds(1, "part", "done", "progress")
     outbox.put(message(1, text=b"\x01"))  # its end, which must not be taken for the rest
     assert b"".join(_next(outbox)) == abandoned(1)
     reader.frames.feed(abandoned(1))
@@ -133,11 +133,11 @@ def _next(outbox: Outbox) -> Piece:
 
 def test_it_holds_what_has_not_gone_out_whole_and_says_when_it_has(outbox: Outbox, reader: Reader) -> None:
     sent: list[bool] = []
-    outbox.sent = lambda: sent.append(outbox.holds(1))
+    outbox.sent = lambda: sent.append(outbox.holds(1, "part", "done", "progress"))
     outbox.put(message(1, 2 * PIECE))
     outbox.put(message(2, urgency=Urgency.POINTER))
-    assert outbox.holds(1)
-    assert not outbox.holds(3)
+    assert outbox.holds(1, "part", "done", "progress")
+    assert not outbox.holds(3, "part", "done", "progress")
     reader.take_all()
     assert sent == [True, False]
 
@@ -168,4 +168,4 @@ def test_whoever_writes_waits_for_credit_and_for_messages_and_hears_of_the_end(o
 def test_what_is_too_large_is_refused_at_once(outbox: Outbox) -> None:
     with pytest.raises(FrameError, match="more than the window and the engine can exchange"):
         outbox.put(Message(1, "part", packed=Packed("", b"", (np.broadcast_to(np.uint8(0), (2 << 30,)),))))
-    assert not outbox.holds(1)
+    assert not outbox.holds(1, "part", "done", "progress")

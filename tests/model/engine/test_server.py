@@ -80,7 +80,7 @@ class Wire:
         self.dropped.append(number)
         self.stuck.discard(number)
 
-    def holds(self, number: int) -> bool:
+    def holds(self, number: int, *kinds: Kind) -> bool:
         return number in self.stuck
 
     def said(self, *kinds: Kind) -> list[tuple[int, Kind, Any]]:

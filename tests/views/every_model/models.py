@@ -1,6 +1,6 @@
-"""The models that every control is tried on: the bundled one and three families.
+"""The models that every control is tried on: the bundled one and a family with experts.
 
-The slow run adds two families whose traits the others have together, and SmolLM2 with some and all of its layers.
+The slow run adds other families, and SmolLM2 with some and all of its layers.
 
 A new model is one line in :data:`MODELS`. The families are tiny random checkpoints as transformers writes them.
 """
@@ -68,8 +68,8 @@ def fetched(folder: Path) -> Path:
 MODELS: tuple[Subject | ParameterSet, ...] = (
     Subject("bundled", bundled, WORDS, OTHER_WORDS),
     Subject("experts, grouped heads with QK-norm", family("qwen3_moe")),
-    Subject("partial rotary", family("phi3", "partial")),
-    Subject("soft cap, sliding window", family("gemma2")),
+    pytest.param(Subject("partial rotary", family("phi3", "partial")), marks=pytest.mark.slow),
+    pytest.param(Subject("soft cap, sliding window", family("gemma2")), marks=pytest.mark.slow),
     # more than FEW_HEADS heads
     pytest.param(Subject("SmolLM2", fetched, WORDS, OTHER_WORDS, layers=5), marks=pytest.mark.slow),
     pytest.param(Subject("grouped heads with QK-norm alone", family("qwen3")), marks=pytest.mark.slow),
