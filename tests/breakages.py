@@ -371,7 +371,6 @@ BREAKAGES = (
         "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
     ),
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
-    frames("what was forgotten is delivered", "        self._room = None\n", "        pass\n"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(

@@ -184,33 +184,20 @@ class _Half:
         self.id, self.header = id, header
         self._places, self.total = _layout(header)
         self.came = 0
-        self._room: NDArray[np.uint8] | None = _aligned(min(self.total, AT_ONCE))
-
-    @property
-    def held(self) -> int:
-        """Bytes that it may come to take."""
-        return 0 if self._room is None else self.total
-
-    def forget(self) -> None:
-        """Keep nothing of it, and let the rest go by."""
-        self._room = None
+        self._room = _aligned(min(self.total, AT_ONCE))
 
     def add(self, part: memoryview) -> None:
         """Take what comes next."""
         came, self.came = self.came, self.came + len(part)
-        if self._room is None:
-            return
         if self.came > len(self._room):
             larger = _aligned(min(self.total, max(2 * len(self._room), self.came)))
             larger[:came] = self._room[:came]
             self._room = larger
         self._room[came : self.came] = np.frombuffer(part, np.uint8)
 
-    def message(self) -> Message | None:
-        """All of it; None where it was forgotten."""
+    def message(self) -> Message:
+        """All of it."""
         room, header = self._room, self.header
-        if room is None:
-            return None
         if room.base is not None:
             room.base.flags.writeable = False
         room.flags.writeable = False
@@ -266,11 +253,6 @@ class FrameReader:
     def banner(self) -> bytes:
         """The last of what came before the magic."""
         return bytes(self._before[-LONGEST_BANNER:])
-
-    def forget(self, id: int) -> None:  # noqa: A002
-        """Keep nothing of a message that is half there: its request was cancelled. What comes of it is let go by."""
-        if id in self._halves:
-            self._halves[id].forget()
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Message]:
         """Take what has come, and give the messages that are whole with it.
@@ -356,7 +338,7 @@ class FrameReader:
             raise FrameError("The other process mixed up its messages: one was not begun, or not ended.")
         if what == BEGINS:
             self._halves[id] = _Half(id, self._header())
-            if len(self._halves) > MOST_HALVES or sum(one.held for one in self._halves.values()) > LARGEST:
+            if len(self._halves) > MOST_HALVES or sum(one.total for one in self._halves.values()) > LARGEST:
                 raise FrameError("The other process began many messages and ended none of them.")
         return self._halves[id]
 
@@ -376,5 +358,4 @@ class FrameReader:
         if half is None or half.came < half.total:
             return []
         del self._halves[half.id]
-        message = half.message()
-        return [] if message is None else [message]
+        return [half.message()]

@@ -167,23 +167,6 @@ def test_the_rest_of_a_message_may_not_come() -> None:
     reader.end()
 
 
-def test_what_nobody_wants_is_let_go_by_without_being_kept() -> None:
-    tracemalloc.start()
-    try:
-        pieces = wire(message(1, np.zeros(8 * PIECE, np.uint8)))
-        reader = FrameReader()
-        reader.feed(pieces[0] + pieces[1][:1000])
-        before = tracemalloc.get_traced_memory()[0]
-        reader.forget(1)
-        reader.forget(77)
-        assert before - tracemalloc.get_traced_memory()[0] > 7 * PIECE
-    finally:
-        tracemalloc.stop()
-    assert reader.feed(pieces[1][1000:] + b"".join(pieces[2:])) == []
-    reader.end()
-    assert len(reader.feed(said(message(1)))) == 1  # a later one of the same id is wanted
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # What is not believed
 
