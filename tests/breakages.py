@@ -482,6 +482,8 @@ BREAKAGES = (
     server(
         "the least urgent request goes first", "job.message.urgency, job.number)", "-job.message.urgency, job.number)"
     ),
+    server("work begins before it is said that it does", 'else ("part", "progress")', 'else ("part",)'),
+    server("a job waits for each of its reports to be sent", "            job.is_told = True\n", ""),
     server("a job does not wait for its parts to be sent", "or not self._waits(j)", "or True"),
     server(
         "a cancelled request runs on",

@@ -61,12 +61,16 @@ PACKING = Packing((Count, Give, Keep, Fail, Unserved, Greeting, Failure, Progres
 
 
 class Wire:
-    """Where a server sends, with nothing behind it; ``stuck`` are the requests of which something is unsent."""
+    """Where a server sends, with nothing behind it.
+
+    ``stuck`` are the requests of which something is unsent, which is of the kinds ``stuck_kinds``.
+    """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.dropped: list[int] = []
         self.stuck: set[int] = set()
+        self.stuck_kinds: tuple[Kind, ...] = ("part", "progress")
         self.heard: Callable[[Message], None] = lambda message: None
         self.too_large: str = ""
 
@@ -81,7 +85,7 @@ class Wire:
         self.stuck.discard(number)
 
     def holds(self, number: int, *kinds: Kind) -> bool:
-        return number in self.stuck
+        return number in self.stuck and any(kind in kinds for kind in self.stuck_kinds)
 
     def said(self, *kinds: Kind) -> list[tuple[int, Kind, Any]]:
         """What was said of these kinds; without any, of all but progress."""
@@ -222,6 +226,21 @@ def test_a_job_whose_parts_are_unsent_waits_and_others_go_on(bench: Bench) -> No
     bench.finish()
     assert bench.wire.said()[-1] == (1, "done", 3)
     assert bench.wire.said("part") == [(1, "part", f"part {number}") for number in range(3)]
+
+
+def test_work_begins_once_it_is_sent_that_it_does_and_later_waits_for_no_report(bench: Bench) -> None:
+    bench.wire.stuck_kinds = ("progress",)
+    bench.ask(1, Count("long", 2), Urgency.DECODE)
+    bench.server.advance()
+    bench.wire.stuck.add(1)
+    assert not bench.server.advance()  # whoever asked would not know at what the process had ended
+    assert bench.lines == []
+    bench.wire.stuck.clear()
+    bench.server.advance()
+    bench.wire.stuck.add(1)
+    bench.ask(2, Count("less urgent"), Urgency.THUMBNAILS)
+    bench.finish()
+    assert bench.lines == ["long0", "long1", "less urgent0"]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
