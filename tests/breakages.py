@@ -577,8 +577,8 @@ BREAKAGES = (
     of("views/plots/signed.py", "views/plots/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"
     ),
-    of("views/plots/row_bars.py", "views/plots/test_row_bars", "views/panels/test_scores")(
-        "bars grow with the wrong key", "self.picked.emit(key)", "self.picked.emit(key + 1)"
+    of("views/plots/bars.py", "views/plots/test_row_bars", "views/panels/test_scores")(
+        "a click picks the bar beside", "self.picked.emit(place)", "self.picked.emit(place + 1)"
     ),
     atlas("a head is named after its neighbour", 'kv{head // self.group}"', 'kv{head % self.group}"'),
     atlas(

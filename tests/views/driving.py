@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
 
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
@@ -101,6 +101,8 @@ def front(window: MainWindow, name: str) -> Any:
 
 def click(window: MainWindow, widget: QWidget, at: QPoint | None = None) -> None:
     """Click, and wait until everything is drawn."""
+    if isinstance(widget, QGraphicsView):
+        widget = widget.viewport()
     if at is None:
         QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
     else:

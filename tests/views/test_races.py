@@ -534,7 +534,7 @@ def test_the_distance_page_turned_to_while_another_model_opens(qtbot: QtBot, rac
     race.answer_again()
     drawn = panel.curves.view.curves
     panel.curves.wide.click()
-    QTest.mouseClick(panel.spectrum, Qt.MouseButton.LeftButton, pos=panel.spectrum.rect().center())
+    QTest.mouseClick(panel.spectrum.viewport(), Qt.MouseButton.LeftButton, pos=panel.spectrum.rect().center())
     assert panel.curves.view.curves is drawn
     assert race.session.selection.now.plane == 0
 

@@ -124,7 +124,8 @@ class CachePanel(Panel):
         self._layout.setSpacing(theme.current().grid(3))
         self.slabs.compose()
         self.check.theme_changed()
-        for picture in (self.costs, self.growth, self.planner.bars):
+        self.growth.theme_changed()
+        for picture in (self.costs, self.planner.bars):
             picture.updateGeometry()
             picture.update()
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyqtgraph import mkPen
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, kv_bytes_at_bits, kv_bytes_visible
 from ropewalk.model.readings.records import CacheReading, Run
 from ropewalk.views.panels.panel import plain_label
+from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.flow import flowing
 
@@ -177,24 +179,73 @@ class Planner(QWidget):
         self.bars.setMinimumHeight(self.bars.sizeHint().height())
 
 
-class GrowthView(QWidget):
+class GrowthView(Plot):
     """Bytes against tokens: lines by formula, a dot for every step whose tensors were measured."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
         self.run: Run | None = None
         self.measured: dict[int, int] = {}
+        self.lines: dict[int, Curve] = {}
+        self.prefill = Line(movable=False)
+        super().__init__(NumberAxis("left", "bytes"), NumberAxis("bottom", "whole"), parent)
+        self.add(self.prefill)
+        self.bottom.name("tokens in the cache; those of the prompt end at the line")
         self.setAccessibleName("Bytes of the cache at each step, measured and by formula")
 
     def show_step(self, run: Run, reading: CacheReading) -> None:
         """Remember what was measured at this length; another prefill begins anew."""
         if self.run is None or self.run.run_id != run.run_id:
             self.measured.clear()
+            self.point_away()
         self.run = run
         self.measured = {n: size for n, size in self.measured.items() if n <= run.newest}
         self.measured[reading.length] = reading.bytes_measured
         self.setAccessibleDescription(f"{self.sentence()}; {self.in_bits()}")
-        self.update()
+        self.heading.say(f"{self.sentence()}\n{self.in_bits()}")
+        self._draw(run)
+
+    def _draw(self, run: Run) -> None:
+        look, last = theme.current(), max(run.newest, run.prefill + 8)
+        first = max(run.prefill - 3 * (last - run.prefill), 0)  # near enough to tell steps apart
+        for heads in self.lines.keys() | self.heads():
+            line = self.lines.get(heads) or self.lines.setdefault(heads, Curve())
+            if line.getViewBox() is None:
+                self.add(line)
+            ends = [first, last] if heads in self.heads() else []
+            own = heads == run.config.kv_heads
+            pen = mkPen(look.accent if own else look.faint, width=2 if own else 1)
+            line.setData(ends, [self.formula(n, heads) for n in ends], pen=pen)
+        self.prefill.setPen(mkPen(look.query, style=Qt.PenStyle.DotLine))
+        self.prefill.setValue(run.prefill)
+        now = [(n, size, look.text if n == run.length else look.accent) for n, size in self.measured.items()]
+        self.dots.show_dots(now)
+        self.name_ends(
+            [
+                (
+                    self.formula(last, heads),
+                    f"Hkv = {heads}: {wording.byte_size(self.formula(run.length, heads))}",
+                    look.accent if heads == run.config.kv_heads else look.faint,
+                )
+                for heads in self.heads()
+            ]
+        )
+        self.show_range(first, last, 0, 1.1 * self.formula(last, run.config.heads))
+
+    def heads(self) -> set[int]:
+        """The numbers of kv heads that have a line."""
+        return set() if self.run is None else {1, self.run.config.kv_heads, self.run.config.heads}
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        if self.run is not None:
+            self._draw(self.run)
+
+    def readout(self, at: QPointF) -> str:
+        """What the cache takes at a length, for each number of heads."""
+        n = max(round(at.x()), 0)
+        said = (f"Hkv = {heads} {wording.byte_size(self.formula(n, heads))}" for heads in sorted(self.heads()))
+        return f"{n} tokens: {' · '.join(said)}" if self.run is not None else ""
 
     def in_bits(self) -> str:
         """Say what the rows in view would take with fewer bits a number."""
@@ -221,56 +272,4 @@ class GrowthView(QWidget):
 
     def sizeHint(self) -> QSize:
         """A small chart."""
-        return QSize(240, 120)
-
-    def plot(self) -> QRectF:
-        """Where the lines are."""
-        line = ink.line_height(theme.current().font("label"))
-        right = ink.text_width(theme.current().font("label"), "Hkv = 00: 000 KB") + theme.GRID
-        return QRectF(2, 2.5 * line + 2, self.width() - right - 4, self.height() - 3.5 * line - 8)
-
-    def point(self, length: int, size: int) -> QPointF:
-        """Where a length and its bytes are drawn."""
-        run, box = self.run, self.plot()
-        if run is None:
-            return box.bottomLeft()
-        first, last = run.prefill, max(run.newest, run.prefill + 8)
-        top = self.formula(last, run.config.heads) or 1
-        x = box.left() + box.width() * (length - first) / (last - first)
-        return QPointF(x, box.bottom() - box.height() * size / top)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the lines, their names and the dots."""
-        run = self.run
-        if run is None:
-            return
-        look, box = theme.current(), self.plot()
-        label, line = look.font("label"), ink.line_height(look.font("label"))
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        ink.draw_text(painter, QRectF(0, 0, self.width(), line), self.sentence(), label, look.text)
-        ink.draw_text(painter, QRectF(0, line, self.width(), line), self.in_bits(), label, look.faint)
-        painter.setPen(QPen(look.line, 1))
-        painter.drawLine(box.bottomLeft(), box.bottomRight())
-        last = max(run.newest, run.prefill + 8)
-        taken = self.height() + line
-        for heads in sorted({1, run.config.kv_heads, run.config.heads}):
-            own = heads == run.config.kv_heads
-            colour = look.accent if own else look.faint
-            painter.setPen(QPen(colour, 2 if own else 1))
-            start, end = (self.point(n, self.formula(n, heads)) for n in (run.prefill, last))
-            painter.drawLine(start, end)
-            y = min(end.y() - line / 2, taken - line)
-            taken = y
-            text = f"Hkv = {heads}: {wording.byte_size(self.formula(run.length, heads))}"
-            ink.draw_text(
-                painter, QRectF(box.right() + 6, y, self.width() - box.right() - 6, line), text, label, colour
-            )
-        painter.setPen(Qt.PenStyle.NoPen)
-        for length, size in self.measured.items():
-            painter.setBrush(look.text if length == run.length else look.accent)
-            painter.drawEllipse(self.point(length, size), 3.5, 3.5)
-        below = QRectF(box.left(), box.bottom() + 4, box.width(), line)
-        ink.draw_text(painter, below, str(run.prefill), look.font("number"), look.faint)
-        ink.draw_text(painter, below, f"{last} tokens", look.font("number"), look.faint, ink.RIGHT)
-        painter.end()
+        return QSize(240, 14 * theme.current().size("label"))

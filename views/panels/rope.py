@@ -29,7 +29,8 @@ from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.curves import CurvesPage, SpectrumView
 from ropewalk.views.plots.pairing import PairingView
-from ropewalk.views.plots.planes import PlanesScroll, PlanesView, SharesView
+from ropewalk.views.plots.planes import PlanesScroll, PlanesView
+from ropewalk.views.plots.shares import SharesView
 from ropewalk.views.plots.turning import Turned, drift, scores_by_position
 from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.flow import flowing
@@ -123,7 +124,7 @@ class RopePanel(Panel):
         column.addWidget(self.shares)
         self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
         self.hear(self.curves.chosen, self.curves.draw, RopePanel.rules)
-        self.hear(self.spectrum.plane_clicked, self._select, RopePanel.rules)
+        self.hear(self.spectrum.picked, self._select, RopePanel.rules)
         self.hear(self.pairing.plane_clicked, self._select)
         self.pages = QStackedWidget()
         for page in (turning, self.curves, self.spectrum, self.pairing):
@@ -232,11 +233,10 @@ class RopePanel(Panel):
     def theme_changed(self) -> None:
         """Arrange and paint anew."""
         self._make_room()
-        self.shares.updateGeometry()
         self.view.lay_out()
-        self.curves.theme_changed()
-        for picture in (self.shares, self.spectrum, self.pairing):
-            picture.update()
+        for picture in (self.curves, self.shares, self.spectrum):
+            picture.theme_changed()
+        self.pairing.update()
 
     def come_forward(self, forward: bool) -> None:
         """Stop playing behind another tab."""

@@ -177,7 +177,7 @@ class ScoresPanel(Panel):
             return
         for heatmap in self.maps:
             heatmap.set_selection(selection.query, selection.key)
-        self.row.set_key(selection.key)
+        self.row.mark(selection.key)
         self._ask_row(selection)
 
     def show_hover(self, hover: Hover) -> None:
@@ -186,8 +186,8 @@ class ScoresPanel(Panel):
         key = -1 if hover.key is None else hover.key
         for heatmap in self.maps:
             heatmap.set_hover(query, key)
-        self.row.set_hover(key)
-        self.row.set_readout(self._readout(query, key))
+        self.row.point(key)
+        self.row.heading.say(readout=self._readout(query, key))
 
     def show_highlights(self) -> None:
         """Ring the cells that are named."""

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QHelpEvent,
-    QIcon,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QPixmap,
-    QPolygonF,
-)
-from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
+from pyqtgraph import mkPen
+from PySide6.QtCore import QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule
+from ropewalk.views.plots.bars import Bars
+from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot
 from ropewalk.views.plots.turning import scores_by_distance
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.flow import FlowLayout
@@ -35,105 +28,63 @@ DASHES = (
 )
 POINTS = 1024
 
+Named = tuple[str, QColor, Qt.PenStyle, Doubles]
+"""A curve: its name, its colour, how it is dashed, and its values."""
 
-class DistanceView(QWidget):
+
+class DistanceView(Plot):
     """The score that the same two contents would have at every relative distance, one line for each rule."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
         self.distances: Doubles = np.zeros(0)
-        self.curves: tuple[tuple[str, QColor, Qt.PenStyle, Doubles], ...] = ()
+        self.curves: tuple[Named, ...] = ()
         self.true = (0.0, 0.0)
+        self._lines: list[Any] = []
+        self.own = Line(movable=False)
+        super().__init__(bottom=NumberAxis("bottom", "whole"), parent=parent)
+        self.add(self.own)
+        self.heading.say("scaled score")
+        self.bottom.name("distance m − n")
         self.setAccessibleName("Score against relative distance")
 
-    def show_curves(
-        self,
-        distances: Doubles,
-        curves: tuple[tuple[str, QColor, Qt.PenStyle, Doubles], ...],
-        true: tuple[float, float],
-    ) -> None:
+    def show_curves(self, distances: Doubles, curves: tuple[Named, ...], true: tuple[float, float]) -> None:
         """Draw curves over distances [M]; ``true`` is the run's own distance and score."""
         self.distances, self.curves, self.true = distances, curves, true
         self.setAccessibleDescription(f"at distance {true[0]:g} the score is {wording.number(true[1])}")
-        self.update()
+        self.point_away()
+        for line in self._lines:
+            self.box.removeItem(line)
+        self._lines = []
+        for _, colour, dash, values in reversed(curves):
+            line = Curve()
+            line.setData(distances, values, pen=mkPen(colour, width=1.5, style=dash))
+            self.add(line)
+            self._lines.append(line)
+        self.own.setValue(true[0])
+        self.dots.show_dots([(*true, theme.current().query)])
+        low, high = (float(f([f(values) for *_, values in curves])) for f in (np.min, np.max))
+        margin = 0.05 * (high - low) or 1.0
+        self.show_range(float(distances[0]), max(float(distances[-1]), 1.0), low - margin, high + margin)
+        self.name_ends([(float(values[-1]), name, colour) for name, colour, _, values in curves])
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        now = theme.current()
+        self.own.setPen(mkPen(now.query, style=Qt.PenStyle.DotLine))
+
+    def readout(self, at: QPointF) -> str:
+        """What every curve says at a distance."""
+        distance = round(at.x())
+        said = (
+            f"{name} {wording.number(float(np.interp(distance, self.distances, values)))}"
+            for name, *_, values in self.curves
+        )
+        return f"m − n = {distance}: {' · '.join(said)}".replace("-", wording.MINUS) if self.curves else ""
 
     def sizeHint(self) -> QSize:
         """A strip in which waves can be seen."""
         return QSize(240, 160)
-
-    def plot(self) -> QRectF:
-        """Where the curves are."""
-        line = ink.line_height(theme.current().font("label"))
-        left = ink.text_width(theme.current().font("number"), "−00.00") + 4
-        return QRectF(left, 4, self.width() - left - 4, self.height() - line - 8)
-
-    def levels(self) -> tuple[float, float]:
-        """The lowest and highest score drawn."""
-        if not self.curves:
-            return 0.0, 1.0
-        low, high = (float(f([f(values) for *_, values in self.curves])) for f in (np.min, np.max))
-        return (low, high) if high > low else (low - 1, high + 1)
-
-    def point(self, distance: float, score: float) -> QPointF:
-        """Where a distance and a score are drawn."""
-        return self.points(np.array([distance]), np.array([score])).at(0)
-
-    def points(self, distances: Doubles, scores: Doubles) -> QPolygonF:
-        """Where distances and their scores [M] are drawn."""
-        box, (low, high) = self.plot(), self.levels()
-        span = max(float(self.distances[-1] - self.distances[0]), 1.0)
-        x = box.left() + box.width() * (distances - float(self.distances[0])) / span
-        return ink.polyline(x, box.bottom() - box.height() * (scores - low) / (high - low))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint axes, curves and the true distance."""
-        if not len(self.distances):
-            return
-        look = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box, (low, high) = self.plot(), self.levels()
-        font, line = look.font("number"), ink.line_height(look.font("label"))
-        painter.setPen(QPen(look.line, 1))
-        painter.drawRect(box)
-        for value in (low, high):
-            y = min(max(self.point(0, value).y() - line / 2, 0), self.height() - line)
-            text = wording.number(value, 2)
-            ink.draw_text(painter, QRectF(0, y, box.left() - 4, line), text, font, look.faint, ink.RIGHT)
-        below = QRectF(box.left(), box.bottom() + 2, box.width(), line)
-        first, last = f"{self.distances[0]:g}".replace("-", wording.MINUS), f"{self.distances[-1]:g}"
-        ink.draw_text(painter, below, first, font, look.faint)
-        ink.draw_text(painter, below, last, font, look.faint, ink.RIGHT)
-        ink.draw_text(painter, below, "distance m − n", look.font("label"), look.faint, ink.CENTRE)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for _, colour, dash, values in reversed(self.curves):
-            painter.setPen(QPen(colour, 1.5, dash))
-            painter.drawPolyline(self.points(self.distances, values))
-        self._paint_names(painter)
-        at = self.point(*self.true)
-        painter.setPen(QPen(look.query, 1, Qt.PenStyle.DotLine))
-        painter.drawLine(QPointF(at.x(), box.top()), QPointF(at.x(), box.bottom()))
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(look.query)
-        painter.drawEllipse(at, look.grid(0.5), look.grid(0.5))
-        painter.end()
-
-    def _paint_names(self, painter: QPainter) -> None:
-        """Name each curve at its end, none upon another."""
-        look, box = theme.current(), self.plot()
-        font, line = look.font("label"), ink.line_height(look.font("label"))
-        ends = [(self.point(0, float(values[-1])).y(), name, colour) for name, colour, _, values in self.curves]
-        ends.sort(key=lambda end: end[0])
-        if len(ends) * line > box.height():
-            return  # the buttons show whose colour it is
-        top = box.top()
-        for i, (y, name, colour) in enumerate(ends):
-            top = min(max(y - line, top), box.bottom() - (len(ends) - i) * line)
-            width = ink.text_width(font, name)
-            place = QRectF(box.right() - width - 4, top, width, line)
-            painter.fillRect(place, ink.faded(look.panel, 0.85))
-            ink.draw_text(painter, place, name, font, colour, ink.RIGHT)
-            top += line
 
 
 class CurvesPage(QWidget):
@@ -191,6 +142,7 @@ class CurvesPage(QWidget):
 
     def theme_changed(self) -> None:
         """Draw in the colours of the theme in use."""
+        self.view.theme_changed()
         self._mark()
         self.draw()
 
@@ -257,35 +209,42 @@ def _toggle(text: str) -> QToolButton:
     return button
 
 
-class SpectrumView(QWidget):
-    """Wavelength 2π/θ of every plane on a log axis, with the context length across it."""
-
-    plane_clicked = Signal(int)
+class SpectrumView(Bars):
+    """Wavelength 2π/θ of every plane on a log axis, with the context length and the run's across it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
         self.wavelengths: Doubles = np.zeros(0)
-        self.limit = 1
+        self.limit = self.length = 1
         self.whose = "the model's"
-        self.length = 1
-        self.selected = 0
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.lengths = (Line(angle=0), Line(angle=0))
+        super().__init__(NumberAxis("left", "decades"), parent)
+        for line in self.lengths:
+            self.add(line)
+        self.heading.say("wavelength in positions, by plane, fast to slow")
         self.setAccessibleName("Wavelength of each plane; left and right select one")
 
     def show_planes(self, reading: PlaneReading, limit: int, length: int, whose: str = "the model's") -> None:
         """Take the frequencies of a head; ``limit`` is the context length and ``whose`` it is, ``length`` the run's."""
-        self.whose = whose
+        self.whose, self.limit, self.length = whose, limit, length
         with np.errstate(divide="ignore"):
             self.wavelengths = 2 * np.pi / np.abs(reading.query_frequencies)
-        self.limit, self.length = limit, length
         self.setAccessibleDescription(self.sentence())
-        self.update()
+        self.point_away()
+        self._draw()
 
-    def mark(self, plane: int) -> None:
-        """Mark the selected plane."""
-        if plane != self.selected:
-            self.selected = plane
-            self.update()
+    def _draw(self) -> None:
+        if not len(self.wavelengths):
+            return
+        look, finite = theme.current(), self.wavelengths[np.isfinite(self.wavelengths)]
+        top = math.ceil(math.log10(max(float(finite.max(initial=10.0)), self.limit)))
+        heights = np.log10(np.clip(self.wavelengths, 1.0, 10.0**top))
+        colours = [ink.faded(look.bad if w > self.limit else look.accent, 0.7) for w in self.wavelengths]
+        named = ((self.limit, f"context {self.limit:,}"), (self.length, f"this run {self.length:,}"))
+        for line, (value, _) in zip(self.lengths, named, strict=True):
+            line.setPen(mkPen(look.text, style=Qt.PenStyle.DashLine))
+            line.setValue(math.log10(max(value, 1)))
+        self.name_ends([(math.log10(max(value, 1)), name, look.text) for value, name in named])
+        self.show_bars(heights, colours, 0.0, float(top))
 
     @property
     def unfinished(self) -> int:
@@ -299,99 +258,23 @@ class SpectrumView(QWidget):
             f"positions; {int((self.wavelengths > self.length).sum())} do not in this run's {self.length:,}."
         )
 
-    def plot(self) -> QRectF:
-        """Where the bars are."""
-        line = ink.line_height(theme.current().font("label"))
-        left = ink.text_width(theme.current().font("number"), f"{10 ** self._decades()[1]:,}") + 8
-        return QRectF(left, line / 2, self.width() - left - 4, self.height() - line * 1.5 - 6)
+    def number(self, place: int) -> str:
+        """A wavelength, in whole positions from ten on."""
+        value = float(self.wavelengths[place])
+        return "∞" if math.isinf(value) else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
-    def height_of(self, wavelength: float) -> float:
-        """The y of a wavelength."""
-        box, (low, high) = self.plot(), self._decades()
-        share = (math.log10(wavelength) - low) / (high - low) if math.isfinite(wavelength) else 1.0
-        return box.bottom() - box.height() * min(max(share, 0.0), 1.0)
+    def is_hatched(self, place: int) -> bool:
+        """Whether a plane never finishes a turn."""
+        return bool(self.wavelengths[place] > self.limit)
 
-    def bar_of(self, plane: int) -> QRectF:
-        """The bar of a plane."""
-        box = self.plot()
-        slot = box.width() / max(len(self.wavelengths), 1)
-        top = self.height_of(float(self.wavelengths[plane]))
-        gap = min(slot * 0.25, 6)
-        return QRectF(box.left() + plane * slot + gap / 2, top, slot - gap, max(box.bottom() - top, 1))
+    def readout(self, at: QPointF) -> str:
+        """A plane and its wavelength."""
+        place = round(at.x())
+        if not 0 <= place < len(self.wavelengths):
+            return ""
+        return f"plane {place}: {self.wavelengths[place]:,.1f} positions a turn"
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the axis, the bars and the two lengths."""
-        if not len(self.wavelengths):
-            return
-        look = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box, line = self.plot(), ink.line_height(look.font("label"))
-        low, high = self._decades()
-        for decade in range(low, high + 1):
-            y = self.height_of(10.0**decade)
-            painter.setPen(QPen(look.line, 1))
-            painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
-            place = QRectF(0, y - line / 2, box.left() - 6, line)
-            ink.draw_text(painter, place, f"{10**decade:,}", look.font("number"), look.faint, ink.RIGHT)
-        for plane, wavelength in enumerate(self.wavelengths):
-            bar = self.bar_of(plane)
-            never = wavelength > self.limit
-            colour = look.bad if never else look.accent
-            ink.draw_bar(painter, bar, colour if plane == self.selected else ink.faded(colour, 0.6))
-            if never:
-                painter.setBrush(Qt.BrushStyle.BDiagPattern)
-                painter.setPen(QPen(look.panel, 1))
-                painter.drawRect(bar)
-        self._line(painter, self.limit, f"context {self.limit:,}")
-        self._line(painter, self.length, f"this run {self.length:,}")
-        under = QRectF(box.left(), box.bottom() + 4, box.width(), line)
-        text = "plane, fast to slow · wavelength in positions"
-        ink.draw_text(painter, under, text, look.font("label"), look.faint, ink.CENTRE)
-        painter.end()
-
-    def _line(self, painter: QPainter, length: int, text: str) -> None:
-        look, box = theme.current(), self.plot()
-        y, line = self.height_of(length), ink.line_height(theme.current().font("label"))
-        painter.setPen(QPen(look.text, 1, Qt.PenStyle.DashLine))
-        painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
-        place = QRectF(box.left() + 4, y - line, box.width() - 8, line)
-        ink.draw_text(painter, place, text, look.font("label"), look.text)
-
-    def _decades(self) -> tuple[int, int]:
-        finite = self.wavelengths[np.isfinite(self.wavelengths)]
-        largest = max(float(finite.max(initial=1.0)), self.limit)
-        return 0, max(math.ceil(math.log10(largest)), 1)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Select the plane of a bar."""
-        plane = self._plane_at(event.position())
-        if plane >= 0 and event.button() == Qt.MouseButton.LeftButton:
-            self.plane_clicked.emit(plane)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Select the next plane."""
-        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
-        if step is None:
-            super().keyPressEvent(event)
-        elif 0 <= self.selected + step < len(self.wavelengths):
-            self.plane_clicked.emit(self.selected + step)
-
-    def event(self, event: QEvent) -> bool:
-        """Keep the arrows while focused, and answer for tooltips."""
-        arrows = (Qt.Key.Key_Left, Qt.Key.Key_Right)
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in arrows:
-            event.accept()
-            return True
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            plane = self._plane_at(QPointF(event.pos()))
-            text = "" if plane < 0 else f"plane {plane}: {self.wavelengths[plane]:,.1f} positions a turn"
-            QToolTip.showText(event.globalPos(), text, self)
-            return True
-        return super().event(event)
-
-    def _plane_at(self, point: QPointF) -> int:
-        box = self.plot()
-        if not box.left() <= point.x() < box.right() or not len(self.wavelengths):
-            return -1
-        return int((point.x() - box.left()) / box.width() * len(self.wavelengths))
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        self._draw()

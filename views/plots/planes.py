@@ -1,4 +1,4 @@
-"""The planes of a head as circles, and the shares of the score as bars: the pictures of the RoPE panel that turn."""
+"""The planes of a head as circles: what turns in the RoPE panel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPixmap,
-    QPolygonF,
     QResizeEvent,
 )
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
 from ropewalk.model.readings.records import Doubles
-from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.plots.turning import Turned
 from ropewalk.views.style import highlight, ink, theme, wording
 
@@ -341,138 +339,3 @@ class PlanesScroll(QScrollArea):
         """Pass the new room on."""
         super().resizeEvent(event)
         self.view.fit(self.viewport().size())
-
-
-class SharesView(QWidget):
-    """Left, each plane's share of the score as a signed bar; right, the score against the query's position."""
-
-    plane_clicked = Signal(int)
-    position_chosen = Signal(float)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.turned: Turned | None = None
-        self.selected = 0
-        self.positions: Doubles = np.zeros(0)
-        self.curve: Doubles = np.zeros(0)
-        self._line = QPolygonF()
-        self._line_drawn: tuple[int, ...] = ()
-        self.setAccessibleName("Share of the score by plane, and score by position of the query")
-
-    def show_turned(self, turned: Turned, positions: Doubles, curve: Doubles) -> None:
-        """Draw the shares at a position, and mark it on the curve."""
-        self.turned, self.positions, self.curve = turned, positions, curve
-        self.update()
-
-    def mark(self, plane: int) -> None:
-        """Mark the selected plane."""
-        if plane != self.selected:
-            self.selected = plane
-            self.update()
-
-    def sizeHint(self) -> QSize:
-        """Return a low strip: a caption and the bars."""
-        look = theme.current()
-        return QSize(200, round(ink.line_height(look.font("label"))) + look.grid(6))
-
-    def bars_box(self) -> QRectF:
-        """Return where the bars are drawn."""
-        caption = ink.line_height(theme.current().font("label")) + 2
-        return QRectF(0, caption, self.width() * 0.5 - 12, self.height() - caption)
-
-    def curve_box(self) -> QRectF:
-        """Return where the curve is drawn."""
-        caption = ink.line_height(theme.current().font("label")) + 2
-        return QRectF(self.width() * 0.5 + 12, caption, self.width() * 0.5 - 16, self.height() - caption)
-
-    def bar_of(self, plane: int) -> QRectF:
-        """Return the bar of a plane, upwards from zero for a positive share."""
-        return self.bars()[plane] if self.turned is not None else QRectF()
-
-    def bars(self) -> list[QRectF]:
-        """Return the bars of all planes; a frame asks once."""
-        if self.turned is None:
-            return []
-        shares, box = self.turned.shares, self.bars_box()
-        top, bottom = max(float(shares.max(initial=0)), 0.0), min(float(shares.min(initial=0)), 0.0)
-        unit = (box.height() - 2) / ((top - bottom) or 1.0)
-        slot = box.width() / len(shares)
-        gap = min(slot * 0.2, 4)
-        first, zero = box.left() + gap / 2, box.top() + 1
-        return [
-            QRectF(first + i * slot, zero + (top - max(share, 0.0)) * unit, slot - gap, abs(share) * unit)
-            for i, share in enumerate(shares.tolist())
-        ]
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint both halves."""
-        if self.turned is None:
-            return
-        look = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        font = look.font("label")
-        line = ink.line_height(font)
-        extent = f"{self.curve.min():.1f} to {self.curve.max():.1f}".replace("-", wording.MINUS)
-        room = self.curve_box().width()
-        place = "position m" if ink.text_width(font, f"score by position m: {extent}") <= room else "m"
-        for box, text in (
-            (self.bars_box(), "share of the score, by plane"),
-            (self.curve_box(), f"score by {place}: {extent}"),
-        ):
-            ink.draw_text(painter, QRectF(box.left(), 0, box.width(), line), text, font, look.faint)
-        self._paint_bars(painter)
-        self._paint_curve(painter)
-        painter.end()
-
-    def _paint_bars(self, painter: QPainter) -> None:
-        if self.turned is None:
-            return
-        look, shares, bars, box = theme.current(), self.turned.shares, self.bars(), self.bars_box()
-        if self.selected < len(bars):
-            chosen = bars[self.selected]
-            slot = QRectF(chosen.left() - 1, box.top(), chosen.width() + 2, box.height())
-            painter.fillRect(slot, look.chosen)
-        colours = {positive: signed_colour(1.0 if positive else -1.0) for positive in (True, False)}
-        for share, bar in zip(shares.tolist(), bars, strict=True):
-            ink.draw_bar(painter, bar, colours[share >= 0])
-        y = bars[0].bottom() if shares[0] >= 0 else bars[0].top()
-        painter.setPen(QPen(look.faint, 1))
-        painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
-
-    def _points(self, positions: Doubles, scores: Doubles) -> QPolygonF:
-        box = self.curve_box().adjusted(2, 4, -4, -4)
-        low, high = float(self.curve.min()), float(self.curve.max())
-        x = box.left() + box.width() * (positions - self.positions[0]) / max(self.positions[-1] - self.positions[0], 1)
-        y = box.bottom() - box.height() * (scores - low) / ((high - low) or 1.0)
-        return ink.polyline(x, y)
-
-    def _paint_curve(self, painter: QPainter) -> None:
-        if self.turned is None or len(self.curve) < 2:
-            return
-        look = theme.current()
-        drawn = (id(self.curve), self.width(), self.height())
-        if drawn != self._line_drawn:
-            self._line_drawn = drawn
-            self._line = self._points(self.positions, self.curve)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(look.faint, 1.2))
-        painter.drawPolyline(self._line)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(look.query)
-        radius = look.grid(0.5)
-        score = min(max(self.turned.scaled, float(self.curve.min())), float(self.curve.max()))
-        here = self._points(np.array([self.turned.position]), np.array([score]))
-        painter.drawEllipse(here.at(0), radius, radius)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Select the plane of the bar, or move the query to the position, under a left click."""
-        if self.turned is None or event.button() != Qt.MouseButton.LeftButton:
-            return
-        x = event.position().x()
-        bars, curve = self.bars_box(), self.curve_box()
-        if bars.left() <= x < bars.right():
-            self.plane_clicked.emit(int((x - bars.left()) / bars.width() * len(self.turned.shares)))
-        elif curve.left() <= x <= curve.right() and len(self.positions):
-            share = (x - curve.left() - 2) / max(curve.width() - 6, 1)
-            self.position_chosen.emit(float(round(share * self.positions[-1])))

@@ -111,11 +111,11 @@ def test_vectors_end_where_the_reading_says(running: Session, shown: Shown) -> N
 def test_a_bar_is_as_long_as_its_share_and_signed(running: Session, shown: Shown) -> None:
     panel = shown(RopePanel, running, 570, 400)
     shares = reading(running).shares
-    heights = np.array([panel.shares.bar_of(i).height() for i in range(len(shares))])
+    heights = np.array([panel.shares.bars.bar_of(i).height() for i in range(len(shares))])
     assert np.allclose(heights / heights.max(), np.abs(shares) / np.abs(shares).max(), atol=1e-6)
     zero = {
         round(b.bottom() if s >= 0 else b.top(), 3)
-        for s, b in ((s, panel.shares.bar_of(i)) for i, s in enumerate(shares))
+        for s, b in ((s, panel.shares.bars.bar_of(i)) for i, s in enumerate(shares))
     }
     assert len(zero) == 1
 
@@ -171,9 +171,8 @@ def test_a_click_and_arrows_select_a_plane_without_asking_again(
     QTest.keyClick(panel.view, Qt.Key.Key_Left)
     assert running.selection.now.plane == 4
     assert panel.view.selected == 4
-    bar = panel.shares.bars_box()
-    x = round(bar.left() + (6 + 0.5) * bar.width() / 8)
-    QTest.mouseClick(panel.shares, Qt.MouseButton.LeftButton, pos=QPoint(x, round(bar.center().y())))
+    bars = panel.shares.bars
+    QTest.mouseClick(bars.viewport(), Qt.MouseButton.LeftButton, pos=bars.slot_of(6).center().toPoint())
     assert running.selection.now.plane == 6
     settle(running, panel)
     assert (panel.draws, len(engine.asked)) == (drawn, asked)
@@ -181,9 +180,10 @@ def test_a_click_and_arrows_select_a_plane_without_asking_again(
 
 def test_a_click_on_the_curve_moves_the_query(running: Session, shown: Shown, qtbot: QtBot) -> None:
     panel = shown(RopePanel, running, 570, 400)
-    box = panel.shares.curve_box()
+    curve = panel.shares.curve
+    at = curve.box.geometry()
     QTest.mouseClick(
-        panel.shares, Qt.MouseButton.LeftButton, pos=QPoint(round(box.right()) - 4, round(box.center().y()))
+        curve.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(round(at.right()) - 1, round(at.center().y()))
     )
     assert panel.slider.value() == panel.slider.maximum()
     assert panel.slider.maximum() == 64 * PARTS
@@ -259,7 +259,7 @@ def test_every_wavelength_is_clicked_for_its_plane(qtbot: QtBot) -> None:
     view.show_planes(many_planes(4), 512, 12)
     view.show()
     picked: list[int] = []
-    view.plane_clicked.connect(picked.append)
+    view.picked.connect(picked.append)
     for plane in range(4):
-        QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=view.bar_of(plane).center().toPoint())
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=view.bar_of(plane).center().toPoint())
     assert picked == [0, 1, 2, 3]

@@ -118,23 +118,23 @@ def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, runn
 def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: Session) -> None:
     running.selection.point_at(Hover(query=9, key=3))
     assert {m._hover for m in panel.maps} == {(9, 3)}
-    assert panel.row._readout.startswith("query 9 ·cat → key 3 ·sat · score ")
+    assert panel.row.heading.readout.startswith("query 9 ·cat → key 3 ·sat · score ")
     running.selection.point_at(Hover(query=3, key=9))
-    assert panel.row._readout.endswith("masked")
+    assert panel.row.heading.readout.endswith("masked")
     running.selection.point_at(Hover())
-    assert panel.row._readout == ""
+    assert panel.row.heading.readout == ""
 
 
 def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: Session) -> None:
     now = running.selection.now
     weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
-    assert panel.row.shares() == pytest.approx(weights / weights.max())
-    assert panel.row.heading().startswith("row of query 10 ·sat")
+    assert panel.row.heights == pytest.approx(weights)
+    assert panel.row.heading.text.startswith("row of query 10 ·sat")
 
 
 def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
-    point = panel.row.bar_rect(6).center().toPoint()
-    QTest.mouseClick(panel.row, Qt.MouseButton.LeftButton, pos=point)
+    point = panel.row.slot_of(6).center().toPoint()
+    QTest.mouseClick(panel.row.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert running.selection.now.key == 6
 
 

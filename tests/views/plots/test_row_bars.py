@@ -32,11 +32,11 @@ def test_the_largest_come_first_and_their_neighbours_give_way(bars: RowBars) -> 
 
 
 def test_the_selected_bar_always_has_its_number(bars: RowBars) -> None:
-    bars.set_key(3)
+    bars.mark(3)
     assert bars.numbered(2) == [3, 1, 5]
-    bars.set_key(6)
+    bars.mark(6)
     assert bars.numbered(2) == [6, 1, 4]
-    bars.set_key(7)
+    bars.mark(7)
     assert bars.numbered(2) == [1, 5], "a hidden key has no weight"
 
 
@@ -44,7 +44,7 @@ def test_the_arrows_pick_the_key_beside_and_stop_at_the_ends(qtbot: QtBot, bars:
     picked: list[int] = []
     bars.picked.connect(picked.append)
     for key in (0, 3, 7):
-        bars.set_key(key)
+        bars.mark(key)
         for arrow in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             QTest.keyClick(bars, arrow)
     assert picked == [1, 2, 4, 6]
@@ -52,4 +52,9 @@ def test_the_arrows_pick_the_key_beside_and_stop_at_the_ends(qtbot: QtBot, bars:
 
 def test_every_bar_is_found_under_its_own_middle(bars: RowBars) -> None:
     bars.resize(400, 120)
-    assert [bars.key_at(bars.bar_rect(key).center()) for key in range(8)] == list(range(8))
+    bars.show()
+    picked: list[int] = []
+    bars.picked.connect(picked.append)
+    for key in range(8):
+        QTest.mouseClick(bars.viewport(), Qt.MouseButton.LeftButton, pos=bars.slot_of(key).center().toPoint())
+    assert picked == list(range(8))

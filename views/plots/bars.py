@@ -1,0 +1,273 @@
+"""Bars that carry their numbers, one for each place of an axis; the selected one is outlined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyqtgraph import BarGraphItem, mkPen
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtWidgets import QWidget
+
+from ropewalk.model.readings.records import Doubles
+from ropewalk.views.plots import arrow_keys
+from ropewalk.views.plots.plot import Line, NumberAxis, Plot
+from ropewalk.views.plots.plot_view import Painted
+from ropewalk.views.plots.token_axis import TokenAxis
+from ropewalk.views.style import ink, theme
+from ropewalk.views.style.lettering import face
+
+WIDTH = 0.7
+"""A bar, as a share of its place."""
+LEAST = 2
+"""Pixels of a place from which on it has a bar of its own."""
+
+
+class Bars(Plot):
+    """Bars over the places 0, 1, 2 and so on.
+
+    Signals
+    -------
+    picked(place), pointed(place)
+        A bar was clicked, or an arrow key went to one; the pointer is over one (−1 when it left).
+    """
+
+    picked = Signal(int)
+    pointed = Signal(int)
+
+    def __init__(self, left: NumberAxis | None = None, parent: QWidget | None = None) -> None:
+        self.heights: Doubles = np.zeros(0)
+        """How far each bar reaches on the left axis."""
+        self.names: tuple[str, ...] = ()
+        """What the places are called; their numbers where they have no names, or too little room for them."""
+        self.selected = self.pointed_at = -1
+        self.base = 0.0
+        self.outline = "accent"
+        """What colour of the theme is around the selected bar."""
+        self._colours: Sequence[QColor] = ()
+        self._extent = (0.0, 1.0)
+        self._named: tuple[Any, ...] = ()
+        self.bars = BarGraphItem(x=np.zeros(0), height=np.zeros(0), width=WIDTH, pen=mkPen(None))
+        self.zero = Line(angle=0, movable=False)
+        self.marks = BarMarks(self)
+        super().__init__(left, TokenAxis("bottom"), parent)
+        self.bottom: TokenAxis
+        for item in (self.bars, self.zero):
+            self.add(item)
+        self.scene().addItem(self.marks)
+        self.box.sigRangeChanged.connect(lambda *_: self._redraw())
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    # What a subclass says -----------------------------------------------------------------------------------------
+
+    def number(self, place: int) -> str:
+        """What is written at a bar; empty where it has nothing to say."""
+        return f"{self.heights[place]:.2f}"
+
+    def is_hidden(self, place: int) -> bool:
+        """Whether a place is hatched and has no bar."""
+        return False
+
+    def is_hatched(self, place: int) -> bool:
+        """Whether a bar is hatched."""
+        return False
+
+    # What a subclass calls ----------------------------------------------------------------------------------------
+
+    def show_bars(self, heights: Doubles, colours: Sequence[QColor], low: float, high: float) -> None:
+        """Draw bars from ``base`` to ``heights`` [N]; one colour is for all of them, else each has its own."""
+        self.heights, self._colours = heights, colours
+        self._extent = (low, high)
+        self._fit()
+        self._redraw()
+
+    def mark(self, place: int) -> None:
+        """Outline a bar, and no other."""
+        if place != self.selected:
+            self.selected = place
+            self.bottom.choose(place, getattr(theme.current(), self.outline))
+            self.marks.update()
+
+    def point(self, place: int) -> None:
+        """Mark the bar that is pointed at, here or elsewhere; −1 for none."""
+        if place != self.pointed_at:
+            self.pointed_at = place
+            self.marks.update()
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        now = theme.current()
+        self.zero.setPen(mkPen(now.faint))
+        self.bottom.choose(self.selected, getattr(now, self.outline))
+        self.zero.setValue(self.base)
+
+    # How it is drawn ----------------------------------------------------------------------------------------------
+
+    @property
+    def pitch(self) -> float:
+        """Pixels of a place."""
+        (left, right), _ = self.box.viewRange()
+        return float(self.box.width() / (right - left))
+
+    def seen(self) -> range:
+        """The places in view."""
+        (left, right), _ = self.box.viewRange()
+        return range(max(math.floor(left + 0.5), 0), min(math.ceil(right + 0.5), len(self.heights)))
+
+    def bar_of(self, place: int) -> QRectF:
+        """Where a bar is in the widget."""
+        one = self.at(place - WIDTH / 2, self.base)
+        other = self.at(place + WIDTH / 2, float(self.heights[place]))
+        return QRectF(one, other).normalized()
+
+    def slot_of(self, place: int) -> QRectF:
+        """Everything above and below a bar, in the widget."""
+        box = self.box.geometry()
+        left, right = self.at(place - 0.5, 0).x(), self.at(place + 0.5, 0).x()
+        return QRectF(left, box.top(), right - left, box.height())
+
+    def numbered(self, stride: int) -> list[int]:
+        """Places whose numbers are written: the selected one, then the largest, one in ``stride`` at most."""
+        seen, kept = self.seen(), list[int]()
+        sizes = np.abs(self.heights[seen.start : seen.stop] - self.base)
+        largest = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
+        for place in [self.selected, *largest] if self.selected in seen else largest:
+            if self.number(place) and all(abs(place - other) >= stride for other in kept):
+                kept.append(place)
+        return kept
+
+    def _fit(self) -> None:
+        """Leave room for the numbers above and, where bars go down, below."""
+        low, high = self._extent
+        height = max(self.box.height(), 1.0)
+        line = min(face(theme.current().font("number")).height + 2, height / 3)
+        down = line if low < self.base else 0.0
+        unit = (high - low) / max(height - line - down, 1.0)
+        self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)
+        asked = (self.names, len(self.heights), self.size(), theme.current())
+        if asked != self._named:  # the bars first: where there is little room, numbers want less of it than names
+            self._named = asked
+            self.bottom.set_names(self.names)
+            if self.bottom.room(self.pitch) > self.height() / 3:
+                self.bottom.set_names(())
+            self.bottom.setHeight(self.bottom.room(self.pitch))
+
+    def _redraw(self) -> None:
+        """Make the bars in view, or, of more bars than pixels, what every pixel has the largest of."""
+        seen, look = self.seen(), theme.current()
+        heights = self.heights[seen.start : seen.stop] - self.base
+        colours = self._colours or (look.key,)
+        brush: dict[str, Any] = {"brush": colours[0], "brushes": None}
+        if not len(heights) or self.pitch >= LEAST:
+            if len(colours) > 1:
+                brush = {"brushes": [QBrush(colour) for colour in colours[seen.start : seen.stop]]}
+            middles = np.arange(seen.start, seen.stop)
+            self.bars.setOpts(x=middles, x0=None, width=WIDTH, height=heights, y0=self.base, **brush)
+        else:
+            columns = max(min(int(self.box.width()), len(heights)), 1)
+            starts = np.arange(columns) * len(heights) // columns
+            each = np.diff(starts, append=len(heights))
+            tallest = np.maximum.reduceat(heights, starts)
+            self.bars.setOpts(x=None, x0=seen.start + starts - 0.5, width=each, height=tallest, y0=self.base, **brush)
+        self.marks.put(self.box.geometry())
+        self.marks.update()
+
+    def _resized(self) -> None:
+        super()._resized()
+        if self.box.height() > 0:
+            self._fit()
+            self._redraw()
+
+    # What a person does -------------------------------------------------------------------------------------------
+
+    def place_under(self, point: QPointF) -> int:
+        """The place whose bar is at a point of the widget, −1 where there is none."""
+        at = self.place_at(point)
+        place = -1 if at is None else math.floor(at.x() + 0.5)
+        return place if 0 <= place < len(self.heights) else -1
+
+    def click_at(self, at: QPointF) -> None:
+        """Pick a bar."""
+        place = math.floor(at.x() + 0.5)
+        if 0 <= place < len(self.heights):
+            self.picked.emit(place)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Point at a bar."""
+        super().mouseMoveEvent(event)
+        place = self.place_under(event.position())
+        self.point(place)
+        self.pointed.emit(place)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Point at nothing."""
+        super().leaveEvent(event)
+        self.point(-1)
+        self.pointed.emit(-1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pick the bar beside the selected one."""
+        step = arrow_keys.step_of(event, arrow_keys.SIDEWAYS)
+        if step is None:
+            super().keyPressEvent(event)
+        elif 0 <= self.selected + step[0] < len(self.heights):
+            self.picked.emit(self.selected + step[0])
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the arrows while focused."""
+        return arrow_keys.kept(event, arrow_keys.SIDEWAYS) or bool(super().event(event))
+
+
+class BarMarks(Painted):
+    """What is drawn upon bars: their numbers, hatching, and the outline of the selected one."""
+
+    def __init__(self, plot: Bars) -> None:
+        super().__init__()
+        self.plot = plot
+
+    def draw(self, painter: QPainter, exposed: QRectF) -> None:
+        """Draw them for the bars in view."""
+        plot, now = self.plot, theme.current()
+        seen = plot.seen()
+        if plot.pitch >= LEAST:
+            self._hatch(painter)
+            self._write(painter)
+        for place, colour, style in (
+            (plot.pointed_at, now.faint, Qt.PenStyle.DotLine),
+            (plot.selected, getattr(now, plot.outline), Qt.PenStyle.SolidLine),
+        ):
+            if place in seen:
+                painter.setPen(QPen(colour, 2 if place == plot.selected else 1, style))
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRect(plot.slot_of(place).adjusted(1, 1, -1, -1))
+
+    def _hatch(self, painter: QPainter) -> None:
+        plot, now = self.plot, theme.current()
+        for place in plot.seen():
+            if plot.is_hidden(place):
+                slot = plot.slot_of(place)
+                stub = QRectF(plot.bar_of(place).left(), slot.bottom() - 6, slot.width() * WIDTH, 6)
+                painter.fillRect(stub, now.masked_ground)
+                painter.fillRect(stub, QBrush(now.masked, Qt.BrushStyle.BDiagPattern))
+            elif plot.is_hatched(place):
+                painter.fillRect(plot.bar_of(place), QBrush(now.panel, Qt.BrushStyle.BDiagPattern))
+
+    def _write(self, painter: QPainter) -> None:
+        """Write the numbers at the ends of bars."""
+        plot, now = self.plot, theme.current()
+        font = now.font("number")
+        line, seen = face(font).height, plot.seen()
+        some = list(seen) if len(seen) <= 64 else [int(np.argmax(np.abs(plot.heights)))]
+        room = max((face(font).line(plot.number(place)).width for place in some), default=0.0) + 3
+        for place in plot.numbered(max(math.ceil(room / plot.pitch), 1)):
+            bar, up = plot.bar_of(place), plot.heights[place] >= plot.base
+            top = bar.top() - line if up else bar.bottom()
+            centre = min(max(bar.center().x(), self.area.left() + room / 2), self.area.right() - room / 2)
+            box = QRectF(centre - room / 2, top, room, line)
+            painter.fillRect(box, ink.faded(now.panel, 0.7))
+            ink.draw_text(painter, box, plot.number(place), font, now.text, ink.CENTRE)

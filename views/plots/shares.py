@@ -1,0 +1,134 @@
+"""Each plane's share of the score as a signed bar, and the score against the query's position."""
+
+from __future__ import annotations
+
+import numpy as np
+from pyqtgraph import mkPen
+from PySide6.QtCore import QPointF, QSize, Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from ropewalk.model.readings.records import Doubles
+from ropewalk.views.plots.bars import Bars
+from ropewalk.views.plots.plot import Curve, Line, Plot
+from ropewalk.views.plots.signed import signed_colour
+from ropewalk.views.plots.turning import Turned
+from ropewalk.views.style import theme, wording
+
+
+class ShareBars(Bars):
+    """What each plane adds to the scaled score. The scale is what planes can reach, so it stands while they turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heading.say("share of the score, by plane")
+        self.setAccessibleName("Share of the score by plane; left and right select one")
+
+    def show_turned(self, turned: Turned) -> None:
+        """Draw the shares at a position."""
+        r = turned.reading
+        reach = r.scale * r.factor**2 * float((np.hypot(*r.q_before.T) * np.hypot(*r.k_before.T)).max(initial=0.0))
+        reach = max(reach, float(np.abs(turned.shares).max(initial=0.0))) or 1.0
+        more, less = signed_colour(1.0), signed_colour(-1.0)
+        self.show_bars(turned.shares, [more if share >= 0 else less for share in turned.shares.tolist()], -reach, reach)
+
+    def number(self, place: int) -> str:
+        """A share."""
+        return f"{self.heights[place]:.2f}".replace("-0.00", "0.00").replace("-", wording.MINUS)
+
+    def readout(self, at: QPointF) -> str:
+        """The plane and its share."""
+        place = round(at.x())
+        return f"plane {place}: {wording.number(float(self.heights[place]))}" if 0 <= place < len(self.heights) else ""
+
+
+class PositionCurve(Plot):
+    """The scaled score for the query at every position; the line at the position can be dragged."""
+
+    chosen = Signal(float)
+
+    def __init__(self) -> None:
+        self.line = Curve()
+        self.here = Line(movable=True)
+        self._positions: Doubles = np.zeros(0)
+        self._scores: Doubles = np.zeros(0)
+        super().__init__()
+        for item in (self.line, self.here):
+            self.add(item)
+        self.heading.say("score by position m of the query")
+        self.here.sigDragged.connect(lambda line: self.chosen.emit(float(round(line.value()))))
+        self.here.sigPositionChangeFinished.connect(lambda line: line.setValue(round(line.value())))
+        self.setAccessibleName("Score by position of the query")
+
+    def show_turned(self, turned: Turned, positions: Doubles, scores: Doubles) -> None:
+        """Draw the curve, and mark the position."""
+        if scores is not self._scores:
+            self._positions, self._scores = positions, scores
+            self.point_away()
+            self.line.setData(positions, scores)
+            low, high = float(scores.min(initial=0.0)), float(scores.max(initial=0.0))
+            if len(scores):
+                low, high = float(scores.min()), float(scores.max())
+                margin = 0.05 * (high - low) or 1.0
+                self.here.setBounds((positions[0], positions[-1]))
+                self.show_range(float(positions[0]), float(positions[-1]) or 1.0, low - margin, high + margin)
+        if not self.here.moving:
+            self.here.setValue(turned.position)
+        self.dots.show_dots([(turned.position, turned.scaled, theme.current().query)])
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        now = theme.current()
+        self.line.setPen(mkPen(now.faint, width=1.5))
+        self.here.setPen(mkPen(now.query, width=1))
+        self.here.setHoverPen(mkPen(now.query, width=3))
+        self.dots.show_dots([(x, y, now.query) for x, y, _ in self.dots.dots])
+
+    def click_at(self, at: QPointF) -> None:
+        """Move the query there."""
+        if len(self._positions):
+            self.chosen.emit(float(round(at.x())))
+
+    def readout(self, at: QPointF) -> str:
+        """The score at a position."""
+        if not len(self._positions):
+            return ""
+        m = round(at.x())
+        return f"m = {m}: {wording.number(float(np.interp(m, self._positions, self._scores)))}"
+
+
+class SharesView(QWidget):
+    """Both, side by side."""
+
+    plane_clicked = Signal(int)
+    position_chosen = Signal(float)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.bars, self.curve = ShareBars(), PositionCurve()
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2 * theme.GRID)
+        for half in (self.bars, self.curve):
+            layout.addWidget(half, 1)
+        self.bars.picked.connect(self.plane_clicked)
+        self.curve.chosen.connect(self.position_chosen)
+
+    def show_turned(self, turned: Turned, positions: Doubles, scores: Doubles) -> None:
+        """Draw the shares at a position, and mark it on the curve."""
+        self.bars.show_turned(turned)
+        self.curve.show_turned(turned, positions, scores)
+
+    def mark(self, plane: int) -> None:
+        """Outline the selected plane."""
+        self.bars.mark(plane)
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        self.bars.theme_changed()
+        self.curve.theme_changed()
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        """A low strip."""
+        return QSize(200, 9 * theme.current().size("label"))
