@@ -24,6 +24,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
+from ropewalk.views.plots.plot import Plot
 from ropewalk.views.style import ink, wording
 from ropewalk.views.style.highlight import Highlights
 
@@ -278,6 +279,8 @@ class Panel(QWidget):
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         if not _same(before, after):
             QToolTip.hideText()
+            for plot in self.findChildren(Plot):
+                plot.point_away()
             self.session.selection.point_at(Hover())  # what was pointed at was of the run that went
         for slot in tuple(self._awaited):
             self._withdraw(slot)  # what was asked is about the run that went, and would be answered to nobody

@@ -156,6 +156,7 @@ class Bars(Plot):
             if self.bottom.room(self.pitch) > self.height() / 3:
                 self.bottom.set_names(())
             self.bottom.setHeight(self.bottom.room(self.pitch))
+            self._grid.activate()
 
     def _redraw(self) -> None:
         """Make the bars in view, or, of more bars than pixels, what every pixel has the largest of."""
@@ -204,11 +205,12 @@ class Bars(Plot):
         self.point(place)
         self.pointed.emit(place)
 
-    def leaveEvent(self, event: QEvent) -> None:
-        """Point at nothing."""
-        super().leaveEvent(event)
-        self.point(-1)
-        self.pointed.emit(-1)
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Point at nothing any more."""
+        if event.type() == QEvent.Type.Leave:
+            self.point(-1)
+            self.pointed.emit(-1)
+        return super().viewportEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Pick the bar beside the selected one."""
@@ -236,7 +238,6 @@ class BarMarks(Painted):
         seen = plot.seen()
         if plot.pitch >= LEAST:
             self._hatch(painter)
-            self._write(painter)
         for place, colour, style in (
             (plot.pointed_at, now.faint, Qt.PenStyle.DotLine),
             (plot.selected, getattr(now, plot.outline), Qt.PenStyle.SolidLine),
@@ -245,6 +246,8 @@ class BarMarks(Painted):
                 painter.setPen(QPen(colour, 2 if place == plot.selected else 1, style))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(plot.slot_of(place).adjusted(1, 1, -1, -1))
+        if plot.pitch >= LEAST:
+            self._write(painter)
 
     def _hatch(self, painter: QPainter) -> None:
         plot, now = self.plot, theme.current()
@@ -269,5 +272,5 @@ class BarMarks(Painted):
             top = bar.top() - line if up else bar.bottom()
             centre = min(max(bar.center().x(), self.area.left() + room / 2), self.area.right() - room / 2)
             box = QRectF(centre - room / 2, top, room, line)
-            painter.fillRect(box, ink.faded(now.panel, 0.7))
+            painter.fillRect(box, ink.faded(now.panel, 0.9))
             ink.draw_text(painter, box, plot.number(place), font, now.text, ink.CENTRE)

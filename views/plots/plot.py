@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, Literal
 
-from pyqtgraph import AxisItem, InfiniteLine, PlotCurveItem, ViewBox, mkPen
+from pyqtgraph import AxisItem, InfiniteLine, PlotCurveItem, ViewBox, mkPen, setConfigOption
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QTransform
 from PySide6.QtWidgets import QGraphicsGridLayout, QWidget
@@ -16,6 +16,8 @@ from PySide6.QtWidgets import QGraphicsGridLayout, QWidget
 from ropewalk.views.plots.plot_view import Painted, PlotView
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.lettering import face
+
+setConfigOption("mouseRateLimit", 0)  # Qt compresses moves itself; a drag must not lose its last one
 
 Kind = Literal["real", "whole", "bytes", "decades"]
 
@@ -297,6 +299,7 @@ class Plot(PlotView):
         """Name lines by what they reach at the right: values, names and colours."""
         self.ends.ends = ends
         self._make_room()
+        self._grid.activate()
         self.ends.update()
 
     def view_all(self) -> None:
@@ -305,6 +308,7 @@ class Plot(PlotView):
         across, up = (whole.left(), whole.right()), (whole.top(), whole.bottom())
         self.box.setRange(xRange=across, yRange=up, padding=0, disableAutoRange=True)
         self.left.fit()
+        self._grid.activate()  # at once: a picture may be taken before Qt comes to it
 
     def point_away(self) -> None:
         """Say nothing any more about what was pointed at."""
@@ -346,9 +350,7 @@ class Plot(PlotView):
         at = self.place_at(event.scenePos())
         if at is None or event.button() != Qt.MouseButton.LeftButton:
             return
-        if event.double():
-            self.view_all()
-        else:
+        if not event.double():
             self.click_at(at)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -361,7 +363,13 @@ class Plot(PlotView):
             self.pointer.setValue(at.x())
         self.heading.say(readout=words)
 
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing is pointed at."""
-        super().leaveEvent(event)
-        self.point_away()
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Show everything."""
+        self.view_all()
+        event.accept()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Say nothing once nothing is pointed at."""
+        if event.type() == QEvent.Type.Leave:
+            self.point_away()
+        return bool(super().viewportEvent(event))

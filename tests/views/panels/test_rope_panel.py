@@ -263,3 +263,26 @@ def test_every_wavelength_is_clicked_for_its_plane(qtbot: QtBot) -> None:
     for plane in range(4):
         QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=view.bar_of(plane).center().toPoint())
     assert picked == [0, 1, 2, 3]
+
+
+def test_the_dragged_position_turns_the_query_and_the_selected_plane_is_only_outlined(
+    running: Session, shown: Shown
+) -> None:
+    panel = shown(RopePanel, running, 570, 400)
+    panel.shares.curve.chosen.emit(14.0)
+    assert panel.position == 14
+    assert panel.shares.curve.here.value() == 14
+    bars = panel.shares.bars
+    running.selection.update(plane=2)
+    assert (bars.selected, len(bars.bars.opts["height"])) == (2, 8)
+    assert np.allclose(bars.bars.opts["height"], Turned(reading(running), 14.0).shares)
+
+
+def test_what_is_pointed_at_ends_with_its_run(running: Session, shown: Shown) -> None:
+    panel = shown(RopePanel, running, 570, 400)
+    bars = panel.shares.bars
+    QTest.mouseMove(bars.viewport(), bars.slot_of(3).center().toPoint())
+    assert bars.heading.readout.startswith("plane 3: ")
+    running.begin()
+    settle(running, panel)
+    assert bars.heading.readout == ""
