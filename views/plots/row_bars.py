@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QWidget
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Doubles, RowReading
 from ropewalk.views.plots import arrow_keys
-from ropewalk.views.plots.heatmap import in_cell
+from ropewalk.views.plots.levels import in_cell
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
 

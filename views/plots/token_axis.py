@@ -1,0 +1,239 @@
+"""An axis whose places are tokens: it names them as long as they can be read, and counts them otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pyqtgraph import AxisItem
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter
+
+from ropewalk.views.style import ink, theme
+from ropewalk.views.style.lettering import face
+
+LEAST_NAMED = 9
+"""Pixels that a place must have for some of them to be named by their tokens; else they are numbered."""
+MOST_LETTERS = 9
+"""Digits' widths that a name may have; a longer one is cut."""
+GAP = 6
+"""Pixels between a name and the plot."""
+SLOPE = math.sqrt(0.5)
+
+Turned = Literal["level", "sloping", "upright"]
+
+
+class TokenAxis(AxisItem):
+    """The rows or the columns of a map; place i is centred on i.
+
+    Below a plot a name is level where it fits its place, sloping where it does not and there is room for that, else
+    upright. Where there is not room for every name, every so many are named.
+
+    Parameters
+    ----------
+    side
+        ``left`` for rows, ``bottom`` for columns.
+    letter
+        What the places are called where they are no tokens, such as ``L`` for layers; may be changed.
+    """
+
+    def __init__(self, side: Literal["left", "bottom"], letter: str = "") -> None:
+        super().__init__(side, showValues=False)
+        self.letter = letter
+        self.title = ""
+        """Word at the far side of the names, such as ``query``; empty for none."""
+        self.title_colour = QColor()
+        self.names: tuple[str, ...] = ()
+        self.chosen = -1
+        """The place whose name has a colour and is never left out."""
+        self.chosen_colour = QColor()
+        self._extent = 0.0
+        """Widest of the names, 0 before anybody looked: there may be thousands."""
+
+    # What is said -------------------------------------------------------------------------------------------------
+
+    def set_names(self, names: tuple[str, ...]) -> None:
+        """Set the text of every token."""
+        if names == self.names:
+            return
+        before, self.names = self.names, names
+        shared = min(len(before), len(names))
+        if before[:shared] != names[:shared]:
+            self._extent = 0.0
+        elif self._extent:  # a run that goes on: only what is new is measured
+            self._extent = max(self._extent, self._widest(names[shared:]))
+        self.update()
+
+    def choose(self, place: int, colour: QColor) -> None:
+        """Give the name of a place a colour; −1 for none."""
+        if (place, colour) != (self.chosen, self.chosen_colour):
+            self.chosen, self.chosen_colour = place, QColor(colour)
+            self.update()
+
+    def theme_changed(self) -> None:
+        """Measure and draw in the type in use."""
+        self._extent = 0.0
+        self.update()
+
+    def name(self, place: int) -> str:
+        """What a place is called."""
+        if self.letter:
+            return f"{self.letter}{place}"
+        return self.names[place] if 0 <= place < len(self.names) else str(place)
+
+    # Room ---------------------------------------------------------------------------------------------------------
+
+    def extent(self) -> float:
+        """The width that names want, of nine digits at most."""
+        if not self._extent:
+            self._extent = self._widest(self.names)
+        return self._extent
+
+    def _widest(self, names: tuple[str, ...]) -> float:
+        metrics = face(theme.current().font("number")).metrics
+        if self.letter:
+            return math.ceil(metrics.horizontalAdvance(f"{self.letter}00"))
+        most = metrics.horizontalAdvance("0" * MOST_LETTERS)
+        widest = metrics.horizontalAdvance("0" * max(len(str(len(self.names))), 3))
+        for text in sorted(set(names), key=len, reverse=True):
+            widest = max(widest, metrics.horizontalAdvance(text))
+            if widest >= most:
+                break
+        return math.ceil(min(widest, most))
+
+    def is_named(self, pitch: float) -> bool:
+        """Whether places of so many pixels are named, and not numbered."""
+        return bool(self.letter) or (pitch >= LEAST_NAMED and bool(self.names))
+
+    def turned(self, place: int, pitch: float) -> Turned:
+        """How a name below the plot is written where places have so many pixels."""
+        font = theme.current().font("number")
+        if ink.text_width(font, self.name(place)) + 2 <= pitch or not self.is_named(pitch) or self.letter:
+            return "level"
+        return "sloping" if pitch >= 2.2 * face(font).height else "upright"
+
+    def room(self, pitch: float) -> int:
+        """How high (or wide, beside the rows) the axis wants to be where places have so many pixels."""
+        now = theme.current()
+        line = face(now.font("number")).height
+        title = math.ceil(face(now.font("label")).height) if self.title else 0
+        if self.orientation == "left":
+            positions = ink.text_width(now.font("number"), "0" * max(len(str(len(self.names))), 3))
+            return math.ceil(self.extent() if self.is_named(pitch) else positions) + GAP + title
+        if self.letter or not self.is_named(pitch):
+            return math.ceil(line) + 2 + title
+        if self.extent() + 2 <= pitch:
+            return math.ceil(line) + 2 + title
+        sloping = pitch >= 2.2 * line
+        return math.ceil((self.extent() + line) * SLOPE if sloping else self.extent()) + GAP + title
+
+    # pyqtgraph's axis ---------------------------------------------------------------------------------------------
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[int]]]:
+        """The places that are named, and how many of them a name is for: no two names touch."""
+        low, high = sorted((minVal, maxVal))
+        if high <= low or size <= 0:
+            return [(1, [])]
+        pitch = size / (high - low)
+        apart = self._apart(pitch, high)
+        stride = max(math.ceil(apart / pitch), 1)
+        first, last = max(math.ceil(low), 0), math.ceil(high)
+        places = list(range(-(-first // stride) * stride, last, stride))
+        if first <= self.chosen < last and self.chosen not in places:
+            places = [one for one in places if abs(one - self.chosen) * pitch >= apart] + [self.chosen]
+        return [(stride, places)]
+
+    def _apart(self, pitch: float, high: float) -> float:
+        """Least pixels from one name to the next."""
+        now = theme.current()
+        level = self.orientation == "bottom" and (self.letter or not self.is_named(pitch))
+        if not level:
+            return now.size("number") + 1
+        widest = f"{self.letter}{'0' * len(str(max(math.floor(high), 0)))}"
+        return math.ceil(ink.text_width(now.font("number"), widest) + now.grid(0.75))
+
+    def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
+        """What is written at places that have ``scale`` pixels each."""
+        named = self.is_named(scale)
+        return [self.name(int(value)) if named else str(int(value)) for value in values]
+
+    def boundingRect(self) -> QRectF:
+        """The axis, and what of its first and last names stands out."""
+        line = face(theme.current().font("number")).height
+        box: QRectF = self.mapRectFromParent(self.geometry())
+        if self.orientation == "bottom":
+            return box.adjusted(-self.extent() - 4, 0, line, 0)
+        return box.adjusted(0, -line, 0, line)
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        """Write the names."""
+        box, view = self.mapRectFromParent(self.geometry()), self.linkedView()
+        if view is None or box.isEmpty():
+            return
+        across = self.orientation == "bottom"
+        low, high = view.viewRange()[0 if across else 1]
+        length = box.width() if across else box.height()
+        pitch = length / (high - low)
+        places = self.tickValues(low, high, length)[0][1]
+        painter.save()
+        for place, text in zip(places, self.tickStrings(places, pitch, 1), strict=True):
+            colour = self.chosen_colour if place == self.chosen else theme.current().faint
+            middle = (place - low) * pitch
+            if across:
+                self._write_below(painter, QPointF(box.left() + middle, box.top()), text, colour, pitch, place)
+            else:
+                self._write_beside(painter, box, box.top() + middle, text, colour)
+        self._write_title(painter, box)
+        painter.restore()
+
+    def _write_beside(self, painter: QPainter, box: QRectF, middle: float, text: str, colour: QColor) -> None:
+        font = theme.current().font("number")
+        height = face(font).height
+        room = min(self.extent() + 1, box.width() - GAP)
+        place = QRectF(box.right() - GAP - room, middle - height / 2, room, height)
+        ink.draw_text(painter, place, text, font, colour, ink.RIGHT)
+
+    def _write_below(self, painter: QPainter, at: QPointF, text: str, colour: QColor, pitch: float, place: int) -> None:
+        """Write at a point of the lower edge of the plot."""
+        font = theme.current().font("number")
+        height, turned = face(font).height, self.turned(place, pitch)
+        if turned == "level":
+            width = ink.text_width(font, text) + 1
+            ink.draw_text(painter, QRectF(at.x() - width / 2, at.y() + 2, width, height), text, font, colour)
+            return
+        room = self.extent() + 1
+        painter.save()
+        painter.translate(at.x(), at.y() + (2 if turned == "sloping" else GAP))
+        painter.rotate(-45 if turned == "sloping" else -90)
+        top = 0 if turned == "sloping" else -height / 2
+        ink.draw_text(painter, QRectF(-room, top, room, height), text, font, colour, ink.RIGHT)
+        painter.restore()
+
+    def _write_title(self, painter: QPainter, box: QRectF) -> None:
+        if not self.title:
+            return
+        font = theme.current().font("label")
+        height = face(font).height
+        if self.orientation == "bottom":
+            place = QRectF(box.left(), box.bottom() - height, box.width(), height)
+            ink.draw_text(painter, place, self.title, font, self.title_colour, ink.CENTRE)
+            return
+        painter.translate(box.left(), box.center().y())
+        painter.rotate(-90)
+        place = QRectF(-box.height() / 2, 0, box.height(), height)
+        ink.draw_text(painter, place, self.title, font, self.title_colour, ink.CENTRE)
+
+    # It is not dragged or turned by itself --------------------------------------------------------------------------
+
+    def wheelEvent(self, event: Any) -> None:
+        """Leave the wheel to what is around the plot."""
+        event.ignore()
+
+    def mouseDragEvent(self, event: Any) -> None:
+        """Leave drags alone: a cell is as wide as it is high."""
+        event.ignore()
+
+    def mouseClickEvent(self, event: Any) -> None:
+        """Leave clicks alone."""
+        event.ignore()
