@@ -36,7 +36,7 @@ class Opened:
 
 @stored(
     "geometry layout tokens_by_hand theme projector motion tile_mib prompt recent answers sessions device dtype "
-    "sampling engine elsewhere",
+    "sampling engine elsewhere colour_map",
     closed=False,
 )
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Settings:
     sampling: Sampling = field(default_factory=Sampling)
     engine: str = ""
     elsewhere: dict[str, Opened] = field(default_factory=dict)
+    colour_map: str = "viridis"
 
 
 class SettingsStore:

@@ -86,7 +86,9 @@ codec = of("model/codec.py", "model/test_codec")
 frames = of("model/engine/frames.py", "model/engine/test_frames")
 packing = of("model/engine/packing.py", "model/engine/test_packing")
 costs = of("model/decoder/costs.py", "model/decoder/test_costs")
-heatmap = of("views/plots/heatmap.py", "views/plots/test_heatmap")
+map_box = of("views/plots/map_box.py", "views/plots/test_heatmap")
+map_data = of("views/plots/map_data.py", "views/plots/test_heatmap")
+levels = of("views/plots/levels.py", "views/plots/test_heatmap", "views/plots/test_levels")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
@@ -543,36 +545,43 @@ BREAKAGES = (
     progress("a right answer is not counted", "before.right + int(right)", "before.right"),
     progress("a lesson is finished a step early", "step == steps - 1", "step == steps - 2"),
     # Pictures
-    heatmap(
+    map_box(
         "a cell is found a column too far",
-        "key = math.floor((point.x() - place.plot.left()) / place.step + self._view.left() + 0.5)",
-        "key = math.floor((point.x() - place.plot.left()) / place.step + self._view.left() + 1.5)",
+        "math.floor(place.x() + 0.5))",
+        "math.floor(place.x() + 1.5))",
     ),
-    heatmap(
+    map_box(
         "the crosshair is off by a cell",
-        "place.plot.top() + (query - 0.5 - self._view.top())",
-        "place.plot.top() + (query + 0.5 - self._view.top())",
+        "self.pixels_of(QRectF(column - 0.5, row - 0.5, 1, 1))",
+        "self.pixels_of(QRectF(column - 0.5, row + 0.5, 1, 1))",
     ),
-    heatmap("masked cells are not hatched", "pixels[~visible] = 0", "pixels[~visible] = 255"),
-    heatmap(
+    map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[~visible] = 255"),
+    of("views/plots/token_axis.py", "views/plots/test_heatmap", "views/plots/test_token_axis")(
         "labels are those of the token after",
-        "return self._labels[index] if stride",
-        "return self._labels[index - 1] if stride",
+        "return self.names[place] if",
+        "return self.names[place - 1] if",
     ),
-    heatmap(
+    of("views/plots/heatmap.py", "views/plots/test_heatmap")(
         "query and key have each other's colour",
-        "theme.current().query if row else theme.current().key",
-        "theme.current().key if row else theme.current().query",
+        "return theme.current().query, theme.current().key",
+        "return theme.current().key, theme.current().query",
     ),
-    heatmap(
+    levels(
         "the colours end a level early",
-        "((self.high - self.low) or 1.0) * 255)",
-        "((self.high - self.low) or 1.0) * 254)",
+        "np.rint(self.shares(values) * 255)",
+        "np.rint(self.shares(values) * 254)",
     ),
-    heatmap(
+    levels("a robust scale is said to be whole", "levels.scale, ROBUST)", "levels.scale)"),
+    map_data(
         "a reduced pixel is that of its neighbour",
-        "(key - self._columns[0]) // across",
-        "(key - self._columns[0] + 1) // across",
+        "(column - self.columns[0]) // across",
+        "(column - self.columns[0] + 1) // across",
+    ),
+    of("views/plots/map_menu.py", "views/plots/test_map_menu")(
+        "a copied row is that of the key", "row_text(self._cell[0])", "row_text(self._cell[1])"
+    ),
+    of("views/plots/map_region.py", "views/plots/test_map_menu")(
+        "a region counts masked cells", "values[data.visible[inside, across] & np.isfinite(values)]", "values"
     ),
     of("views/plots/signed.py", "views/plots/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"
@@ -588,8 +597,8 @@ BREAKAGES = (
     ),
     turned_map(
         "a turned map names the other axis",
-        "self._axis = 0 if self.across else 1",
-        "self._axis = 1 if self.across else 0",
+        "(self.columns_axis, self.rows_axis) if turned",
+        "(self.rows_axis, self.columns_axis) if turned",
     ),
     turned_map(
         "a turned map is not turned",

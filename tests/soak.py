@@ -43,7 +43,7 @@ from PySide6.QtCore import (
     QEventLoop,
     QMessageLogContext,
     QObject,
-    QPoint,
+    QPointF,
     QSize,
     Qt,
     QTimer,
@@ -65,8 +65,8 @@ from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.window.open_dialog import OpenDialog
-from tests.benchmarks.long_session import drag, wheel
 from tests.qt_guards import ALLOWED_MESSAGES, WARNINGS
+from tests.views.plots.hand import click, drag, point_at, wheel
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIZE: Final = QSize(1280, 800)
@@ -386,20 +386,21 @@ def cells(window: MainWindow, draw: random.Random) -> None:
         press(window, draw.choice(("query_after", "query_before", "key_after", "key_before")))
     weights = cast("ScoresPanel", window.panels["scores"]).weights
     if window.panels["scores"].on_screen:
-        at = QPoint(draw.randrange(max(weights.width(), 1)), draw.randrange(max(weights.height(), 1)))
-        QTest.mouseMove(weights, at)
-        QTest.mouseClick(weights, Qt.MouseButton.LeftButton, pos=at)
+        at = QPointF(draw.randrange(max(weights.width(), 1)), draw.randrange(max(weights.height(), 1)))
+        point_at(weights, at)
+        click(weights, at)
 
 
 def look_closer(window: MainWindow, draw: random.Random) -> None:
     weights = cast("ScoresPanel", window.panels["scores"]).weights
     window.reveal("scores")
     QCoreApplication.processEvents()
-    middle = weights.plot.center().toPoint()
+    middle = weights.plot.center()
     wheel(weights, middle, draw.randrange(-6, 10))
     if weights.isVisible() and draw.random() < 0.5:
-        drag(weights, middle, QPoint(draw.randrange(-80, 80), draw.randrange(-80, 80)), 3)
-    QTest.mouseDClick(weights, Qt.MouseButton.LeftButton, pos=middle)
+        step = QPointF(draw.randrange(-80, 80), draw.randrange(-80, 80)) / 3
+        drag(weights, [middle + step * number for number in range(4)])
+    QTest.mouseDClick(weights.viewport(), Qt.MouseButton.LeftButton, pos=middle.toPoint())
 
 
 def intervene(window: MainWindow, draw: random.Random) -> None:

@@ -40,7 +40,7 @@ def test_what_0_1_0_wrote_still_opens_and_is_still_what_is_written(tmp_path: Pat
         answers={"/a": {"heads": 4}}, sessions=("/s.ropewalk",), sampling=Sampling(0.8, 40, 0.9, 7),
     )  # fmt: skip
     store.update(theme="dark")
-    later = {"engine": "", "elsewhere": {}}
+    later = {"engine": "", "elsewhere": {}, "colour_map": "viridis"}
     assert json.loads(path.read_text()) == json.loads(BY_0_1_0) | {"theme": "dark"} | later
 
 

@@ -141,7 +141,7 @@ class FirstSight(QObject):
         self._session, self._panel = session, panel
         self._began = 0.0
         self.seen_after = 0.0
-        panel.weights.installEventFilter(self)
+        panel.weights.viewport().installEventFilter(self)
 
     def begin(self) -> None:
         """Wait for another head from now on."""
@@ -274,9 +274,9 @@ def script(session: Session, scores: ScoresPanel, heads: HeadsPanel, tokens: int
     yield "key", partial(session.selection.update, key=tokens // 3)
     for part in (2, 8, 32):
         view = QRectF(tokens / 2 - 0.5, tokens / 2 - 0.5, tokens / part, tokens / part)
-        yield f"zoom 1/{part}", partial(scores.weights._look_at, view)
+        yield f"zoom 1/{part}", partial(scores.weights.look_at, view)
     yield "pan", partial(pan, scores)
-    yield "zoom out", partial(scores.weights._look_at, QRectF(-0.5, -0.5, tokens, tokens))
+    yield "zoom out", partial(scores.weights.look_at, QRectF(-0.5, -0.5, tokens, tokens))
     for number in range(1, STEPS + 1):
         yield f"step {number}", session.timeline.step
     yield "back", session.timeline.step_back
@@ -341,7 +341,7 @@ def model_handle(session: Session, window: MainWindow, path: str) -> None:
 def pan(scores: ScoresPanel) -> None:
     """Move the view ten times without waiting, as a hand does."""
     for _ in range(10):
-        scores.weights._look_at(scores.weights.view.translated(-3, -3))
+        scores.weights.look_at(scores.weights.view.translated(-3, -3))
         QApplication.processEvents()
 
 

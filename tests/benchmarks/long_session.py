@@ -22,9 +22,7 @@ from typing import cast
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from PySide6.QtCore import QEventLoop, QPoint, QPointF, Qt, QTimer
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtTest import QTest
+from PySide6.QtCore import QEventLoop, QPointF, QTimer
 from PySide6.QtWidgets import QApplication
 
 from ropewalk.app.processes import new_session
@@ -36,7 +34,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures.snapshot import wait_until_drawn
-from ropewalk.views.plots.heatmap import Heatmap
+from tests.views.plots.hand import drag, wheel
 
 
 class Recording:
@@ -84,31 +82,6 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     timer.stop()
 
 
-def wheel(heatmap: Heatmap, place: QPoint, notches: int) -> None:
-    """Turn the wheel over a place, away from the person to look closer."""
-    for _ in range(abs(notches)):
-        turn = QWheelEvent(
-            QPointF(place),
-            QPointF(heatmap.mapToGlobal(place)),
-            QPoint(),
-            QPoint(0, 120 if notches > 0 else -120),
-            Qt.MouseButton.NoButton,
-            Qt.KeyboardModifier.NoModifier,
-            Qt.ScrollPhase.NoScrollPhase,
-            False,
-        )
-        QApplication.sendEvent(heatmap, turn)
-
-
-def drag(heatmap: Heatmap, start: QPoint, by: QPoint, moves: int = 10) -> None:
-    """Pull the picture with the left button."""
-    QTest.mousePress(heatmap, Qt.MouseButton.LeftButton, pos=start)
-    for number in range(1, moves + 1):
-        QTest.mouseMove(heatmap, start + by * number / moves)
-        QApplication.processEvents()
-    QTest.mouseRelease(heatmap, Qt.MouseButton.LeftButton, pos=start + by)
-
-
 def main() -> int:
     """Record the session."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -153,9 +126,9 @@ def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> 
     wait_until_drawn(window, 3_600_000)
     recording.look("head", lambda: session.selection.update(layer=session.model.config.layers - 1, head=1))  # type: ignore[union-attr]
     weights = cast("ScoresPanel", window.panels["scores"]).weights
-    middle = weights.plot.center().toPoint()
+    middle = weights.plot.center()
     recording.look("zoom", lambda: wheel(weights, middle, 8))
-    recording.look("pan", lambda: drag(weights, middle, QPoint(-60, -60)))
+    recording.look("pan", lambda: drag(weights, [middle + QPointF(-6, -6) * number for number in range(11)]))
     recording.look("closer", lambda: wheel(weights, middle, 14))
     recording.look("cells", lambda: wheel(weights, middle, 14))
     recording.look("step", session.timeline.step)

@@ -263,7 +263,7 @@ def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainW
     rows = cast("Any", panel.difference).rows
     assert sum(b is None for _, b in rows) >= 1
     assert "no partner" in panel.subtitle.text()
-    assert any(label.startswith("−") for label in panel.scores._labels)
+    assert any(label.startswith("−") for label in panel.scores.rows_axis.names)
     click(window, panel.unpin_button)
     assert "Nothing is pinned" in panel.notice.text()
 
@@ -285,7 +285,7 @@ def test_the_heads_that_a_token_needs(window: MainWindow) -> None:
     assert needs.change.shape == (4, 8)
     assert panel.run_button.text() == "Ablate each head"
     layer, head = divmod(int(needs.change.argmin()), 8)
-    click(window, panel.ablated, panel.ablated.cell_of(layer, head).center().toPoint())
+    click(window, panel.ablated.viewport(), panel.ablated.cell_of(layer, head).center().toPoint())
     now = window.session.selection.now
     assert (now.layer, now.head) == (layer, head)
     window.session.interventions.apply((AblateHeads(layer, (head,)),))

@@ -214,7 +214,7 @@ def spot_of(panels: Any, target: str, place: tuple[int, ...]) -> tuple[QWidget, 
         view = panels["heads"].view
         return view, QRectF(view.plan.of(*place).square)
     if target == "cell":
-        return panels["scores"].weights, panels["scores"].weights.cell_rect(*place)
+        return panels["scores"].weights.viewport(), panels["scores"].weights.cell_rect(*place)
     if target in ("query", "key"):
         return panels["tokens"].strip, panels["tokens"].strip.box_of(place[0])
     if target == "plane":

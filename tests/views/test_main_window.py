@@ -173,7 +173,7 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     scores = window.panels["scores"]
     assert isinstance(scores, ScoresPanel)
     point = scores.weights.cell_rect(9, 3).center().toPoint()
-    QTest.mouseClick(scores.weights, Qt.MouseButton.LeftButton, pos=point)
+    QTest.mouseClick(scores.weights.viewport(), Qt.MouseButton.LeftButton, pos=point)
     snapshot.wait_until_drawn(window)
     now = running.selection.now
     assert (now.layer, now.head, now.query, now.key) == (2, 3, 9, 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, Qt
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ropewalk.views import keys
 from ropewalk.views.files.session_files import SessionFiles
@@ -41,6 +41,7 @@ class FileMenu(QObject):
         self.sessions = SessionFiles(window)
         self.sessions.failed.connect(self._show_failure)
         self.sessions.finished.connect(window.status.show_message)
+        window.map_menu.exported.connect(self._export_around)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, dock in window.docks.items():
             bar = dock.titleBarWidget()
@@ -83,6 +84,10 @@ class FileMenu(QObject):
             dialog.choose(name)
         dialog.open()
         return dialog
+
+    def _export_around(self, picture: QWidget) -> None:
+        """Show the dialog for the panel that a picture is in."""
+        self.export(next(name for name, panel in self.window.panels.items() if panel.isAncestorOf(picture)))
 
     def close_down(self) -> None:
         """End what is going on, and keep what nobody saved."""

@@ -30,7 +30,8 @@ class Part:
     def render(self, painter: QPainter, at: QPoint) -> None:
         """Paint it without what is in it."""
         whole, nothing = QWidget.RenderFlag.DrawWindowBackground, QWidget.RenderFlag(0)
-        self.widget.render(painter, at, QRegion(), whole if self.is_whole else nothing)
+        # QWidget's own: a view of a scene has another one of that name, which draws the scene without its place
+        QWidget.render(self.widget, painter, at, QRegion(), whole if self.is_whole else nothing)
 
 
 def parts_of(whole: QWidget) -> Iterator[Part]:

@@ -17,7 +17,8 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference, Question
 from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, Run, TokenChange
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
-from ropewalk.views.plots.heatmap import Heatmap, Levels
+from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.style import ink, theme, wording
 
@@ -152,6 +153,7 @@ class ComparePanel(Panel):
         self.head_row.addWidget(self.unpin_button)
         self.scores, self.weights = Heatmap("scores, B − A"), Heatmap("weights, B − A")
         self.maps = (self.scores, self.weights)
+        self.weights.link(self.scores)
         self.sentence = plain_label("", "label")
         self.sentence.setWordWrap(True)
         self.changes = ChangesView()
@@ -196,7 +198,8 @@ class ComparePanel(Panel):
             heatmap.set_labels(labels)
             shown = np.isfinite(values)
             heatmap.set_data(np.where(shown, values, 0).astype(np.float32), shown, (0, count), (0, count))
-            heatmap.set_levels(Levels(-largest_magnitude(values), largest_magnitude(values), "diverging"))
+            largest = largest_magnitude(values)
+            heatmap.set_levels(robust(Levels(-largest, largest, "diverging"), values, shown, count))
         if baseline.config.vocabulary == run.config.vocabulary:
             self.ask(AskNextTokenDifference(), self._show_next, "next")
         else:

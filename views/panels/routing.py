@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -16,7 +15,8 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRouting, Question
 from ropewalk.model.readings.records import Routing, Run, token_strings
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
-from ropewalk.views.plots.heatmap import Levels
+from ropewalk.views.plots.levels import Levels
+from ropewalk.views.plots.map_marks import Marks
 from ropewalk.views.plots.turned_map import TurnedMap
 from ropewalk.views.style import theme, wording
 
@@ -28,9 +28,13 @@ class ExpertMap(TurnedMap):
     """Tokens and experts; a chosen expert is outlined."""
 
     def __init__(self) -> None:
-        super().__init__("router probability, tokens and experts", ("", "E"))
         self.taken: frozenset[tuple[int, int]] = frozenset()
         """(token, expert) of every choice."""
+        super().__init__("router probability, tokens and experts", ("", "E"))
+
+    def make_marks(self) -> Marks:
+        """The choices are outlined."""
+        return ChoiceMarks(self)
 
     def show_routing(self, routing: Routing, labels: tuple[str, ...]) -> None:
         """Draw the probabilities [S, E] and the choice [S, k]."""
@@ -40,19 +44,26 @@ class ExpertMap(TurnedMap):
         self.show_numbers(numbers, np.ones(numbers.shape, np.bool_))
         self.set_levels(Levels(0.0, 1.0))
 
-    def _paint_crosshair(self, painter: QPainter, place: Any) -> None:
-        """Outline the chosen experts, and the query's token."""
-        look = theme.current()
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for token, expert in self.taken:
-            ground = self.cell_color(*self._turned(token, expert)) or look.panel
+
+class ChoiceMarks(Marks):
+    """Outlines of the chosen experts, and of the query's token."""
+
+    def __init__(self, experts: ExpertMap) -> None:
+        super().__init__(experts.box, experts.data)
+        self._map = experts
+
+    def draw_lines(self, painter: QPainter) -> None:
+        """Draw them."""
+        look, shown = theme.current(), self._map
+        for token, expert in shown.taken:
+            cell = shown.cell_of(token, expert)
+            ground = self.numbers.colour(*shown.turned(token, expert)) or look.panel
             painter.setPen(QPen(look.ink_on(ground), 1.5))
-            painter.drawRect(self.cell_of(token, expert).adjusted(1, 1, -1, -1))
-        token, _ = self.marked
-        if token >= 0 and self.taken:
-            experts = max(self._values.shape[0 if self.across else 1] - 1, 0)
+            painter.drawRect(cell.adjusted(1, 1, -1, -1))
+        token, _ = shown.marked
+        if token >= 0 and shown.taken:
             painter.setPen(QPen(look.query, 2))
-            painter.drawRect(self.cell_of(token, 0).united(self.cell_of(token, experts)))
+            painter.drawRect(self.line(token, not shown.across))
 
 
 class RoutingPanel(Panel):

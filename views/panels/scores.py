@@ -26,7 +26,8 @@ from ropewalk.model.readings.records import (
     token_strings,
 )
 from ropewalk.views.panels.panel import Kept, Panel
-from ropewalk.views.plots.heatmap import Heatmap, Levels, reduction_note
+from ropewalk.views.plots.heatmap import Heatmap, reduction_note
+from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
 from ropewalk.views.style import theme, wording
 
@@ -57,8 +58,11 @@ class Triptych(QWidget):
     @property
     def side(self) -> float:
         """Width that each map has for its cells."""
-        margins = sum(heatmap.left_margin() for heatmap in self.maps)
-        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
+        side, rows = self.width() / 3, max(self.maps[0].box.extent.height(), 1)
+        for _ in range(2):  # names need more room than numbers, and are written only in large cells
+            margins = sum(heatmap.left_margin(side / rows) for heatmap in self.maps)
+            side = max((self.width() - margins - 2 * theme.GRID) / 3, 0)
+        return side
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""
@@ -70,7 +74,7 @@ class Triptych(QWidget):
         aside = max(heatmap.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
             heatmap.aside = aside
-            width = heatmap.left_margin() + side
+            width = heatmap.left_margin(side / max(heatmap.box.extent.height(), 1)) + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
             left += width + theme.GRID
 
@@ -108,10 +112,14 @@ class ScoresPanel(Panel):
         layout.setSpacing(theme.GRID)
         layout.addWidget(self.triptych, 4)
         layout.addWidget(self.row, 1)
+        for heatmap in self.maps[1:]:
+            heatmap.link(self.raw)
         for heatmap in self.maps:
             self.hear(heatmap.picked, self._pick)
             self.hear(heatmap.pointed, self._point)
             self.hear(heatmap.viewed, self._look)
+        for one, other in ((self.raw, self.masked), (self.masked, self.raw)):
+            one.levelled.connect(other.choose_levels)  # one colour is one number in both
         self.hear(self.row.picked, lambda key: self.session.selection.update(key=key), ScoresPanel.selected_row)
         self.hear(self.row.pointed, self._point_in_row, ScoresPanel.selected_row)
 
@@ -284,11 +292,14 @@ class ScoresPanel(Panel):
             low, high = min(low, lower), max(high, higher)
         self.raw.set_levels(Levels(low, high))
         self.masked.set_levels(Levels(low, high))
-        top = 1.0
+        top, weights = 1.0, picture.weights
         if start:
-            shown = picture.weights.visible[:, start:]
-            top = max(value_range(picture.weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
-        levels = Levels(LOG_FLOOR, top, "log") if self.log_scale.isChecked() else Levels(0.0, top)
+            shown = weights.visible[:, start:]
+            top = max(value_range(weights.values[:, start:][shown])[1], 10 * LOG_FLOOR)
+        if self.log_scale.isChecked():
+            levels = Levels(LOG_FLOOR, top, "log")
+        else:
+            levels = robust(Levels(0.0, top), weights.values, weights.visible, weights.rows[1] - weights.rows[0])
         self.weights.set_levels(levels)
         self.row.set_scale("log" if self.log_scale.isChecked() else "linear", skip_first=bool(start))
 
@@ -318,9 +329,7 @@ class ScoresPanel(Panel):
         self._point(self.session.selection.now.query if key >= 0 else -1, key)
 
     def _look(self, view: QRectF) -> None:
-        """Show all three maps at the same place, and ask for single cells where the picture is a reduced one."""
-        for heatmap in self.maps:
-            heatmap.set_view(view)
+        """Ask for single cells where the picture is a reduced one."""
         picture, run = self.picture, self.session.run
         if picture is None or run is None or picture.weights.reduction == "exact":
             return

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Doubles, RowReading
 from ropewalk.views.plots.bars import Bars
-from ropewalk.views.plots.heatmap import in_cell
+from ropewalk.views.plots.levels import in_cell
 from ropewalk.views.style import ink, theme
 
 FLOOR = 1e-4

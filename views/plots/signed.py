@@ -7,7 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from ropewalk.model.readings.records import Doubles
-from ropewalk.views.plots.heatmap import Levels
+from ropewalk.views.plots.levels import Levels
+from ropewalk.views.plots.map_marks import Marks
 from ropewalk.views.plots.turned_map import TurnedMap
 from ropewalk.views.style import theme, wording
 
@@ -35,17 +36,24 @@ class HeadMap(TurnedMap):
     def mark(self, a: int, b: int) -> None:
         """Mark a layer and head."""
         super().mark(a, b)
-        if a >= 0 and b >= 0 and self._values.size:
+        if a >= 0 and b >= 0 and self.data.values.size:
             self.setAccessibleDescription(f"{wording.head_name(a, b)}: {wording.number(self.number(a, b))}")
 
-    def _paint_crosshair(self, painter: QPainter, place: object) -> None:
-        """Mark the selected head, and the one that is pointed at, by a box: rows here are not queries."""
+    def make_marks(self) -> Marks:
+        """A head is marked by a box: rows here are not queries."""
+        return BoxMarks(self.box, self.data)
+
+
+class BoxMarks(Marks):
+    """Boxes around the selected cell and the one that is pointed at."""
+
+    def draw_lines(self, painter: QPainter) -> None:
+        """Draw them."""
         look = theme.current()
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for (layer, head), pen in (
+        for cell, pen in (
             (self.hovered, QPen(look.text, 1, Qt.PenStyle.DotLine)),
-            (self.marked, QPen(look.accent, 2)),
+            (self.selected, QPen(look.accent, 2)),
         ):
-            if layer >= 0 and head >= 0:
+            if min(cell) >= 0:
                 painter.setPen(pen)
-                painter.drawRect(self.cell_of(layer, head))
+                painter.drawRect(self.box.cell_rect(*cell))

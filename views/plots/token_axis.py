@@ -162,8 +162,9 @@ class TokenAxis(AxisItem):
         """The axis, and what of its first and last names stands out."""
         line = face(theme.current().font("number")).height
         box: QRectF = self.mapRectFromParent(self.geometry())
-        aside = self.extent() if self.orientation == "bottom" else 0
-        return box.adjusted(-aside - 4, -line, line, line)
+        if self.orientation == "bottom":
+            return box.adjusted(-self.extent() - 4, 0, line, 0)
+        return box.adjusted(0, -line, 0, line)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
         """Write the names."""

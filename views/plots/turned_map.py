@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtGui import QColor, QPainter, QResizeEvent
+from PySide6.QtGui import QColor
 
 from ropewalk.model.readings.records import Bools, Floats
 from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.style import ink, theme
+from ropewalk.views.style import theme
 
 
 class TurnedMap(Heatmap):
@@ -39,10 +37,9 @@ class TurnedMap(Heatmap):
         """Whether A goes across and B down."""
         self._numbers: Floats = np.zeros((0, 0), np.float32)
         self._there: Bools = np.zeros((0, 0), np.bool_)
-        self._axis = 0
-        """The axis whose places are being named."""
-        self.picked.connect(lambda row, column: self.chosen.emit(*self._turned(row, column)))
-        self.pointed.connect(lambda row, column: self.entered.emit(*self._turned(row, column)))
+        self.rows_axis.letter, self.columns_axis.letter = letters
+        self.picked.connect(lambda row, column: self.chosen.emit(*self.turned(row, column)))
+        self.pointed.connect(lambda row, column: self.entered.emit(*self.turned(row, column)))
 
     def show_numbers(self, numbers: Floats, there: Bools) -> None:
         """Draw [A, B] numbers where ``there``; the others are hatched."""
@@ -51,36 +48,36 @@ class TurnedMap(Heatmap):
 
     def number(self, a: int, b: int) -> float:
         """The number that is drawn for a place of A and one of B."""
-        return self.value(*self._turned(a, b))
+        return self.value(*self.turned(a, b))
 
     def cell_of(self, a: int, b: int) -> QRectF:
         """Where it is drawn."""
-        return self.cell_rect(*self._turned(a, b))
+        return self.cell_rect(*self.turned(a, b))
 
     def mark(self, a: int, b: int) -> None:
         """Mark a cell, or a whole place of A with −1 for ``b``; −1 and −1 for none."""
-        self.set_selection(*self._turned(a, b))
+        self.set_selection(*self.turned(a, b))
 
     def point(self, a: int, b: int) -> None:
         """Mark what is pointed at here or elsewhere; −1 for none."""
-        self.set_hover(*self._turned(a, b))
+        self.set_hover(*self.turned(a, b))
 
     @property
     def marked(self) -> tuple[int, int]:
         """What is marked, as (a, b)."""
-        return self._turned(self._query, self._key)
+        return self.turned(*self.selection)
 
     @property
     def hovered(self) -> tuple[int, int]:
         """What is pointed at, as (a, b)."""
-        return self._turned(*self._hover)
+        return self.turned(*self.hover)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def arrange(self) -> None:
         """Turn where that makes the cells larger."""
-        super().resizeEvent(event)
         self._turn()
+        super().arrange()
 
-    def _turned(self, first: int, second: int) -> tuple[int, int]:
+    def turned(self, first: int, second: int) -> tuple[int, int]:
         """(a, b) as (row, column), and back."""
         return (second, first) if self.across else (first, second)
 
@@ -93,43 +90,16 @@ class TurnedMap(Heatmap):
             return
         marked, hovered = self.marked, self.hovered
         self.across = turned
+        axes = (self.columns_axis, self.rows_axis) if turned else (self.rows_axis, self.columns_axis)
+        for axis, letter in zip(axes, self.letters, strict=True):
+            axis.letter = letter
         numbers, there = (self._numbers.T, self._there.T) if turned else (self._numbers, self._there)
         rows, columns = numbers.shape
         self.set_data(np.ascontiguousarray(numbers), np.ascontiguousarray(there), (0, rows), (0, columns))
         self.mark(*marked)
         self.point(*hovered)
 
-    # Names --------------------------------------------------------------------------------------------------------
-
-    def _label(self, index: int, stride: int) -> str:
-        letter = self.letters[self._axis]
-        return f"{letter}{index}" if letter else super()._label(index, stride)
-
-    def _names_room(self, *, named: bool) -> int:
-        """Places with a letter have short names, which are written level; tokens stand upright."""
-        if self.letters[0 if self.across else 1]:
-            return theme.current().size("number") + 6
-        return super()._names_room(named=named)
-
-    def _mark_colour(self, *, row: bool) -> QColor:
-        axis = int(row == self.across)
-        return theme.current().accent if self.letters[axis] else theme.current().query
-
-    def _paint_row_labels(self, painter: QPainter, place: Any) -> None:
-        self._axis = 1 if self.across else 0
-        super()._paint_row_labels(painter, place)
-
-    def _paint_column_labels(self, painter: QPainter, place: Any) -> None:
-        self._axis = 0 if self.across else 1
-        letter = self.letters[self._axis]
-        if not letter:
-            super()._paint_column_labels(painter, place)
-            return
-        look = theme.current()
-        font, marked = look.font("number"), self._key
-        room = ink.text_width(font, f"{letter}{self._values.shape[1]}") + 2
-        for index in self._ticks(self._view.left(), self._view.right(), place.step, marked, room)[0]:
-            middle = self.cell_rect(0, index).center().x()
-            box = QRectF(middle - room, place.plot.bottom(), 2 * room, self._names_room(named=True))
-            colour = self._mark_colour(row=False) if index == marked else look.faint
-            ink.draw_text(painter, box, f"{letter}{index}", font, colour, ink.CENTRE)
+    def mark_colours(self) -> tuple[QColor, QColor]:
+        """Tokens have the colour of queries, other places that of what is selected."""
+        of_a, of_b = (theme.current().accent if letter else theme.current().query for letter in self.letters)
+        return (of_b, of_a) if self.across else (of_a, of_b)

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QAbstractSlider, QAbstractSpinBox, QApplication, Q
 from ropewalk.model.readings.bidi import ISOLATES
 from ropewalk.resources import resource
 from ropewalk.views.style import lettering
+from ropewalk.views.style.colour_maps import COLOUR_MAPS, colour_table
 
 ThemeName = Literal["dark", "light"]
 Role = Literal["title", "heading", "subtitle", "body", "label", "number", "formula", "notice"]
@@ -33,13 +34,6 @@ BY_PALETTE = (QComboBox, QAbstractSlider, QAbstractSpinBox)
 GRID = 8
 """Distances are multiples of this many pixels (half of it inside a control)."""
 
-VIRIDIS = (
-    "440154 46085c 471063 481769 481d6f 482475 472a7a 46307e 453781 433d84 414287 3f4889 3d4e8a 3a538b 38598c "
-    "355e8d 33638d 31688e 2e6d8e 2c718e 2a768e 297b8e 27808e 25848e 23898e 218e8d 20928c 1f978b 1e9c89 1fa188 "
-    "21a585 24aa83 28ae80 2eb37c 35b779 3dbc74 46c06f 50c46a 5ac864 65cb5e 70cf57 7cd250 89d548 95d840 a2da37 "
-    "b0dd2f bddf26 cae11f d8e219 e5e419 f1e51d fde725"
-)
-"""Every fifth of the 256 colours of viridis (van der Walt and Smith, 2015, in the public domain)."""
 ZERO = 128
 """The entry of the diverging table that means exactly zero; 1 and 255 are its two ends."""
 
@@ -76,12 +70,14 @@ class Theme:
         The four things that have a colour of their own everywhere; masked is drawn as hatching on its ground.
     good, bad, undefined
         A check that holds, one that does not, and the mark of NaN.
-    sequential, diverging
-        [256, 4] lookup tables; in the diverging one entry ``ZERO`` is exactly zero.
+    colour_map, sequential, diverging
+        The name of a map of colours, and [256, 4] lookup tables: that of the map, and one for signs, in which entry
+        ``ZERO`` is exactly zero.
     """
 
     name: ThemeName
     projector: bool
+    colour_map: str
     window: QColor
     panel: QColor
     field: QColor
@@ -188,15 +184,6 @@ def _luminance(colour: QColor) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _sequential() -> Table:
-    known = np.array([list(bytes.fromhex(colour)) for colour in VIRIDIS.split()])  # [52, 3]
-    table = np.full((256, 4), 255, dtype=np.uint8)
-    for channel in range(3):
-        table[:, channel] = np.rint(np.interp(np.arange(256), np.arange(0, 256, 5), known[:, channel]))
-    table.setflags(write=False)
-    return table
-
-
 def _diverging(neutral: QColor, low: QColor, high: QColor) -> Table:
     """Mix ``low`` and ``high`` with a neutral colour; entry ``ZERO`` is the neutral colour itself."""
     share = (np.arange(256) - ZERO) / (255 - ZERO)
@@ -213,14 +200,15 @@ def _rgb(colour: QColor) -> NDArray[np.float64]:
     return np.array([colour.red(), colour.green(), colour.blue()], dtype=np.float64)
 
 
-@lru_cache(maxsize=4)
-def themed(name: ThemeName, projector: bool = False) -> Theme:
-    """Return the theme of that name."""
+@lru_cache(maxsize=4 * len(COLOUR_MAPS))
+def themed(name: ThemeName, projector: bool = False, colour_map: str = "viridis") -> Theme:
+    """Return the theme of that name; ``colour_map`` is one of ``COLOUR_MAPS``."""
     colours = {key: QColor(value) for key, value in _COLOURS[name].items()}
     ends = ("#b07cff", "#2fd6c3") if name == "dark" else ("#6a2fc0", "#00796d")
     neutral = QColor("#2a2d37") if name == "dark" else QColor("#f4f4f6")
     diverging = _diverging(neutral, QColor(ends[0]), QColor(ends[1]))
-    return Theme(name=name, projector=projector, sequential=_sequential(), diverging=diverging, **colours)
+    sequential = colour_table(colour_map)
+    return Theme(name, projector, colour_map, sequential=sequential, diverging=diverging, **colours)
 
 
 _in_use: list[Theme] = [themed("dark")]
@@ -229,6 +217,18 @@ _in_use: list[Theme] = [themed("dark")]
 def current() -> Theme:
     """The theme in use."""
     return _in_use[0]
+
+
+def colour_in(colour_map: str) -> None:
+    """Draw numbers without a sign in another map of colours. What paints itself must then repaint.
+
+    Raises
+    ------
+    KeyError
+        When there is no map of that name.
+    """
+    now = current()
+    _in_use[0] = themed(now.name, now.projector, colour_map)
 
 
 @lru_cache(maxsize=1)
@@ -283,7 +283,7 @@ def wear(name: ThemeName, projector: bool = False) -> Theme:
         When there is no theme of that name.
     """
     app = QApplication.instance()
-    now = _in_use[0] = themed(name, projector)
+    now = _in_use[0] = themed(name, projector, _in_use[0].colour_map)
     if isinstance(app, QApplication):
         register_fonts()
         if app.property("ropewalk_style") is None:
@@ -310,7 +310,7 @@ def dress() -> None:
 def worn_by(widget: QWidget, name: ThemeName) -> Iterator[Theme]:
     """Let one widget wear another theme for as long as a picture of it takes; what paints itself must be told."""
     before = _in_use[0]
-    now = _in_use[0] = themed(name, before.projector)
+    now = _in_use[0] = themed(name, before.projector, before.colour_map)
     kept, palette = widget.styleSheet(), _palette(now)
     wearers = [widget, *(part for part in widget.findChildren(QWidget) if isinstance(part, BY_PALETTE))]
     widget.setStyleSheet(_stylesheet(now))

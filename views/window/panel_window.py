@@ -18,7 +18,9 @@ from ropewalk.views.lesson.scene import LessonScenes
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock, Panels
 from ropewalk.views.panels.registry import PANELS
+from ropewalk.views.plots.map_menu import MapMenu
 from ropewalk.views.style import motion, theme
+from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window import layouts
 from ropewalk.views.window.classroom import Classroom
 from ropewalk.views.window.engine_strip import EngineStrip
@@ -78,6 +80,8 @@ class PanelWindow(QMainWindow):
         saved = session.settings.now
         motion.choose(saved.motion)
         theme.wear(saved.theme if restore else theme.current().name, projector=False)
+        if restore and saved.colour_map in COLOUR_MAPS:  # of another version, it may not be
+            theme.colour_in(saved.colour_map)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setDockNestingEnabled(True)
@@ -87,6 +91,7 @@ class PanelWindow(QMainWindow):
             entry.name: PanelDock(entry.name, entry.title, partial(entry.make, session), self) for entry in PANELS
         }
         self.panels = Panels(self.docks)
+        self.map_menu = MapMenu(self)
         self.bar = PromptBar(session)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
@@ -142,11 +147,13 @@ class PanelWindow(QMainWindow):
         self.session.interventions.changed.connect(
             self.docks["experiments"].make_panel
         )  # so that it can undo the first
+        self.map_menu.coloured.connect(self.set_colour_map)
         for dock in self.docks.values():
             dock.when_made(self._welcome)
 
     def _welcome(self, panel: Panel) -> None:
         """Hear from a panel that has been made."""
+        self.map_menu.serve(panel)
         panel.drawn.connect(self.panel_drawn)
         wanted = getattr(panel, "panel_requested", None)
         if wanted is not None:
@@ -248,6 +255,12 @@ class PanelWindow(QMainWindow):
             self.lesson_scenes.arrange()
         self._place_strips()
         self.session.settings.update(theme=now.name, projector=now.projector)
+
+    def set_colour_map(self, name: str) -> None:
+        """Draw all numbers without a sign in other colours, and remember them."""
+        theme.colour_in(name)
+        self.dress()
+        self.session.settings.update(colour_map=name)
 
     def dress(self) -> None:
         """Let whatever paints itself take the theme in use."""

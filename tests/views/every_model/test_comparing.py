@@ -48,7 +48,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     for change in panel.next_token.changes:
         assert change.before == pytest.approx(p[change.token.id], abs=1e-5)
         assert change.after == pytest.approx(q[change.token.id], abs=1e-5)
-    click(window, panel.weights, panel.weights.cell_rect(6, 4).center().toPoint())
+    click(window, panel.weights.viewport(), panel.weights.cell_rect(6, 4).center().toPoint())
     assert (window.session.selection.now.query, window.session.selection.now.key) == (6, 4)
 
     window.session.interventions.apply(())
@@ -60,7 +60,7 @@ def test_compare(window: MainWindow, whole: tuple[MainWindow, Subject]) -> None:
     gaps = [(of_a, of_b) for of_a, of_b in difference.rows if of_a is None or of_b is None]
     assert gaps
     assert f"{len(gaps)} row" in panel.subtitle.text()
-    assert any(label.startswith((wording.MINUS, "+")) for label in panel.scores._labels)
+    assert any(label.startswith((wording.MINUS, "+")) for label in panel.scores.rows_axis.names)
     for place, (of_a, of_b) in enumerate(difference.rows):
         if of_a is None or of_b is None:
             assert not np.isfinite(difference.weights[place]).any()

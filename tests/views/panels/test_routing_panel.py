@@ -41,7 +41,7 @@ def test_each_token_has_its_probabilities_and_its_experts(routed: Session, shown
     counts = np.bincount(routing.chosen.ravel(), minlength=4)
     assert f"0: {counts[0]}, 1: {counts[1]}" in panel.load.text()
     assert "2 of 4 experts" in panel.subtitle.text()
-    QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(5, 1).center().toPoint())
+    QTest.mouseClick(panel.map.viewport(), Qt.MouseButton.LeftButton, pos=panel.map.cell_of(5, 1).center().toPoint())
     assert routed.selection.now.query == 5
 
 
@@ -58,7 +58,7 @@ def test_tokens_lie_along_the_side_that_leaves_larger_cells(routed: Session, sho
     wide = panel.map.cell_of(5, 1)
     routing = canned.reading(run_on(routed), AskRouting(1))
     assert panel.map.number(5, 1) == pytest.approx(routing.probabilities[5, 1])
-    QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(7, 2).center().toPoint())
+    QTest.mouseClick(panel.map.viewport(), Qt.MouseButton.LeftButton, pos=panel.map.cell_of(7, 2).center().toPoint())
     assert routed.selection.now.query == 7
     QTest.mouseMove(panel.map, panel.map.cell_of(9, 0).center().toPoint())
     assert routed.selection.hover.query == 9
@@ -67,5 +67,5 @@ def test_tokens_lie_along_the_side_that_leaves_larger_cells(routed: Session, sho
     assert panel.map.number(5, 1) == pytest.approx(routing.probabilities[5, 1])
     tall = panel.map.cell_of(5, 1)
     assert min(wide.width(), tall.width()) > 15
-    QTest.mouseClick(panel.map, Qt.MouseButton.LeftButton, pos=panel.map.cell_of(3, 0).center().toPoint())
+    QTest.mouseClick(panel.map.viewport(), Qt.MouseButton.LeftButton, pos=panel.map.cell_of(3, 0).center().toPoint())
     assert routed.selection.now.query == 3

@@ -20,7 +20,8 @@ from ropewalk.model.readings.records import HeadPatch, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import NOTHING_YET
 from ropewalk.views.panels.scores import ScoresPanel, value_range
-from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.map_data import MapData
+from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
@@ -81,7 +82,7 @@ def test_the_log_scale_is_for_weights_alone(panel: ScoresPanel) -> None:
 
 def test_a_click_selects_the_cell(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
     point = panel.weights.cell_rect(8, 2).center().toPoint()
-    QTest.mouseClick(panel.weights, Qt.MouseButton.LeftButton, pos=point)
+    QTest.mouseClick(panel.weights.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert (running.selection.now.query, running.selection.now.key) == (8, 2)
 
 
@@ -117,7 +118,7 @@ def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, runn
 
 def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: Session) -> None:
     running.selection.point_at(Hover(query=9, key=3))
-    assert {m._hover for m in panel.maps} == {(9, 3)}
+    assert {m.hover for m in panel.maps} == {(9, 3)}
     assert panel.row.heading.readout.startswith("query 9 ·cat → key 3 ·sat · score ")
     running.selection.point_at(Hover(query=3, key=9))
     assert panel.row.heading.readout.endswith("masked")
@@ -147,7 +148,7 @@ def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int) ->
 
 def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
     view = QRectF(1.5, 2.5, 6, 6)
-    panel.raw._look_at(view)
+    panel.raw.look_at(view)
     assert {m.view.left() for m in panel.maps} == {1.5}
 
 
@@ -159,7 +160,7 @@ def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
     assert panel.weights.block[0] > 1
     assert panel.weights.note.startswith("max of ")
     pooled = panel.raw.levels
-    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    panel.weights.look_at(QRectF(9.5, 19.5, 40, 40))
     settle(session, panel)
     assert panel.weights.block == (1, 1)
     raw = canned.reading(run_on(session), AskHead(1, 4, (20, 60), (10, 50))).scores.raw
@@ -170,9 +171,9 @@ def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(
     question = engine.asked[-1]
     assert isinstance(question, AskHead)
     assert question.columns == (10, 50)
-    panel.weights._look_at(QRectF(-0.5, -0.5, 300, 300))
+    panel.weights.look_at(QRectF(-0.5, -0.5, 300, 300))
     assert panel.raw.levels == pooled
-    panel.weights._look_at(QRectF(9.5, 19.5, 40, 40))
+    panel.weights.look_at(QRectF(9.5, 19.5, 40, 40))
     settle(session, panel)
     assert panel.weights.value(30, 15) == pytest.approx(canned.weights(run_on(session), 1, 4)[30, 15], abs=1e-6)
 
@@ -288,18 +289,18 @@ def test_a_step_writes_and_measures_only_the_label_it_adds(
 ) -> None:
     written: list[str] = []
     measured: list[tuple[str, ...]] = []
-    drawable, width_of = theme.drawable, Heatmap._width_of
+    drawable, width_of = theme.drawable, TokenAxis._widest
 
     def noted(text: str, role: theme.Role = "number") -> str:
         written.append(text)
         return drawable(text, role)
 
-    def measuring(heatmap: Heatmap, labels: tuple[str, ...]) -> int:
+    def measuring(axis: TokenAxis, labels: tuple[str, ...]) -> float:
         measured.append(labels)
-        return width_of(heatmap, labels)
+        return width_of(axis, labels)
 
     monkeypatch.setattr("ropewalk.views.panels.scores.theme.drawable", noted)
-    monkeypatch.setattr(Heatmap, "_width_of", measuring)
+    monkeypatch.setattr(TokenAxis, "_widest", measuring)
     running.timeline.step()
     settle(running, panel)
     added = run_on(running).tokens[run_on(running).length - 1].text
@@ -315,19 +316,19 @@ def test_a_step_writes_and_measures_only_the_label_it_adds(
 def test_a_head_switch_recolours_each_picture_once_and_a_selection_none(
     panel: ScoresPanel, running: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coloured: list[Heatmap] = []
-    colours = Heatmap._colours
+    coloured: list[MapData] = []
+    colours = MapData._coloured
 
-    def noted(heatmap: Heatmap, values: Any, visible: Any) -> Any:
-        coloured.append(heatmap)
-        return colours(heatmap, values, visible)
+    def noted(data: MapData, values: Any, visible: Any) -> Any:
+        coloured.append(data)
+        return colours(data, values, visible)
 
-    monkeypatch.setattr(Heatmap, "_colours", noted)
+    monkeypatch.setattr(MapData, "_coloured", noted)
     running.selection.update(head=(running.selection.now.head + 1) % 8)
     settle(running, panel)
     for heatmap in panel.maps:
         heatmap.grab()
-    assert sorted(coloured, key=panel.maps.index) == list(panel.maps)
+    assert sorted(coloured, key=id) == sorted((heatmap.data for heatmap in panel.maps), key=id)
     coloured.clear()
     running.selection.update(query=5, key=2)
     settle(running, panel)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QWheelEvent
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.model.readings.records import Floats
-from ropewalk.views.plots.heatmap import Heatmap, Levels, brief
+from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.levels import Levels, brief
 from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.style import ink, theme
-from ropewalk.views.style.lettering import face
+from tests.views.plots.hand import click, drag, point_at, wheel
 
 N = 12
 
@@ -42,24 +42,14 @@ def heatmap(qtbot: QtBot) -> Heatmap:
     return shown
 
 
+def rect(area: QRectF) -> tuple[float, ...]:
+    return area.getRect()  # type: ignore[return-value]
+
+
 def pixel(heatmap: Heatmap, query: int, key: int) -> QColor:
     image = heatmap.grab().toImage()
     point = heatmap.cell_rect(query, key).center().toPoint()
     return image.pixelColor(QPoint(point.x() + 3, point.y() + 3) * image.devicePixelRatio())
-
-
-def wheel(heatmap: Heatmap, point: QPointF, notches: int) -> None:
-    event = QWheelEvent(
-        point,
-        QPointF(heatmap.mapToGlobal(point.toPoint())),
-        QPoint(),
-        QPoint(0, 120 * notches),
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
-    QApplication.sendEvent(heatmap, event)
 
 
 @pytest.mark.parametrize("cell", [(0, 0), (5, 2), (11, 0), (11, 11)])
@@ -102,16 +92,16 @@ def test_every_cell_is_found_under_its_own_centre(heatmap: Heatmap) -> None:
 
 def test_a_click_picks_query_and_key(qtbot: QtBot, heatmap: Heatmap) -> None:
     with qtbot.waitSignal(heatmap.picked) as picked:
-        QTest.mouseClick(heatmap, Qt.MouseButton.LeftButton, pos=heatmap.cell_rect(7, 3).center().toPoint())
+        click(heatmap, heatmap.cell_rect(7, 3).center())
     assert picked.args == [7, 3]
 
 
 def test_pointing_says_the_cell_and_leaving_says_none(qtbot: QtBot, heatmap: Heatmap) -> None:
     with qtbot.waitSignal(heatmap.pointed) as pointed:
-        QTest.mouseMove(heatmap, heatmap.cell_rect(4, 1).center().toPoint())
+        point_at(heatmap, heatmap.cell_rect(4, 1).center())
     assert pointed.args == [4, 1]
     with qtbot.waitSignal(heatmap.pointed) as pointed:
-        QTest.mouseMove(heatmap, QPoint(1, 1))
+        point_at(heatmap, QPointF(1, 1))
     assert pointed.args == [-1, -1]
 
 
@@ -175,23 +165,6 @@ def test_a_large_picture_shows_every_pixel_once(qtbot: QtBot) -> None:
     assert image.pixelColor(math.floor(box.center().x()), math.floor(box.center().y())) == hot
 
 
-def test_labels_never_touch(heatmap: Heatmap) -> None:
-    for size in (12, 40, 200, 512):
-        heatmap.set_data(np.zeros((size, size), np.float32), causal(size), (0, size), (0, size))
-        step = heatmap.cell_rect(0, 0).width()
-        room = theme.current().size("number")
-        ticks, _ = heatmap._ticks(-0.5, size - 0.5, step, size // 3, room)
-        assert size // 3 in ticks
-        gaps = np.diff(sorted(ticks)) * step
-        assert gaps.min() >= room
-
-
-def test_labels_of_a_part_stand_at_the_same_positions_as_those_of_the_whole(heatmap: Heatmap) -> None:
-    assert heatmap._ticks(-0.5, 99.5, 2.0, -1, 20.0) == (list(range(0, 100, 10)), 10)
-    assert heatmap._ticks(30.5, 60.5, 2.0, -1, 20.0) == ([40, 50, 60], 10)
-    assert heatmap._ticks(39.5, 69.5, 2.0, 44, 20.0) == ([60, 44], 10)
-
-
 def test_the_wheel_zooms_about_the_pointer_and_a_double_click_shows_all(qtbot: QtBot, heatmap: Heatmap) -> None:
     point = heatmap.cell_rect(8, 3).center()
     for _ in range(3):
@@ -201,20 +174,61 @@ def test_the_wheel_zooms_about_the_pointer_and_a_double_click_shows_all(qtbot: Q
     assert heatmap.view.left() >= -0.5
     assert heatmap.view.bottom() <= N - 0.5
     with qtbot.waitSignal(heatmap.viewed):
-        QTest.mouseDClick(heatmap, Qt.MouseButton.LeftButton, pos=point.toPoint())
+        QTest.mouseDClick(heatmap.viewport(), Qt.MouseButton.LeftButton, pos=point.toPoint())
     assert heatmap.view.width() == N
 
 
 def test_a_zoomed_view_is_dragged_without_picking(qtbot: QtBot, heatmap: Heatmap) -> None:
     wheel(heatmap, heatmap.plot.center(), 3)
-    before, start = heatmap.view, heatmap.plot.center().toPoint()
+    before, start = heatmap.view, heatmap.plot.center()
     picked: list[tuple[int, int]] = []
     heatmap.picked.connect(lambda query, key: picked.append((query, key)))
-    QTest.mousePress(heatmap, Qt.MouseButton.LeftButton, pos=start)
-    QTest.mouseMove(heatmap, start + QPoint(40, 30))
-    QTest.mouseRelease(heatmap, Qt.MouseButton.LeftButton, pos=start + QPoint(40, 30))
+    with qtbot.waitSignal(heatmap.viewed):
+        drag(heatmap, [start, start + QPointF(20, 15), start + QPointF(40, 30)])
     assert heatmap.view.left() < before.left()
+    assert heatmap.view.size() == before.size()
     assert picked == []
+
+
+def test_a_box_that_is_drawn_is_seen_next_and_its_cells_stay_square(qtbot: QtBot, heatmap: Heatmap) -> None:
+    corners = heatmap.cell_rect(2, 1).topLeft(), heatmap.cell_rect(7, 4).bottomRight()
+    with qtbot.waitSignal(heatmap.viewed):
+        drag(heatmap, [corners[0], heatmap.plot.center(), corners[1]], Qt.KeyboardModifier.ShiftModifier)
+    assert heatmap.view.height() == pytest.approx(6, abs=0.2)
+    assert heatmap.view.contains(QRectF(0.6, 1.6, 3.8, 5.8))
+    assert heatmap.cell_rect(3, 3).width() == pytest.approx(heatmap.cell_rect(3, 3).height())
+    heatmap.look_at_all()
+    heatmap.draw_box()
+    drag(heatmap, [corners[0], heatmap.plot.center(), corners[1]])
+    assert heatmap.view.height() == pytest.approx(6, abs=0.2)
+    before = heatmap.view
+    drag(heatmap, [corners[0], heatmap.plot.center(), corners[1]])
+    assert heatmap.view.size() == before.size(), "a box is drawn once"
+
+
+def test_what_cannot_move_says_nothing(heatmap: Heatmap) -> None:
+    viewed: list[object] = []
+    heatmap.viewed.connect(viewed.append)
+    drag(heatmap, [heatmap.plot.center(), heatmap.plot.center() + QPointF(30, 0), heatmap.plot.center()])
+    heatmap.look_at_all()
+    assert viewed == []
+
+
+def test_linked_maps_show_the_same_part_and_one_of_them_says_so(qtbot: QtBot, heatmap: Heatmap) -> None:
+    other = Heatmap("scores")
+    qtbot.addWidget(other)
+    other.resize(heatmap.size())
+    other.set_data(ramp(N), causal(N), (0, N), (0, N))
+    other.show()
+    other.link(heatmap)
+    said: list[str] = []
+    heatmap.viewed.connect(lambda _: said.append("one"))
+    other.viewed.connect(lambda _: said.append("other"))
+    heatmap.look_at(QRectF(1.5, 2.5, 6, 6))
+    assert rect(other.view) == rect(heatmap.view) == pytest.approx((1.5, 2.5, 6, 6))
+    wheel(other, other.plot.center(), 1)
+    assert rect(heatmap.view) == pytest.approx(rect(other.view))
+    assert said == ["one", "other"]
 
 
 def test_arrow_keys_move_the_cell_while_the_map_has_the_focus(qtbot: QtBot, heatmap: Heatmap) -> None:
@@ -243,42 +257,6 @@ def test_the_colour_bar_writes_numbers_short(value: float, text: str) -> None:
     assert brief(value) == text
 
 
-def test_positions_of_four_digits_are_written_in_full(qtbot: QtBot) -> None:
-    heatmap = Heatmap("many")
-    qtbot.addWidget(heatmap)
-    metrics = QFontMetricsF(theme.current().font("number"))
-    heatmap.set_labels(("a",) * 900)
-    few = heatmap.label_width()
-    heatmap.set_labels(("a",) * 6000)
-    assert heatmap.label_width() - 6 >= metrics.horizontalAdvance("5999")
-    assert heatmap.label_width() > few
-
-
-def test_positions_never_touch_one_another(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = 32_768
-    shown = Heatmap("masked")
-    shown.row_labels = False  # the first position may stand at the very edge
-    qtbot.addWidget(shown)
-    shown.resize(200, 230)
-    shown.set_labels(("a",) * tokens)
-    cells = np.zeros((64, 64), np.float32)
-    shown.set_data(cells, np.ones((64, 64), np.bool_), (0, tokens), (0, tokens))
-    written: list[tuple[float, float]] = []
-
-    def noted(painter: Any, box: QRectF, text: str, font: Any, colour: Any, *rest: Any) -> None:
-        if text.isdigit() and box.top() > shown.plot.bottom() - 1:
-            written.append((box.left(), box.right()))
-
-    monkeypatch.setattr("ropewalk.views.plots.heatmap.ink.draw_text", noted)
-    for start in range(15_000, 17_000, 50):
-        written.clear()
-        shown.set_view(QRectF(start, start, 4700.0, 4700.0))
-        shown.grab()
-        assert len(written) > 1
-        for (_, right), (left, _) in pairwise(sorted(written)):
-            assert left - right >= 1, start
-
-
 def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,69 +265,66 @@ def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
     shown.resize(400, 420)
     shown.set_data(np.zeros((40, 40), np.float32), np.ones((40, 40), np.bool_), (0, 40), (0, 40))
     shown.show()
-    qtbot.waitExposed(shown)
-    QApplication.processEvents()
-    around: list[bool] = []
+    for _ in range(3):  # a scene tells its views of changes a turn later
+        QApplication.processEvents()
+    around: list[str] = []
     dirty: list[QRect] = []
-    paint_around, paint = shown._paint_around, shown.paintEvent
+    paint = shown.paintEvent
 
-    def noted(painter: Any, place: Any) -> None:
-        around.append(True)
-        paint_around(painter, place)
+    def written(painter: QPainter, box: QRectF, text: str, *how: Any) -> None:
+        around.append(text)
 
     def painted(event: QPaintEvent) -> None:
-        dirty.append(event.rect())
+        dirty.append(event.region().boundingRect())
         paint(event)
 
-    monkeypatch.setattr(shown, "_paint_around", noted)
+    monkeypatch.setattr(ink, "draw_text", written)
     monkeypatch.setattr(shown, "paintEvent", painted)
     shown.patch(10, 20, np.ones((5, 5), np.float32), np.ones((5, 5), np.bool_))
     QApplication.processEvents()
     assert around == []
     part = shown.cell_rect(10, 20).united(shown.cell_rect(14, 24))
     assert dirty[-1].contains(part.toRect())
-    assert dirty[-1].width() <= part.width() + 5
+    assert dirty[-1].width() <= part.width() + 8
     shown.set_hover(3, 4)
     QApplication.processEvents()
-    assert around == []
+    assert "1.00" not in around, "the colour bar"
     shown.set_selection(3, 4)  # the labels of both are written in their colours
     QApplication.processEvents()
-    assert around == [True]
+    assert {"3", "4"} <= set(around)
 
 
 def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatmap) -> None:
-    high = heatmap._layout()
-    assert high.bar.top() > high.plot.bottom()
-    assert not high.beside
+    assert heatmap.bar.box.geometry().top() > heatmap.plot.bottom()
     heatmap.resize(420, 190)
-    low = heatmap._layout()
-    assert low.beside
-    assert min(low.bar.left(), low.title.left()) > low.plot.right()
-    assert low.title.bottom() <= low.bar.top() <= low.bar.bottom() <= low.plot.bottom()
-    below = heatmap._placed(beside=False)
-    assert low.plot.height() > below.plot.height() + 30, "that is what it is for"
-    font = theme.current().font("label")
-    for line in heatmap._title_lines(low.title.width()):
-        assert ink.text_width(font, line) <= low.title.width()
+    bar = heatmap.bar.box.geometry()
+    assert bar.left() > heatmap.plot.right()
+    assert bar.bottom() <= heatmap.plot.bottom()
+    assert heatmap.plot.height() > heatmap._placed(beside=False).plot.height() + 15, "that is what it is for"
 
 
 @pytest.mark.parametrize("projector", [False, True])
-def test_all_that_is_written_around_a_low_map_is_inside_it(heatmap: Heatmap, projector: bool) -> None:
+@pytest.mark.parametrize("size", [(520, 190), (300, 340), (640, 640), (200, 480)])
+def test_all_that_is_written_is_inside_the_map(
+    heatmap: Heatmap, projector: bool, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     theme.apply("light", projector=projector)
-    try:
-        heatmap.theme_changed()
-        heatmap.title, heatmap.note = "weights (softmax)", "sampled → max of 64 × 64"
-        heatmap.resize(520, 190)
-        place = heatmap._layout()
-        assert place.beside
-        label = face(theme.current().font("number")).height
-        assert heatmap.cell_rect(0, 0).center().y() >= label / 2 - 2, "the first row's name"
-        assert place.plot.bottom() + heatmap._names_room(named=place.named) <= heatmap.height()
-        width = heatmap.width() - place.title.left()
-        assert all(ink.text_width(theme.current().font("label"), line) <= width for line in heatmap._title_lines(width))
-        assert ink.text_width(theme.current().font("number"), "-14.5") <= heatmap.width() - place.bar.right() - 4
-    finally:
-        theme.apply("dark")
+    heatmap.titles = ("query", "key")
+    heatmap.theme_changed()
+    heatmap.resize(*size)
+    boxes: list[tuple[str, QRectF]] = []
+
+    def write(painter: QPainter, box: QRectF, text: str, font: QFont, colour: QColor, align: Any = ink.LEFT) -> None:
+        width = min(ink.text_width(font, text), box.width() + 1)
+        spare = 0.0 if align == ink.LEFT else box.width() - width if align == ink.RIGHT else (box.width() - width) / 2
+        inked = QRectF(box.left() + spare, box.center().y() - font.pixelSize() / 2, width, font.pixelSize())
+        boxes.append((text, painter.transform().mapRect(inked)))
+
+    monkeypatch.setattr(ink, "draw_text", write)
+    heatmap.grab()
+    inside = QRectF(heatmap.rect()).adjusted(-1, -1, 1, 1)
+    assert len(boxes) > 8
+    assert [text for text, box in boxes if not inside.contains(box)] == []
 
 
 def test_every_row_and_column_has_the_label_of_its_own_token(heatmap: Heatmap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +342,7 @@ def test_every_row_and_column_has_the_label_of_its_own_token(heatmap: Heatmap, m
             cell = heatmap.cell_rect(i, i).center()
             if centre.x() < heatmap.plot.left() and abs(centre.y() - cell.y()) < 1:
                 rows[i] = text, colour
-            elif centre.y() > heatmap.plot.bottom() and abs(centre.x() - cell.x()) < 1:
+            elif centre.y() > heatmap.plot.bottom() and abs(centre.x() - cell.x()) < 2:
                 columns[i] = text, colour
     assert rows == {i: (f"·t{i}", now.query if i == 7 else now.faint) for i in range(N)}
     assert columns == {i: (f"·t{i}", now.key if i == 3 else now.faint) for i in range(N)}

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
-from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.plots.signed import HeadMap
 from ropewalk.views.plots.turned_map import TurnedMap
 from ropewalk.views.style import ink, wording
+from tests.views.plots.hand import click
 
 NUMBERS = np.arange(12, dtype=np.float32).reshape(3, 4)  # [A, B]
 SIZES = {"A down": (500, 420), "A across": (300, 560)}
@@ -58,7 +58,7 @@ def test_places_are_named_along_their_own_axis(shown: TurnedMap, monkeypatch: py
 
 def test_a_click_says_a_and_b(qtbot: QtBot, shown: TurnedMap) -> None:
     with qtbot.waitSignal(shown.chosen) as chosen:
-        QTest.mouseClick(shown, Qt.MouseButton.LeftButton, pos=shown.cell_of(2, 1).center().toPoint())
+        click(shown, shown.cell_of(2, 1).center())
     assert chosen.args == [2, 1]
 
 

@@ -1,0 +1,124 @@
+"""Tokens are named as long as they can be read, and no two names touch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+from pytestqt.qtbot import QtBot
+
+from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.token_axis import LEAST_NAMED, TokenAxis
+from ropewalk.views.style import ink, theme
+
+WORDS = ("·When", "s", "·superlatives", ",", "·Mary", "·a")
+
+
+@pytest.fixture
+def columns(qtbot: QtBot) -> TokenAxis:
+    axis = TokenAxis("bottom")
+    axis.set_names(tuple(WORDS[i % len(WORDS)] for i in range(60)))
+    return axis
+
+
+def test_a_name_is_turned_only_where_it_does_not_fit_upright(columns: TokenAxis) -> None:
+    width = ink.text_width(theme.current().font("number"), "·When")
+    assert columns.turned(0, width + 2) == "level"
+    assert columns.turned(0, width + 1) == "sloping"
+    assert columns.turned(0, 20) == "upright"
+    assert {columns.turned(i, pitch) for i in (1, 3) for pitch in (10, 14, 20, 40)} == {"level"}, "single letters"
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_room_is_kept_for_what_is_written(columns: TokenAxis, projector: bool) -> None:
+    theme.apply("dark", projector=projector)
+    columns.theme_changed()
+    line = ink.line_height(theme.current().font("number"))
+    most = columns.room(20)
+    assert most >= ink.text_width(theme.current().font("number"), "·superl…")
+    assert columns.room(columns.extent() + 3) <= line + 3
+    assert columns.room(LEAST_NAMED - 1) <= line + 3
+    assert columns.room(40 * (1 + projector)) < most, "sloping names need less than upright ones"
+
+
+@pytest.mark.parametrize(
+    ("size", "pitch", "said"),
+    [
+        (60, 40.0, "names"),
+        (60, 13.0, "names"),
+        (60, 9.0, "some names"),
+        (60, 8.9, "positions"),
+        (512, 1.0, "positions"),
+    ],
+)
+def test_names_are_thinned_where_there_are_many_and_are_positions_where_none_could_be_read(
+    qtbot: QtBot, size: int, pitch: float, said: str
+) -> None:
+    for side in ("left", "bottom"):
+        axis = TokenAxis(side)
+        names = tuple(f"t{i}" for i in range(size))
+        axis.set_names(names)
+        ((stride, places),) = axis.tickValues(-0.5, size - 0.5, size * pitch)
+        texts = axis.tickStrings(places, pitch, 1)
+        if said == "positions":
+            assert texts == [str(place) for place in places]
+        else:
+            assert texts == [names[place] for place in places]
+            assert (stride == 1) == (said == "names")
+
+
+def test_no_two_names_touch_and_the_chosen_one_is_written(columns: TokenAxis) -> None:
+    for pitch in (1.0, 3.0, 8.0, 9.0, 12.0, 40.0):
+        columns.choose(31, theme.current().key)
+        ((_, places),) = columns.tickValues(-0.5, 59.5, 60 * pitch)
+        assert 31 in places
+        assert np.diff(sorted(places)).min() * pitch >= theme.current().size("number")
+
+
+def test_names_of_a_part_stand_at_the_same_places_as_those_of_the_whole(columns: TokenAxis) -> None:
+    columns.set_names(("a",) * 200)
+    ((stride, whole),) = columns.tickValues(-0.5, 99.5, 200)
+    assert whole == list(range(0, 100, int(stride)))
+    assert columns.tickValues(30.5, 60.5, 60)[0][1] == [i for i in whole if 30.5 < i < 61]
+    columns.choose(45, theme.current().key)
+    chosen = columns.tickValues(39.5, 69.5, 60)[0][1]
+    assert chosen[-1] == 45
+    assert all(abs(i - 45) * 2 >= 12 for i in chosen[:-1])
+
+
+def test_positions_of_four_digits_are_written_in_full_and_never_touch(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = 32_768
+    shown = Heatmap("masked")
+    shown.row_labels = False  # the first position may stand at the very edge
+    qtbot.addWidget(shown)
+    shown.resize(200, 230)
+    shown.set_labels(("a",) * tokens)
+    shown.set_data(np.zeros((64, 64), np.float32), np.ones((64, 64), np.bool_), (0, tokens), (0, tokens))
+    written: list[tuple[float, float]] = []
+
+    def noted(painter: QPainter, box: QRectF, text: str, *rest: Any) -> None:
+        if text.isdigit() and painter.transform().map(box.center()).y() > shown.plot.bottom():
+            written.append((box.left(), box.left() + ink.text_width(theme.current().font("number"), text)))
+
+    monkeypatch.setattr(ink, "draw_text", noted)
+    for start in range(15_000, 17_000, 250):
+        written.clear()
+        shown.look_at(QRectF(start, start, 4700.0, 4700.0))
+        shown.grab()
+        assert len(written) > 1
+        for (_, right), (left, _) in pairwise(sorted(written)):
+            assert left - right >= 1, start
+
+
+def test_a_letter_and_a_number_stand_for_places_that_are_no_tokens(qtbot: QtBot) -> None:
+    axis = TokenAxis("bottom", "H")
+    ((stride, places),) = axis.tickValues(-0.5, 31.5, 96)
+    assert stride > 1
+    assert axis.tickStrings(places, 3, 1)[1] == f"H{stride}"
+    assert axis.turned(0, 3) == "level"
