@@ -55,7 +55,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QToolButton
 
 from ropewalk.app.processes import new_session
-from ropewalk.app.session.session import DEFAULT_PROMPT
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.views import keys
 from ropewalk.views.files.export_dialog import ExportDialog
@@ -613,7 +613,7 @@ def go_home(window: MainWindow) -> bool:
     window.reset_layout()
     window.session.baseline.unpin()
     window.bar.ids.setChecked(False)
-    window.session.open(None, dtype="float32")
+    window.session.opening.open(None, dtype="float32")
     if not until(lambda: not window.session.busy):
         return False
     window.session.interventions.apply(())
@@ -682,7 +682,7 @@ def soaked_window(folder: Path) -> Iterator[MainWindow]:
     window.show()
     window.activateWindow()
     try:
-        session.begin()
+        session.opening.begin()
         until(lambda: is_drawn(window))
         yield window
     finally:

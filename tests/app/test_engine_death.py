@@ -51,7 +51,7 @@ class Heard:
         self.ended: list[str] = []
         self._session = session
         session.failed.connect(self._on_failed)
-        session.engine_ended.connect(self._on_ended)
+        session.recovery.engine_ended.connect(self._on_ended)
 
     def _on_failed(self, sentence: str, details: str) -> None:
         self.failed.append(sentence)
@@ -115,7 +115,7 @@ def own(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 def worked(qapp: QApplication, own: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A session with real processes, in which a person has done something."""
     session = new_session(SettingsStore(tmp_path_factory.mktemp("settings") / "settings.json"))
-    session.begin(str(own), prompt=Prompt("abcabc"))
+    session.opening.begin(str(own), prompt=Prompt("abcabc"))
     acts: list[Callable[[], object]] = [
         lambda: None,
         session.baseline.pin,
@@ -139,7 +139,7 @@ def session(qtbot: QtBot, worked: Session) -> Iterator[Session]:
     before = state(worked)
     yield worked
     if worked.engines.gone is not None:
-        worked.restart()
+        worked.recovery.restart()
     settle(qtbot, worked)
     assert state(worked) == before
 
@@ -150,8 +150,8 @@ def test_a_real_engine_that_is_killed_is_made_again_with_its_numbers(qtbot: QtBo
     qtbot.waitUntil(lambda: session.engines.gone is not None)
     assert (heard.ended, heard.failed) == ([SAID.format("SIGKILL")], [])
     assert state(session) == before
-    with qtbot.waitSignal(session.engine_back, timeout=60_000):
-        session.restart()
+    with qtbot.waitSignal(session.recovery.engine_back, timeout=60_000):
+        session.recovery.restart()
     settle(qtbot, session)
     assert state(session) == before
     assert_same(numbers(qtbot, session), was)
@@ -177,7 +177,7 @@ def test_a_file_that_holds_the_interpreter_holds_nobody_else(
     heard, killed, evil = Heard(session), list[None](), holding(tmp_path)
     was, current = numbers(qtbot, session), engine_of(session)
     session.engines.opener_killed.connect(lambda: killed.append(None))
-    session.open(str(evil))
+    session.opening.open(str(evil))
     opener = session.engines.prepare()
     qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
     assert_same(numbers(qtbot, session), was)
@@ -207,7 +207,7 @@ def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
 ) -> None:
     heard = Heard(session)
     evil = holding(tmp_path)
-    session.open(str(evil))
+    session.opening.open(str(evil))
     opener = session.engines.prepare()
     assert isinstance(opener, ProcessConnection)
     qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
@@ -231,14 +231,14 @@ def test_a_checkpoint_that_is_cut_off_while_it_is_open_is_needed_only_to_bring_i
     os.kill(engine_of(session).pid, signal.SIGBUS)
     qtbot.waitUntil(lambda: session.engines.gone is not None)
     for _ in range(MOST + 1):  # as often as somebody likes: this ends no engine
-        session.restart()
+        session.recovery.restart()
         settle(qtbot, session)
         assert weights.name in heard.ended.pop()
-        assert not session.is_lost
+        assert not session.recovery.is_lost
     assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS")], [])
     assert state(session) == before
     weights.write_bytes(whole)
-    session.restart()
+    session.recovery.restart()
     settle(qtbot, session)
     assert state(session) == before
     assert_same(numbers(qtbot, session), was)
@@ -257,7 +257,7 @@ def test_a_checkpoint_that_is_cut_off_while_it_is_read_ends_only_the_process_tha
     qtbot.waitUntil(lambda: bool(looked), timeout=60_000)
     process = psutil.Process(opener.pid)
     until = process.memory_info().rss + size // 8
-    session.open(str(large))
+    session.opening.open(str(large))
     qtbot.waitUntil(lambda: process.memory_info().rss > until, timeout=60_000)
     os.truncate(large / "model.safetensors", 0)
     settle(qtbot, session)
@@ -303,7 +303,7 @@ def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Pat
 
     session = Session(SettingsStore(tmp_path / "settings.json"), start, light_process)
     heard = Heard(session)
-    session.begin(prompt=Prompt("a"))
+    session.opening.begin(prompt=Prompt("a"))
     settle(qtbot, session)
     assert len(heard.failed) + len(heard.ended) == 1
     assert session.run is None
@@ -313,7 +313,7 @@ def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Pat
 @pytest.mark.slow
 def test_a_run_that_gets_no_memory_leaves_the_one_before(qtbot: QtBot, own: Path, tmp_path: Path) -> None:
     session = new_session(SettingsStore(tmp_path / "settings.json"))
-    session.begin(str(larger(own, tmp_path)), prompt=Prompt("ab"))
+    session.opening.begin(str(larger(own, tmp_path)), prompt=Prompt("ab"))
     settle(qtbot, session)
     before, heard, process = state(session), Heard(session), psutil.Process(engine_of(session).pid)
     everything = process.rlimit(psutil.RLIMIT_AS)
@@ -344,7 +344,7 @@ from ropewalk.model.tokens.prompt import Prompt
 app = QCoreApplication([])
 session = new_session(SettingsStore(Path(sys.argv[2])))
 session.jobs.show_after = 0
-session.begin(sys.argv[1], Prompt("Hello", chat=sys.argv[3]))
+session.opening.begin(sys.argv[1], Prompt("Hello", chat=sys.argv[3]))
 app.exec()
 """
 

@@ -84,7 +84,7 @@ class LessonPanel(Panel):
         rows.addWidget(self.look_at)
         rows.addWidget(self._pages(), 1)
         self._show_choice()
-        session.engine_back.connect(self._say_why_empty)
+        session.recovery.engine_back.connect(self._say_why_empty)
 
     def _choice(self) -> QHBoxLayout:
         row = QHBoxLayout()

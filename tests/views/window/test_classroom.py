@@ -275,7 +275,7 @@ from ropewalk.views.main_window import MainWindow
 
 app = QApplication(sys.argv)
 with canned_session(Path(tempfile.mkdtemp()) / "settings.json") as session:
-    session.begin()
+    session.opening.begin()
     window = MainWindow(session, restore=False)
     window.setGeometry(1400, 40, 1280, 800)
     window.show()
