@@ -425,7 +425,9 @@ def pin(window: MainWindow, draw: random.Random) -> None:
 def open_lesson(window: MainWindow, draw: random.Random) -> None:
     """Open a lesson and walk it a little; it stays open."""
     press(window, "show_lesson")
-    lesson = draw.choice(window.lesson.offered())
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    lesson = draw.choice(window.lesson.lessons())
     window.lesson.open(lesson, draw.randrange(len(lesson.steps)))
     walk_lesson(window, draw)
 
@@ -630,7 +632,9 @@ def go_home(window: MainWindow) -> bool:
 
 def see_every_lesson(window: MainWindow) -> None:
     """Walk every lesson once: what is loaded for one, a hundred MiB of torch's own for the last, is no growth."""
-    for lesson in window.lesson.offered():
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    for lesson in window.lesson.lessons():
         for step in range(len(lesson.steps)):
             window.lesson.open(lesson, step)
             until(lambda: is_drawn(window))
