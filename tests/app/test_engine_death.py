@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -33,7 +34,8 @@ from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
 from tests.app.tiny_checkpoint import write_chatty
 from tests.closeness import assert_close
-from tests.processes import DEADLINE, family, python, started, staying
+from tests.processes import DEADLINE, ROOT, family, python, started, staying
+from tests.relay import elsewhere
 
 pytestmark = [
     pytest.mark.processes,
@@ -220,13 +222,25 @@ def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
     assert session.engines.gone is None
 
 
+def cut_off(weights: Path) -> None:
+    os.truncate(weights, 0)
+
+
+def replaced(weights: Path) -> None:
+    """Put another file in the place of this one, whose bytes stay for whoever has it open."""
+    other = weights.with_suffix(".new")
+    other.write_bytes(bytes(weights.stat().st_size))
+    other.replace(weights)
+
+
 @pytest.mark.slow
-def test_a_checkpoint_that_is_cut_off_while_it_is_open_is_needed_only_to_bring_it_back(
-    qtbot: QtBot, session: Session, own: Path
+@pytest.mark.parametrize("spoil", [cut_off, replaced])
+def test_a_checkpoint_that_is_spoilt_while_it_is_open_is_needed_only_to_bring_it_back(
+    qtbot: QtBot, session: Session, own: Path, spoil: Callable[[Path], None]
 ) -> None:
     before, was, heard, weights = state(session), numbers(qtbot, session), Heard(session), own / "model.safetensors"
     whole = weights.read_bytes()
-    os.truncate(weights, 0)
+    spoil(weights)
     assert_same(numbers(qtbot, session), was)
     os.kill(engine_of(session).pid, signal.SIGBUS)
     qtbot.waitUntil(lambda: session.engines.gone is not None)
@@ -350,11 +364,14 @@ app.exec()
 
 
 @pytest.mark.slow
-def test_a_window_that_is_killed_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path) -> None:
-    """Its engine renders a chat template that never ends, in a process of its own."""
+@pytest.mark.parametrize("is_here", [True, False], ids=["here", "elsewhere"])
+def test_a_window_that_is_killed_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path, is_here: bool) -> None:
+    """Its engine, at the end of a slow line where it is elsewhere, renders an endless chat template in a child."""
     endless = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
-    folder = write_chatty(tmp_path / "chatty", endless)
-    with started(python(WINDOW, str(folder), str(tmp_path / "settings.json"), "default")) as window:
+    folder, settings = write_chatty(tmp_path / "chatty", endless), tmp_path / "settings.json"
+    there = elsewhere(tmp_path, sys.executable, str(ROOT / "main.py"), "engine")
+    SettingsStore(settings).update(engine="" if is_here else shlex.join(there))
+    with started(python(WINDOW, str(folder), str(settings), "default")) as window:
         left = members(window.pid, "chat_child")
         window.kill()
         assert staying(left) == 0
