@@ -469,6 +469,9 @@ BREAKAGES = (
         "kept = self._scenes.owed or self._scenes.keep()",
         "kept = None",
     ),
+    of("views/panels/needs.py", "views/test_races")(
+        "a button waits for an answer that cannot come", "session.settled.connect(self._on_no_answer)", "pass"
+    ),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),
