@@ -93,7 +93,7 @@ intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_i
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
 deaths = of("app/engine/deaths.py", "app/engine/test_process")
-died = of("app/session/session.py", "views/test_engine_death")
+recovery = of("app/session/recovery.py", "views/test_engine_death")
 jobs = of("app/jobs.py", "app/test_jobs")
 outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
 remote = of("app/engine/remote.py", "app/engine/test_remote")
@@ -463,11 +463,16 @@ BREAKAGES = (
     of("model/engine/requests.py", "app/engine/test_process")(
         "a question is another one in another engine", "replace(value, number=0)", "value"
     ),
-    died("a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"),
-    died(
+    recovery(
+        "a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"
+    ),
+    recovery(
         "what was decoded and changed is not brought back",
-        "kept = self.scenes.owed or self.scenes.keep()",
+        "kept = self._scenes.owed or self._scenes.keep()",
         "kept = None",
+    ),
+    of("views/panels/needs.py", "views/test_races")(
+        "a button waits for an answer that cannot come", "session.settled.connect(self._on_no_answer)", "pass"
     ),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"

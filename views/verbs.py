@@ -87,11 +87,13 @@ def _toggle(window: PanelWindow, switch: str) -> None:
 
 
 def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
-    """Offer everything that can be done, to be found by its words."""
+    """Offer everything that can be done, to be found by its words; lessons too, once they are read."""
     from ropewalk.views.commands import commands
     from ropewalk.views.window.palette import Palette
 
-    palette = Palette(commands(window, verbs(window, files)), window)
+    palette = Palette(lambda: commands(window, verbs(window, files)), window)
+    window.lesson.shelf_read.connect(palette.look_again)
+    window.lesson.read_shelf()
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette

@@ -101,8 +101,8 @@ class LessonPlayer(QObject):
         """Whether a scene is on its way."""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
-        session.made_again.connect(self._on_made_again)
-        session.engine_back.connect(self._on_engine_back)
+        session.recovery.made_again.connect(self._on_made_again)
+        session.recovery.engine_back.connect(self._on_engine_back)
 
     # What is known ------------------------------------------------------------------------------------------------
 

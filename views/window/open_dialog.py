@@ -308,7 +308,7 @@ class OpenDialog(QDialog):
             return
         self._set_opening(True)
         self.notice.setText(f"Opening {self.outline.name} …")
-        self.session.open(
+        self.session.opening.open(
             self._wanted(), dtype=self.dtype.currentText(), options=self.options(), failed=self._on_failed
         )
 

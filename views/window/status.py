@@ -78,7 +78,7 @@ class StatusLine(QWidget):
         session.consistency.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
         session.interventions.changed.connect(self._on_interventions)
-        for signal in (session.engine_ended, session.engine_back):
+        for signal in (session.recovery.engine_ended, session.recovery.engine_back):
             signal.connect(self._show_facts)
         self._on_progress(None)
         self._on_check(session.consistency.check)

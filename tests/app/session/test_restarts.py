@@ -29,8 +29,8 @@ def test_a_restart_that_was_cancelled_goes_on_with_what_was_to_be_brought_back(
     assert running.run is not None
     assert running.run.prompt == "toy"
     engine.gate.open.set()
-    with qtbot.waitSignal(running.engine_back):
-        running.restart()
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
     assert running.run.prompt == "abc"
     assert running.scenes.owed is None
 
@@ -41,7 +41,7 @@ def test_a_death_while_a_run_is_made_again_leaves_it_to_the_restart(
     own = running.scenes.keep()
     assert own is not None
     running.engines.current.kill()
-    with qtbot.waitSignal(running.engine_back):
+    with qtbot.waitSignal(running.recovery.engine_back):
         running.start(Prompt("toy"))
     qtbot.waitUntil(lambda: not running.busy)
     assert running.run is not None
@@ -51,26 +51,26 @@ def test_a_death_while_a_run_is_made_again_leaves_it_to_the_restart(
     assert engine.gate.reached.wait(10)
     running.engines.current.kill()
     engine.gate.open.set()
-    with qtbot.waitSignal(running.engine_back):
-        running.restart()
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
     assert running.run.prompt == "abc"
 
 
 def test_run_starts_another_engine_where_the_first_ended_before_there_was_a_run(qtbot: QtBot, session: Session) -> None:
     session.engines.current.kill()
-    with qtbot.waitSignals([session.engine_starting, session.run_changed]):
+    with qtbot.waitSignals([session.recovery.engine_starting, session.run_changed]):
         session.start(Prompt(""))
     assert session.run is not None
 
 
 def test_what_is_offered_after_two_deaths_is_tried(qtbot: QtBot, running: Session) -> None:
-    running.engines.deaths.note([running._asked])
-    running.engines.deaths.note([running._asked])
-    running.is_lost = True
+    running.engines.deaths.note([running.opening.asked])
+    running.engines.deaths.note([running.opening.asked])
+    running.recovery.is_lost = True
     running.engines.current.kill()
-    with qtbot.waitSignal(running.engine_back):
-        running.restart()
-    assert running.engines.deaths.refusal(running._asked) is not REFUSAL
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
+    assert running.engines.deaths.refusal(running.opening.asked) is not REFUSAL
 
 
 def test_the_end_of_a_short_lived_process_is_not_the_engines(qtbot: QtBot, engine: FakeEngine) -> None:

@@ -99,11 +99,11 @@ def test_closing_it_ends_no_engine_in_which_another_is_brought_back(
 ) -> None:
     engine.gate.shut()
     running.engines.current.kill()
-    running.restart()
+    running.recovery.restart()
     qtbot.waitUntil(engine.gate.reached.is_set)
     dialog.reject()
     engine.gate.open.set()
-    with qtbot.waitSignal(running.engine_back):
+    with qtbot.waitSignal(running.recovery.engine_back):
         pass
     settle(running)
 
@@ -294,7 +294,7 @@ def test_ids_and_special_tokens_are_chosen_in_the_bar(qtbot: QtBot, running: Ses
     bar.show()
     assert not bar.special.isVisible()
     engine.known = {"bos": "<s>"}
-    running.open(None)
+    running.opening.open(None)
     settle(running)
     assert bar.special.isVisible()
     assert bar.special.text() == "<s>"
@@ -316,7 +316,7 @@ def test_a_model_without_a_tokenizer_takes_ids(qtbot: QtBot, running: Session, e
     bar = PromptBar(running)
     qtbot.addWidget(bar)
     engine.known = {"has_tokenizer": False}
-    running.open(None)
+    running.opening.open(None)
     settle(running)
     assert "ids" in bar.prompt.placeholderText()
     assert not bar.ids.isEnabled()
@@ -363,7 +363,7 @@ def test_what_goes_on_beside_a_download_does_not_end_it(
     with qtbot.waitSignal(running.failed):
         running.timeline.run_to(513)
     with qtbot.waitSignal(running.model_changed):
-        running.open(None)
+        running.opening.open(None)
     settle(running)
     assert dialog.isVisible()
     assert dialog.opening
