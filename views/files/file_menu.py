@@ -41,7 +41,8 @@ class FileMenu(QObject):
         self.sessions = SessionFiles(window)
         self.sessions.failed.connect(self._show_failure)
         self.sessions.finished.connect(window.status.show_message)
-        window.map_menu.exported.connect(self._export_around)
+        for pictures in (window.map_menu, window.plot_menu):
+            pictures.exported.connect(self._export_around)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, dock in window.docks.items():
             bar = dock.titleBarWidget()

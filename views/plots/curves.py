@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule
 from ropewalk.views.plots.bars import Bars
-from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot
+from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot, Table
 from ropewalk.views.plots.turning import scores_by_distance
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.flow import FlowLayout
@@ -72,6 +72,10 @@ class DistanceView(Plot):
         super().theme_changed()
         now = theme.current()
         self.own.setPen(mkPen(now.query, style=Qt.PenStyle.DotLine))
+
+    def table(self) -> Table:
+        """What is drawn, as columns."""
+        return ("m − n", self.distances.tolist()), *((name, values.tolist()) for name, *_, values in self.curves)
 
     def readout(self, at: QPointF) -> str:
         """What every curve says at a distance."""
@@ -266,6 +270,10 @@ class SpectrumView(Bars):
     def is_hatched(self, place: int) -> bool:
         """Whether a plane never finishes a turn."""
         return bool(self.wavelengths[place] > self.limit)
+
+    def table(self) -> Table:
+        """What is drawn, as columns."""
+        return ("plane", range(len(self.wavelengths))), ("wavelength", self.wavelengths.tolist())
 
     def readout(self, at: QPointF) -> str:
         """A plane and its wavelength."""

@@ -13,7 +13,6 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Si
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
-    QImage,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -246,14 +245,6 @@ class Heatmap(PlotView):
         """Give the levels back to whoever set them."""
         self.choose_levels(None)
         self.levelled.emit(None)
-
-    def picture(self) -> QImage:
-        """The map as pixels, twice as fine as on an ordinary screen."""
-        image = QImage(self.size() * 2, QImage.Format.Format_RGB32)
-        image.setDevicePixelRatio(2)
-        image.fill(theme.current().panel)
-        QWidget.render(self, image)
-        return image
 
     def link(self, other: Heatmap) -> None:
         """Show the same part as another map, whichever of the two is moved."""

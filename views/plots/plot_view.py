@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QMouseEvent, QPainter, QResizeEvent, QShowEvent
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsView, QGraphicsWidget, QStyleOptionGraphicsItem, QWidget
+
+from ropewalk.views.style import theme
 
 if TYPE_CHECKING:  # what pyqtgraph's classes are to Qt: they have no types of their own
     from PySide6.QtWidgets import QGraphicsObject as GraphicsObject
@@ -42,6 +44,14 @@ class PlotView(GraphicsView):
         """Arrange for the screen that it is shown on."""
         super().showEvent(event)
         self.arrange()
+
+    def picture(self) -> QImage:
+        """The plot as pixels, twice as fine as on an ordinary screen."""
+        image = QImage(self.size() * 2, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(2)
+        image.fill(theme.current().panel)
+        QWidget.render(self, image)
+        return image
 
     def close(self) -> bool:
         """Close as any widget: pyqtgraph's own takes the view's surface away, and Qt does not survive that."""

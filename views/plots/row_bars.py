@@ -12,6 +12,7 @@ from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Doubles, RowReading
 from ropewalk.views.plots.bars import Bars
 from ropewalk.views.plots.levels import in_cell
+from ropewalk.views.plots.plot import Table
 from ropewalk.views.style import ink, theme
 
 FLOOR = 1e-4
@@ -81,6 +82,10 @@ class RowBars(Bars):
     def is_hidden(self, place: int) -> bool:
         """Whether a key is masked."""
         return self._row is not None and not self._row.visible[place]
+
+    def table(self) -> Table:
+        """What is drawn, as columns."""
+        return () if self._row is None else (("key", self._labels), ("weight", self._row.weights.tolist()))
 
     def readout(self, at: QPointF) -> str:
         """What the panel says of the cell stays."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Doubles
 from ropewalk.views.plots.bars import Bars
-from ropewalk.views.plots.plot import Curve, Line, Plot
+from ropewalk.views.plots.plot import Curve, Line, Plot, Table
 from ropewalk.views.plots.signed import signed_colour
 from ropewalk.views.plots.turning import Turned
 from ropewalk.views.style import theme, wording
@@ -34,6 +34,10 @@ class ShareBars(Bars):
     def number(self, place: int) -> str:
         """A share."""
         return f"{self.heights[place]:.2f}".replace("-0.00", "0.00").replace("-", wording.MINUS)
+
+    def table(self) -> Table:
+        """What is drawn, as columns."""
+        return ("plane", range(len(self.heights))), ("share of the score", self.heights.tolist())
 
     def readout(self, at: QPointF) -> str:
         """The plane and its share."""
@@ -88,6 +92,10 @@ class PositionCurve(Plot):
         """Move the query there."""
         if len(self._positions):
             self.chosen.emit(float(round(at.x())))
+
+    def table(self) -> Table:
+        """What is drawn, as columns."""
+        return ("m", self._positions.tolist()), ("scaled score", self._scores.tolist())
 
     def readout(self, at: QPointF) -> str:
         """The score at a position."""

@@ -19,6 +19,7 @@ from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_dock import PanelDock, Panels
 from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots.map_menu import MapMenu
+from ropewalk.views.plots.plot_menu import PlotMenu
 from ropewalk.views.style import motion, theme
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window import layouts
@@ -91,7 +92,7 @@ class PanelWindow(QMainWindow):
             entry.name: PanelDock(entry.name, entry.title, partial(entry.make, session), self) for entry in PANELS
         }
         self.panels = Panels(self.docks)
-        self.map_menu = MapMenu(self)
+        self.map_menu, self.plot_menu = MapMenu(self), PlotMenu(self)
         self.bar = PromptBar(session)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
@@ -154,6 +155,7 @@ class PanelWindow(QMainWindow):
     def _welcome(self, panel: Panel) -> None:
         """Hear from a panel that has been made."""
         self.map_menu.serve(panel)
+        self.plot_menu.serve(panel)
         panel.drawn.connect(self.panel_drawn)
         wanted = getattr(panel, "panel_requested", None)
         if wanted is not None:

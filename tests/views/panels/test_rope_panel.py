@@ -283,6 +283,6 @@ def test_what_is_pointed_at_ends_with_its_run(running: Session, shown: Shown) ->
     bars = panel.shares.bars
     QTest.mouseMove(bars.viewport(), bars.slot_of(3).center().toPoint())
     assert bars.heading.readout.startswith("plane 3: ")
-    running.begin()
+    running.opening.begin()
     settle(running, panel)
     assert bars.heading.readout == ""

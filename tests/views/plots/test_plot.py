@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from PySide6.QtCore import QBuffer, QEvent, QIODevice, QPoint, QPointF, QSize, Qt
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.model.readings.records import RowReading
 from ropewalk.views.plots.curves import DASHES, DistanceView
 from ropewalk.views.plots.plot import NumberAxis, Plot
+from ropewalk.views.plots.plot_menu import PlotMenu
 from ropewalk.views.plots.row_bars import RowBars
 from ropewalk.views.plots.shares import PositionCurve
 from ropewalk.views.style import theme
@@ -166,3 +167,25 @@ def test_a_vector_file_has_letters_and_lines_of_their_own_width(distances: Dista
     lines = re.findall(r'<g [^>]*stroke-width="([\d.]+)"[^>]*>\s*<poly', svg)
     assert lines.count("1.5") == 2
     assert "<image" not in svg
+
+
+def test_the_menu_acts_on_the_plot_it_was_opened_on(qtbot: QtBot, distances: DistanceView) -> None:
+    menu = PlotMenu(distances)
+    other = PositionCurve()
+    qtbot.addWidget(other)
+    distances.menu_wanted.connect(lambda at: menu._open(distances, at))
+    at = distances.rect().center()
+    asked = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, distances.mapToGlobal(at))
+    QApplication.sendEvent(distances.viewport(), asked)
+    actions = {action.text(): action for action in menu.actions()}
+    actions["Copy the numbers"].trigger()
+    assert QGuiApplication.clipboard().text().splitlines()[:3] == [
+        "m − n\tthe run\tnone",
+        "0.0\t0.0\t10.0",
+        "1.0\t0.1\t9.9",
+    ]
+    turn_wheel(distances, distances.at(50.0, 5.0))
+    actions["View all"].trigger()
+    assert drawn_range(distances) == (0, 100)
+    assert all(action.toolTip() != action.text() for action in menu.actions() if action.text())
+    menu.close()
