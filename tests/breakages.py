@@ -281,7 +281,8 @@ BREAKAGES = (
         "counts = _cell_counts(frame, self.q.device)",
     ),
     reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
-    patterns("induction looks at the token itself", "(later, later - period + 1)", "(later, later - period)"),
+    patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
+    patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
     patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
         "what a head is needed for has the wrong sign",

@@ -16,6 +16,7 @@ from ropewalk.model.decoder.interventions import (
     AblateMlp,
     AblatePlane,
     Intervention,
+    PermuteTokens,
     RopeScaling,
     check_interventions,
 )
@@ -40,6 +41,7 @@ from ropewalk.model.engine.questions import (
     AskPlanes,
     AskRandomLayers,
     AskRefined,
+    AskRepeats,
     AskRouting,
     AskRow,
     AskRules,
@@ -54,7 +56,7 @@ from ropewalk.model.readings.attribution import direct_attribution, head_needs_s
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.next_token import next_token_reading, row_logits
-from ropewalk.model.readings.patterns import atlas_steps
+from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
 from ropewalk.model.readings.records import (
@@ -65,6 +67,7 @@ from ropewalk.model.readings.records import (
     HeadPicture,
     Line,
     NextTokenDifference,
+    RepeatScores,
     RopeRule,
     Routing,
     TokenText,
@@ -73,7 +76,7 @@ from ropewalk.model.readings.records import (
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
-from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import Trace, capture_steps
 
 
 def in_view(handle: RunHandle) -> Trace:
@@ -206,6 +209,17 @@ def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention
     return mean_plane(model, trace.ids, layer, heads[0], plane, stretched)
 
 
+def _repeats(handle: RunHandle, trace: Trace, asked: AskRepeats) -> Steps[RepeatScores]:
+    """Run random tokens twice under the run's interventions; an order is one of the run's own tokens."""
+    model, c = handle.model_handle.checkpoint.model, trace.config
+    count = max(min(asked.count, c.max_position // 2), 2)
+    changed = [one for one in trace.interventions if not isinstance(one, PermuteTokens)]
+    ids = repeated_ids(count, c.vocabulary, asked.seed)
+    steps = capture_steps(model, ids, logits="none", interventions=changed, what="Testing every head on random repeats")
+    scores, _ = head_scores((yield from steps))
+    return RepeatScores(count, scores)
+
+
 def _rules(handle: RunHandle, trace: Trace, asked: AskRules) -> Steps[tuple[RopeRule, ...]]:
     yield from ()
     config = as_run(trace.config, trace.interventions)
@@ -261,6 +275,7 @@ def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPi
 ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskHead: _head,
     AskRefined: _refined,
+    AskRepeats: _repeats,
     AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),
     AskPlanes: _at_once(lambda trace, a: read_planes(trace[a.layer], a.head, a.query, a.key)),

@@ -89,6 +89,20 @@ class AskAtlas(Question):
 
 
 @dataclass(frozen=True)
+class AskRepeats(Question):
+    """What the heads of the run's model do on ``count`` random tokens twice → ``RepeatScores``.
+
+    Nothing can be known of such a text but that it repeats itself. Of a short context it is fewer tokens.
+    """
+
+    urgency = Urgency.COARSE
+    needs = frozenset({"replay", "interventions"})
+
+    count: int = 32
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class AskRow(Question):
     """One query row → ``RowReading``."""
 

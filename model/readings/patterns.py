@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ BLOCK_CELLS = 1 << 22
 """Cells of all heads together that a pause waits for."""
 WHAT = "Drawing the heads"
 TOO_SHORT = "needs at least two tokens"
-NOT_TWICE = "needs a prompt that is the same N tokens twice"
+NOT_REPEATED = "needs two tokens in a row that come again later"
 
 
 def repeat_period(ids: Tensor) -> int:
@@ -47,6 +48,26 @@ def repeat_period(ids: Tensor) -> int:
     if ids.shape[0] < 4 or ids.shape[0] % 2 or not torch.equal(ids[:half], ids[half:]):
         return 0
     return half
+
+
+def induction_pairs(ids: Tensor) -> tuple[list[int], list[int]]:
+    """Queries q that stand at the first of two tokens that have followed one another before, and the key after then.
+
+    That is what followed the last time, from q alone: where the ids [T] are the same N tokens twice, q = N … 2N − 2 and
+    the key is q − N + 1.
+    """
+    period = repeat_period(ids)
+    if period:
+        return list(range(period, 2 * period - 1)), list(range(1, period))
+    tokens, last = ids.tolist(), dict[tuple[int, int], int]()
+    queries, keys = list[int](), list[int]()
+    for q, pair in enumerate(pairwise(tokens)):
+        before = last.get(pair, -1)
+        if 0 <= before < q - 1:  # else the key would be the query itself
+            queries.append(q)
+            keys.append(before + 1)
+        last[pair] = q
+    return queries, keys
 
 
 def repeated_ids(count: int, vocabulary: int, seed: int) -> list[int]:
@@ -67,41 +88,55 @@ def head_scores(
         The scores that are wanted. The entropy costs another pass of attention, the others next to nothing.
     """
     found = {name: np.full((trace.config.layers, trace.config.heads), math.nan) for name in names}
-    undefined = {name: why for name, why in _undefined(trace, batch).items() if name in names}
+    cells = _cells(trace, batch)
+    undefined = {name: why for name, why in _undefined(cells).items() if name in names}
     wanted = [name for name in names if name not in undefined]
     for number, layer in enumerate(trace):
-        for name, values in finished(_layer_scores(layer, wanted, batch)).items():
+        for name, values in finished(_layer_scores(layer, wanted, cells, batch)).items():
             found[name][number] = values
     return found, undefined
 
 
 def formulas_of(trace: Trace) -> dict[str, str]:
-    """Name → formula, saying so where a run is too long for all of its rows to be looked at."""
-    if trace.length <= EXACT_ENTROPY_UP_TO:
-        return dict(FORMULAS)
-    sampled = f"entropy, sampled: mean over {ENTROPY_ROWS} of {trace.length:,} rows q of −Σ w ln w, in nats"
-    return {**FORMULAS, "entropy": sampled}
+    """Name → formula, saying so where it is over some of the rows only, or over what repeats itself here and there."""
+    found = dict(FORMULAS)
+    count = 0 if trace.ids is None else len(induction_pairs(trace.ids[0])[0])
+    if trace.ids is not None and count and not repeat_period(trace.ids[0]):
+        found["induction"] = (
+            f"induction: mean of w[q, p + 1] over the {count:,} places q whose token and the next one came before, "
+            "last at p and p + 1"
+        )
+    if trace.length > EXACT_ENTROPY_UP_TO:
+        found["entropy"] = (
+            f"entropy, sampled: mean over {ENTROPY_ROWS} of {trace.length:,} rows q of −Σ w ln w, in nats"
+        )
+    return found
 
 
-def _undefined(trace: Trace, batch: int) -> dict[str, str]:
-    missing = {}
-    if trace.length < 2:
-        missing = {"previous": TOO_SHORT, "sink": TOO_SHORT}
-    if trace.ids is None or repeat_period(trace.ids[batch]) == 0:
-        missing["induction"] = NOT_TWICE
-    return missing
+Cells = dict[str, tuple[Tensor, Tensor]]
+"""Name of a score → the queries and keys whose weights it is the mean of."""
 
 
-def _layer_scores(layer: LayerTrace, names: Collection[str], batch: int) -> Steps[dict[str, Doubles]]:
+def _cells(trace: Trace, batch: int) -> Cells:
+    rows = torch.arange(1, trace.length)
+    pairs = ([], []) if trace.ids is None else induction_pairs(trace.ids[batch])
+    later, after = (torch.tensor(one, dtype=torch.long) for one in pairs)
+    return {"previous": (rows, rows - 1), "sink": (rows, torch.zeros_like(rows)), "induction": (later, after)}
+
+
+def _undefined(cells: Cells) -> dict[str, str]:
+    why = {"previous": TOO_SHORT, "sink": TOO_SHORT, "induction": NOT_REPEATED}
+    return {name: why[name] for name, (queries, _) in cells.items() if not len(queries)}
+
+
+def _layer_scores(layer: LayerTrace, names: Collection[str], cells: Cells, batch: int) -> Steps[dict[str, Doubles]]:
     """Name → [H] of scores that are defined here, pausing often."""
-    rows, period = torch.arange(1, layer.length, device=layer.positions.device), layer.length // 2
-    later = torch.arange(period, max(period, 2 * period - 1), device=rows.device)
-    cells = {
-        "previous": (rows, rows - 1),
-        "sink": (rows, torch.zeros_like(rows)),
-        "induction": (later, later - period + 1),
+    device = layer.positions.device
+    found = {
+        name: mean_weight(layer, queries.to(device), keys.to(device), batch=batch)
+        for name, (queries, keys) in cells.items()
+        if name in names
     }
-    found = {name: mean_weight(layer, *pairs, batch=batch) for name, pairs in cells.items() if name in names}
     if "entropy" in names:
         found["entropy"] = yield from _mean_entropy(layer, batch)
     return {name: values.double().cpu().numpy() for name, values in found.items()}
@@ -198,7 +233,8 @@ def atlas_steps(
     thumbnails = np.full((c.layers, c.heads, side, side), np.nan, dtype=np.float32)
     found = {name: np.full((c.layers, c.heads), math.nan) for name in FORMULAS}
     reduction: Reduction = "exact"
-    undefined = _undefined(trace, batch)
+    cells = _cells(trace, batch)
+    undefined = _undefined(cells)
     defined = [name for name in FORMULAS if name not in undefined]
     order = [number for number in dict.fromkeys([*first, *range(c.layers)]) if 0 <= number < c.layers]
     for done, number in enumerate(order):
@@ -212,7 +248,7 @@ def atlas_steps(
             thumbnails[number, head] = np.where(tile.visible, tile.values, np.nan)
             reduction = tile.reduction
             yield Progress(done * c.heads + head + 1, c.layers * c.heads, WHAT)
-        scores = yield from _layer_scores(layer, defined, batch)
+        scores = yield from _layer_scores(layer, defined, cells, batch)
         for name, values in scores.items():
             found[name][number] = values
         part = AtlasPart(number, _locked(thumbnails[number].copy()), reduction, scores)

@@ -352,6 +352,14 @@ class HeadAtlas:
 
 
 @dataclass(frozen=True, eq=False)
+class RepeatScores:
+    """Scores of every head on ``count`` random tokens twice, name → [L, H]."""
+
+    count: int
+    scores: dict[str, Doubles]
+
+
+@dataclass(frozen=True, eq=False)
 class AtlasPart:
     """One layer of a :class:`HeadAtlas`: thumbnails [H, n, n], and name → [H] of the scores that are defined."""
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.interventions import RopeOff
 from ropewalk.model.engine import engine, questions
 from ropewalk.model.engine.answers import ANSWERS
 from ropewalk.model.engine.interface import RunHandle, missing
@@ -25,14 +27,16 @@ from ropewalk.model.engine.questions import (
     AskMean,
     AskNeeds,
     AskNextToken,
+    AskRepeats,
     AskRules,
     Question,
 )
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Steps, finished
+from ropewalk.model.readings.patterns import head_scores, repeated_ids
 from ropewalk.model.readings.records import Sampling
-from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import Trace, capture
 from ropewalk.model.tokens.prompt import Prompt
 
 ALL = [one for one in vars(questions).values() if isinstance(one, type) and issubclass(one, Question)]
@@ -112,3 +116,17 @@ def test_each_lack_has_its_words() -> None:
 def test_the_records_need_neither_torch_nor_qt() -> None:
     code = "import sys, ropewalk.model.engine.interface; print({'torch', 'PySide6'} & set(sys.modules) or [])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_random_repeats_are_run_on_the_runs_own_model_under_its_experiments(handle: RunHandle) -> None:
+    asked = AskRepeats(8, seed=3)
+    found = finished(engine.answer(handle, asked))
+    model = handle.model_handle.checkpoint.model
+    ids = repeated_ids(8, model.config.vocabulary, 3)
+    expected, undefined = head_scores(capture(model, ids))
+    assert (found.count, undefined) == (8, {})
+    for name, values in expected.items():
+        assert np.allclose(found.scores[name], values), name
+    off = finished(engine.run(handle.model_handle, Prompt("abcabc"), 2, interventions=[RopeOff()]))
+    changed = finished(engine.answer(off, asked))
+    assert not np.allclose(changed.scores["previous"], expected["previous"])

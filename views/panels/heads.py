@@ -6,6 +6,7 @@ Where a thumbnail lies and how it is painted are the atlas's.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import Qt
@@ -13,8 +14,8 @@ from PySide6.QtWidgets import QComboBox, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.engine.questions import AskAtlas, Question
-from ropewalk.model.readings.records import AtlasPart, HeadAtlas, Run
+from ropewalk.model.engine.questions import AskAtlas, AskRepeats, Question
+from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
 from ropewalk.views.style import wording
@@ -34,6 +35,7 @@ class HeadsPanel(Panel):
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     streams: ClassVar[bool] = True
     atlas = Kept[HeadAtlas]()
+    tested = Kept[RepeatScores]()
 
     PIXELS = 64
     PATIENCE = 0.1
@@ -51,6 +53,7 @@ class HeadsPanel(Panel):
         self.sort_box.setAccessibleName("Sort heads by")
         self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.sort_box.textActivated.connect(self._choose)
         self.sort_box.currentTextChanged.connect(self._sort)
         self.exact = QToolButton()
         self.exact.setText("exact")
@@ -61,11 +64,23 @@ class HeadsPanel(Panel):
         self.exact.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.exact.toggled.connect(self.refresh)
         self.exact.hide()
+        self.repeats = QToolButton()
+        self.repeats.setText("random repeats")
+        tip = "Test every head on random tokens twice: what is written under the heads is then what they do there"
+        self.repeats.setToolTip(tip)
+        self.repeats.setAccessibleName("test every head on random repeats")
+        self.repeats.setCheckable(True)
+        self.repeats.setProperty("toggle", "yes")
+        self.repeats.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.hear(self.repeats.toggled, self._test)
+        self._chosen = ""
+        """The score that somebody chose last: its label stays."""
         self._asked_at = 0.0
         self._begun = False
         self.view.painted.connect(self.drawn)
         self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.exact)
+        self.head_row.addWidget(self.repeats)
         self.head_row.addWidget(self.sort_box)
         self.why_undefined = plain_label("", "label")
         self.why_undefined.hide()
@@ -102,8 +117,10 @@ class HeadsPanel(Panel):
         atlas: HeadAtlas = reading.value
         self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
         self._offer(atlas)
-        self.view.show_atlas(atlas, run.config.group)
+        self.view.show_atlas(self._scored(atlas), run.config.group)
         self._sort(self.sort_box.currentText())
+        if self.repeats.isChecked() and self.tested is None:
+            self._test(True)
 
     @property
     def settled(self) -> bool:
@@ -150,24 +167,63 @@ class HeadsPanel(Panel):
             why = f"\nNot defined here: {atlas.undefined[name]}" if name in atlas.undefined else ""
             self.sort_box.setItemData(i, wording.tooltip(formula + why), Qt.ItemDataRole.ToolTipRole)
 
-    def _sort(self, name: str) -> None:
-        atlas = self.atlas
-        if atlas is None or not name:
+    def _choose(self, name: str) -> None:
+        if name != LAYER_ORDER:
+            self._chosen = name
+
+    def order_by_layer(self) -> None:
+        """Put the heads back into the order of layers, under the label that was first."""
+        self._chosen = ""
+        self.repeats.setChecked(False)
+        self.sort_box.setCurrentText(LAYER_ORDER)
+        self._sort(LAYER_ORDER)
+
+    def _test(self, wanted: bool) -> None:
+        """Score the heads on random repeats, or on the prompt again."""
+        if wanted and self.tested is None:
+            self.ask(AskRepeats(), self._show_tested, "repeats")
             return
+        if not wanted:
+            self.forget("repeats")
+        self._show_scores()
+
+    def _show_tested(self, reading: Reading[RepeatScores]) -> None:
+        self.tested = reading
+        self._show_scores()
+
+    def _show_scores(self) -> None:
+        if self.atlas is not None:
+            self.view.take_scores(self._scored(self.atlas))
+            self._sort(self.sort_box.currentText())
+
+    def _scored(self, atlas: HeadAtlas) -> HeadAtlas:
+        """The atlas with the scores that are wanted: those of the prompt, or of random repeats."""
+        if self.tested is None or not self.repeats.isChecked():
+            return atlas
+        return replace(atlas, scores=self.tested.scores, undefined={})
+
+    def _sort(self, name: str) -> None:
+        if self.atlas is None or not name:
+            return
+        atlas = self._scored(self.atlas)
         score = name if name in atlas.scores else self._default_score(atlas)
         self.view.choose(score, name)
         formula = atlas.formulas.get(score, "")
         self.sort_box.setToolTip(wording.tooltip(formula))
-        why = atlas.undefined.get(name, "")
-        self.why_undefined.setText(f"{name} is not defined here: {why}" if why else "")
+        why = atlas.undefined.get(score, "")
+        self.why_undefined.setText(f"{score} is not defined here: {why}" if why else "")
         self.why_undefined.setVisible(bool(why))
         layers, heads = atlas.thumbnails.shape[:2]
         order = "" if name == LAYER_ORDER else f" · by {name}"
         pixel = "" if atlas.reduction == "exact" else f" · pixels: {atlas.reduction}"
-        self.describe(f"{layers} layers × {heads} heads{order} · label: {score} · weights 0 to 1{pixel}")
+        tested = self.tested if self.repeats.isChecked() else None
+        where = "" if tested is None else f" on {tested.count} random tokens twice"
+        self.describe(f"{layers} layers × {heads} heads{order} · label: {score}{where} · weights 0 to 1{pixel}")
         self._show_reading()
 
     def _default_score(self, atlas: HeadAtlas) -> str:
+        if self._chosen in atlas.scores:
+            return self._chosen
         if self.view.score in atlas.scores and self.view.score not in atlas.undefined:
             return self.view.score
         defined = [name for name in atlas.scores if name not in atlas.undefined]

@@ -64,6 +64,10 @@ class AtlasView(QWidget):
         self.atlas, self.group = atlas, group
         self.lay_out()
 
+    def take_scores(self, atlas: HeadAtlas) -> None:
+        """Take other scores of the same thumbnails."""
+        self.atlas = atlas
+
     def begin(self, layers: int, heads: int, side: int, group: int, *, keep: bool = False) -> None:
         """Take thumbnails that are still to come, [layers, heads, side, side].
 

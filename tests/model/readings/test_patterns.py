@@ -46,9 +46,30 @@ def test_a_score_that_has_no_value_says_why() -> None:
     found, undefined = patterns.head_scores(capture(make("plain"), [4]))
     assert set(undefined) == {"previous", "sink", "induction"}
     assert np.isnan(found["previous"]).all()
-    found, undefined = patterns.head_scores(capture(make("plain"), [4, 5, 6, 4, 5, 7]))
-    assert undefined == {"induction": patterns.NOT_TWICE}
+    found, undefined = patterns.head_scores(capture(make("plain"), [4, 5, 6, 4, 7, 5]))
+    assert undefined == {"induction": patterns.NOT_REPEATED}
     assert not np.isnan(found["previous"]).any()
+
+
+@pytest.mark.parametrize(
+    ("ids", "cells"),
+    [
+        ([1, 2, 3, 1, 2, 3], [(3, 1), (4, 2)]),
+        ([9, 1, 2, 3, 1, 2, 3], [(4, 2), (5, 3)]),  # as a prompt retyped without its first token
+        ([1, 2, 3, 1, 2, 3, 7], [(3, 1), (4, 2)]),  # as after a step
+        ([1, 2, 9, 1, 2, 8, 1, 2], [(3, 1), (6, 4)]),  # what followed the last time
+        ([1, 2, 9, 2, 1], []),
+        ([5, 5, 5], []),
+    ],
+)
+def test_induction_is_looked_for_wherever_two_tokens_come_again(ids: list[int], cells: list[tuple[int, int]]) -> None:
+    assert list(zip(*patterns.induction_pairs(torch.tensor(ids)), strict=True)) == cells
+    trace = capture(make("plain"), [token % 32 for token in ids])
+    found, undefined = patterns.head_scores(trace, ["induction"])
+    assert ("induction" in undefined) == (not cells)
+    if cells:
+        w = readout.weights(trace[1], 2).astype(np.float64)
+        assert found["induction"][1, 2] == pytest.approx(np.mean([w[q, k] for q, k in cells]), abs=1e-6)
 
 
 @pytest.mark.parametrize(
