@@ -15,7 +15,7 @@ Range = tuple[int, int]
 class Shot:
     """A picture that was asked for.
 
-    ``select`` holds fields of the selection; ``panel`` is "" for the whole window; ``engine`` is the command that
+    ``select`` holds fields of the selection; ``panel`` is "" for the whole window, ``workspace`` for the first; ``engine`` is the command that
     starts the engine, "" for this machine.
     """
 
@@ -31,6 +31,7 @@ class Shot:
     select: tuple[tuple[str, int], ...] = ()
     steps: int = 0
     panel: str = ""
+    workspace: str = ""
     chat: bool = False
     system: str = ""
     scaling: tuple[Scaling, float | None] | None = None

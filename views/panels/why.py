@@ -252,8 +252,8 @@ class WhyPanel(Panel):
     panel_requested = Signal(str)
     """A line was chosen whose number another panel shows; carries that panel's name."""
 
-    LINES = (3, 9)
-    """Rows of the levels: at the least, and where there is room."""
+    LINES = 5
+    """Rows of the levels, at the least."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -344,11 +344,8 @@ class WhyPanel(Panel):
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
         line = round(ink.line_height(theme.current().font("formula")))
-        least, best = (rows * self.tree.line_height() for rows in self.LINES)
-        self.tree.setMinimumHeight(least if unfolded else 0)
+        self.tree.setMinimumHeight(self.LINES * self.tree.line_height() if unfolded else 0)
         self.text.setMinimumHeight(2 * line if unfolded else 0)
-        words = 2 * line + 2 * theme.GRID
-        self.height_wanted.emit(*((least + words, best + words) if unfolded else (0, 0)))
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now
