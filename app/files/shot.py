@@ -15,8 +15,8 @@ Range = tuple[int, int]
 class Shot:
     """A picture that was asked for.
 
-    ``select`` holds fields of the selection; ``panel`` is "" for the whole window, ``workspace`` for the first; ``engine`` is the command that
-    starts the engine, "" for this machine.
+    ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
+    ``engine`` is the command that starts the engine, "" for this machine.
     """
 
     out: Path

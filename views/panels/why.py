@@ -266,7 +266,7 @@ class WhyPanel(Panel):
         self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
         self.fold_k = self._fold("Show the vector k", self._write)
-        self.copy_button = QPushButton("Copy numbers")
+        self.copy_button = QPushButton("Copy")
         self.copy_button.setToolTip("Copy every number of this cell in full precision.")
         self.copy_button.clicked.connect(self._copy)
         for button in (self.fold_levels, self.fold_q, self.fold_k, self.copy_button):
@@ -314,13 +314,7 @@ class WhyPanel(Panel):
         self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
 
     def _name_folds(self) -> None:
-        brief = theme.current().projector
-        width = "" if self.cell is None or brief else f", {len(self.cell.q)} numbers"
-        for button, text in (
-            (self.fold_levels, "every step"),
-            (self.fold_q, f"q{width}"),
-            (self.fold_k, f"k{width}"),
-        ):
+        for button, text in ((self.fold_levels, "every step"), (self.fold_q, "q"), (self.fold_k, "k")):
             button.setText(f"{'▾' if button.isChecked() else '▸'} {text}")
 
     def _fold(self, name: str, unfold: Callable[[], None]) -> QPushButton:

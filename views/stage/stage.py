@@ -25,8 +25,11 @@ from ropewalk.views.style import theme
 if TYPE_CHECKING:
     from ropewalk.views.panels.tokens import TokensPanel
 
-LEAST: Final = QSize(240, 150)
-"""No card is smaller, at ordinary type: a panel behind another one shows more than two slivers."""
+LEAST: Final = QSize(280, 150)
+"""No card is smaller, at ordinary type, but one that is a single row: a panel shows itself whole, or stands behind."""
+
+ROWS: Final = frozenset({"timeline"})
+"""Panels that are a single row."""
 
 MOST_LINES: Final = 3
 """Lines of tokens that stand above the panels; more are scrolled."""
@@ -275,7 +278,7 @@ class Stage(QWidget):
             return QSize(0, 0)
         card, scale = self._cards[self._front(leaf)], _scale()
         card.make_panel()
-        size = card.minimumSizeHint().expandedTo(LEAST * scale)
+        size = card.minimumSizeHint().expandedTo(QSize() if set(leaf) <= ROWS else LEAST * scale)
         return size + QSize(0, self._tab_height() if len(leaf) > 1 else 0)
 
     # The tokens above ---------------------------------------------------------------------------------------------

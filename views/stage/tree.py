@@ -40,7 +40,7 @@ Tree: TypeAlias = "Pages | Split"
 
 
 def row(*parts: tuple[int, str | Split]) -> Split:
-    """Parts side by side, each with its share; names with spaces between share a place."""
+    """Parts side by side, each with its share, or with 0 for as little as it needs; names in one text share a place."""
     return _split(True, parts)
 
 
@@ -175,7 +175,7 @@ def _read(plain: Any) -> Tree:
         case str() if plain:
             return tuple(plain.split())
         case ["row" | "column" as kind, [*shares], [_, _, *_] as parts] if len(shares) == len(parts):
-            if all(type(share) is int and 0 < share < 1 << 20 for share in shares):
+            if all(type(share) is int and 0 <= share < 1 << 20 for share in shares) and any(shares):
                 return Split(kind == "row", tuple(_read(part) for part in parts), tuple(shares))
     raise ValueError(f"{json.dumps(plain)} divides no place among panels")
 
@@ -251,7 +251,7 @@ def least_of(tree: Tree, least: Callable[[Pages], QSize], gap: int) -> QSize:
 
 def shared_out(room: int, shares: Sequence[int], least: Sequence[int]) -> list[int]:
     """Divide a length as its shares say, but give nobody less than the least where there is enough for that."""
-    fixed: dict[int, int] = {}
+    fixed = {place: least[place] for place, share in enumerate(shares) if share == 0}
     while True:
         free = [place for place in range(len(shares)) if place not in fixed]
         rest, whole = room - sum(fixed.values()), sum(shares[place] for place in free)

@@ -59,14 +59,15 @@ _OVERVIEW: Final = (
         720,
         column(
             (
-                84,
+                86,
                 row(
                     (27, "ledger"),
                     (42, column((38, "heads"), (62, "scores"))),
                     (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
                 ),
             ),
-            (16, row((62, "why"), (38, "timeline"))),
+            (12, "why"),
+            (0, "timeline"),
         ),
     ),
     Variant(
@@ -77,7 +78,8 @@ _OVERVIEW: Final = (
             (46, column((58, "rope cache next_token ledger"), (42, "why timeline"))),
         ),
     ),
-    Variant(0, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why timeline"))),
+    Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why timeline"))),
+    Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
 WORKSPACES: Final = (
@@ -85,11 +87,7 @@ WORKSPACES: Final = (
     Workspace("scores", "Scores", 2, _always(row((64, "scores"), (36, column((40, "why"), (60, "heads")))))),
     Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((60, "scores"), (40, "why")))))),
     Workspace(
-        "decode",
-        "Decode",
-        4,
-        _always(column((80, row((52, "cache"), (48, "next_token"))), (20, "timeline"))),
-        "whole",
+        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
     ),
     Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((55, "cache"), (45, "why")))))),
     Workspace(

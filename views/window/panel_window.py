@@ -144,6 +144,7 @@ class PanelWindow(QMainWindow):
         self.bar.prompt_given.connect(partial(self.setFocus, Qt.FocusReason.OtherFocusReason))
         self.stage.changed.connect(lambda: self.bar.tabs.show_current(self.stage.workspace))
         self.session.run_changed.connect(self._on_run)
+        self._on_run(None, self.session.run)
         for card in self.cards.values():
             card.when_made(self._welcome)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from ropewalk.views import keys
 from ropewalk.views.stage.workspaces import WORKSPACES
@@ -30,7 +31,6 @@ class WorkspaceTabs(QWidget):
         super().__init__(parent)
         self.current = WORKSPACES[0].name
         self.buttons: dict[str, QToolButton] = {}
-        group = QButtonGroup(self)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -40,16 +40,20 @@ class WorkspaceTabs(QWidget):
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             button.setAccessibleName(workspace.title)
             button.setToolTip(wording.tooltip(keys.tip(f"workspace_{workspace.name}")))
-            button.clicked.connect(lambda _=False, name=workspace.name: self.chosen.emit(name))
-            group.addButton(button)
+            button.clicked.connect(partial(self._choose, workspace.name))
             layout.addWidget(button)
             self.buttons[workspace.name] = button
         self.show_current(self.current)
 
+    def _choose(self, name: str) -> None:
+        self.show_current(self.current)  # a click on the button that is down leaves it so
+        self.chosen.emit(name)
+
     def show_current(self, name: str) -> None:
         """Press the button of the workspace that is on."""
         self.current = name
-        self.buttons[name].setChecked(True)
+        for other, button in self.buttons.items():
+            button.setChecked(other == name)
         self.fit()
 
     def fit(self) -> None:
