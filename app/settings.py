@@ -35,7 +35,7 @@ class Opened:
 
 
 @stored(
-    "geometry layout tokens_by_hand theme projector motion tile_mib prompt recent answers sessions device dtype "
+    "geometry layout theme projector motion tile_mib prompt recent answers sessions device dtype "
     "sampling engine elsewhere colour_map",
     closed=False,
 )
@@ -43,16 +43,14 @@ class Opened:
 class Settings:
     """Everything that is remembered.
 
-    ``geometry`` and ``layout`` are the window's own bytes; ``tokens_by_hand`` says that a person chose how high the
-    row of tokens is; ``tile_mib`` is what refined pictures of one run may keep, in MiB, and is changed in the file;
-    ``answers`` are those that recent checkpoints were opened with, by path and by option. ``engine`` is the command
-    that starts the engine, empty on this machine; ``recent``, ``answers``, ``device`` and ``dtype`` are of engines on
-    this machine, and ``elsewhere`` has those of others, by their commands.
+    ``geometry`` and ``layout`` are the window's own bytes; ``tile_mib`` is what refined pictures of one run may keep,
+    in MiB, and is changed in the file; ``answers`` are those that recent checkpoints were opened with, by path and by
+    option. ``engine`` is the command that starts the engine, empty on this machine; ``recent``, ``answers``, ``device``
+    and ``dtype`` are of engines on this machine, and ``elsewhere`` has those of others, by their commands.
     """
 
     geometry: bytes = b""
     layout: bytes = b""
-    tokens_by_hand: bool = False
     theme: Literal["dark", "light"] = "dark"
     projector: bool = False
     motion: str = "system"

@@ -628,7 +628,7 @@ BREAKAGES = (
         "wording.byte_size(run.length**2)",
     ),
     panel("a panel is not drawn anew", "if changed & self.depends:", "if changed and self.depends is changed:"),
-    panel("a hidden panel asks", "return self.isVisible() and not self._behind", "return True"),
+    panel("a hidden panel asks", "return self.isVisible()", "return True"),
     panel(
         "what is kept of an answer outlives its run",
         "if reading is not None and reading.run is panel.session.run else None",

@@ -457,16 +457,16 @@ def resize(window: MainWindow, draw: random.Random) -> None:
 def show_panel(window: MainWindow, draw: random.Random) -> None:
     """Bring a panel to the front, or close one."""
     if draw.random() < 0.2:
-        window.docks[draw.choice(sorted(window.docks))].close()
+        window.cards[draw.choice(sorted(window.cards))].close()
     else:
-        press(window, f"show_{draw.choice(sorted(window.docks))}")
+        press(window, f"show_{draw.choice(sorted(window.cards))}")
 
 
 def push_anything(window: MainWindow, draw: random.Random) -> None:
     """Push a button of a panel that is in sight."""
     found = [
         button
-        for dock in window.docks.values()
+        for dock in window.cards.values()
         if dock.on_screen
         for button in dock.findChildren(QAbstractButton)
         if button.isVisible() and button.isEnabled() and not (isinstance(button, QToolButton) and button.menu())
@@ -655,7 +655,7 @@ def soak(
     if kill_every:
         plan[kill_every - 1 :: kill_every] = [kill_engine] * (actions // kill_every)
     with listening(report, window):
-        for dock in window.docks.values():
+        for dock in window.cards.values():
             dock.make_panel()
         for number, act in enumerate(plan, 1):
             own = random.Random(draw.getrandbits(64))  # of its own: what one meets changes nothing for the next

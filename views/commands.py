@@ -32,10 +32,10 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
         for lesson in window.lesson.lessons()
     ]
     controls = [
-        Command(_sentence(widget), dock.title, WAY, partial(_press, widget))
-        for dock in window.docks.values()
-        if dock.on_screen
-        for widget in dock.findChildren(QWidget)
+        Command(_sentence(widget), card.title, WAY, partial(_press, widget))
+        for card in window.cards.values()
+        if card.on_screen
+        for widget in card.findChildren(QWidget)
         if _can_be_pressed(widget)
     ]
     button = window.engine.button  # there only while there is no engine, or one that does not hear

@@ -18,7 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-Group = Literal["Run", "File", "Steps", "Head and cell", "Panels", "Switches", "Lesson", "Class", "Window"]
+Group = Literal[
+    "Run", "File", "Steps", "Head and cell", "Workspaces", "Panels", "Switches", "Lesson", "Class", "Window"
+]
 TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
 """Widgets that keep every key which is pressed without Ctrl or Alt."""
 
@@ -68,22 +70,36 @@ ACTIONS: Final = (
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
     *(
+        Action(f"workspace_{name}", f"Workspace: {title}", "Workspaces", (f"Ctrl+{number}",))
+        for name, title, number in (
+            ("overview", "Overview", 1),
+            ("scores", "Scores", 2),
+            ("rope", "RoPE", 3),
+            ("decode", "Decode", 4),
+            ("shapes", "Shapes", 5),
+            ("heads", "Heads", 6),
+            ("compare", "Compare", 7),
+            ("lesson", "Lesson", 9),
+        )
+    ),
+    Action("layout", "Panels back in their places", "Workspaces", ("Ctrl+0",)),
+    *(
         Action(f"show_{name}", f"Show {title}", "Panels", (key,))
         for name, title, key in (
-            ("tokens", "Tokens", "Ctrl+1"),
-            ("ledger", "Shape ledger", "Ctrl+2"),
-            ("heads", "Heads", "Ctrl+3"),
-            ("scores", "Scores", "Ctrl+4"),
-            ("rope", "RoPE", "Ctrl+5"),
-            ("cache", "KV cache", "Ctrl+6"),
-            ("next_token", "Next token", "Ctrl+7"),
-            ("why", "Why this number", "Ctrl+8"),
-            ("lesson", "Lesson", "Ctrl+9"),
-            ("experiments", "Experiments", "Alt+1"),
-            ("compare", "Compare", "Alt+2"),
-            ("needs", "Needed heads", "Alt+3"),
-            ("routing", "Experts", "Alt+4"),
-            ("timeline", "Timeline", "Alt+5"),
+            ("tokens", "Tokens", "Alt+1"),
+            ("ledger", "Shape ledger", "Alt+2"),
+            ("heads", "Heads", "Alt+3"),
+            ("scores", "Scores", "Alt+4"),
+            ("rope", "RoPE", "Alt+5"),
+            ("cache", "KV cache", "Alt+6"),
+            ("next_token", "Next token", "Alt+7"),
+            ("why", "Why this number", "Alt+8"),
+            ("lesson", "Lesson", "Alt+9"),
+            ("experiments", "Experiments", "Alt+E"),
+            ("compare", "Compare", "Alt+C"),
+            ("needs", "Needed heads", "Alt+N"),
+            ("routing", "Experts", "Alt+X"),
+            ("timeline", "Timeline", "Alt+T"),
         )
     ),
     Action("panel_after", "Next panel", "Panels", ("F6",)),
@@ -111,7 +127,6 @@ ACTIONS: Final = (
     Action("palette", "Find something to do", "Window", ("Ctrl+K", "Ctrl+Shift+P")),
     Action("theme", "Light or dark", "Window", ("T",)),
     Action("projector", "Projector mode", "Window", ("P",)),
-    Action("layout", "Panels back in their places", "Window", ("Ctrl+0",)),
     Action("full_screen", "Full screen", "Window", ("F11",)),
     Action("keys", "List the keys", "Window", ("?", "F1")),
     Action("quit", "Quit", "Window", ("Ctrl+Q",)),
@@ -161,7 +176,7 @@ class Shortcuts(QObject):
     Parameters
     ----------
     window
-        Whose shortcuts they are; floating docks share them.
+        Whose shortcuts they are; floating cards share them.
     verbs
         A function for every action that is not reserved.
     """

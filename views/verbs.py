@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import Qt
 
 from ropewalk.views.lesson.scene import SWITCHES
+from ropewalk.views.stage.workspaces import WORKSPACES
 from ropewalk.views.style import motion, theme
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
     return {
         **_moves(window),
         **{name: partial(_toggle, window, name) for name in SWITCHES},
-        **{f"show_{name}": partial(window.reveal, name, True) for name in window.docks},
+        **{f"show_{name}": partial(window.reveal, name, True) for name in window.cards},
+        **{f"workspace_{one.name}": partial(window.show_workspace, one.name) for one in WORKSPACES},
         **window.classroom.verbs(),
         **files.verbs(),
         "run": window.bar.start,

@@ -11,6 +11,7 @@ from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.prompting import prompt_options
 from ropewalk.app.files.shot import Shot, TakeShot
 
+WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compare", "lesson")
 PANELS = (
     "tokens",
     "ledger",
@@ -56,6 +57,9 @@ def window_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--projector", action="store_true", help="large type, few panels")
     command.add_argument("--select", type=head_address, default=(), metavar="'L1H3 q=4 k=2'", help="head and cell")
     command.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode first")
+    command.add_argument(
+        "--workspace", choices=WORKSPACES, default="", metavar="NAME", help=f"one of {', '.join(WORKSPACES)}"
+    )
     command.add_argument("--panel", choices=PANELS, default="", metavar="NAME", help=f"one of {', '.join(PANELS)}")
 
 
@@ -81,6 +85,7 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "select",
         "steps",
         "panel",
+        "workspace",
         "chat",
         "system",
         "engine",

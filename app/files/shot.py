@@ -15,8 +15,8 @@ Range = tuple[int, int]
 class Shot:
     """A picture that was asked for.
 
-    ``select`` holds fields of the selection; ``panel`` is "" for the whole window; ``engine`` is the command that
-    starts the engine, "" for this machine.
+    ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
+    ``engine`` is the command that starts the engine, "" for this machine.
     """
 
     out: Path
@@ -31,6 +31,7 @@ class Shot:
     select: tuple[tuple[str, int], ...] = ()
     steps: int = 0
     panel: str = ""
+    workspace: str = ""
     chat: bool = False
     system: str = ""
     scaling: tuple[Scaling, float | None] | None = None

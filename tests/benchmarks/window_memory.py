@@ -45,7 +45,7 @@ def main() -> int:
         report("drawn, with the default prompt", window)
         session.start(Prompt(" ".join(str(3 + i % 89) for i in range(parsed.tokens)), as_ids=True))
         report(f"after a prompt of {parsed.tokens} tokens", window)
-        for name in window.docks:
+        for name in window.cards:
             window.reveal(name)
             wait_until_drawn(window)
         report("after every panel", window)

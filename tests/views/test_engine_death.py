@@ -124,7 +124,7 @@ def bench(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for name in ("compare", "needs"):
         window.reveal(name)
         wait_until_drawn(window)
-        window.docks[name].close()
+        window.cards[name].close()
     put_back(bench)
     frames = qapp.topLevelWidgets()  # held, so that the guard knows Qt's own again
     yield bench
@@ -266,7 +266,7 @@ def test_what_is_done_without_an_engine_changes_nothing(bench: Bench) -> None:
     window.reveal("needs")
     bench.back()
     for name in ("compare", "needs"):
-        window.docks[name].close()
+        window.cards[name].close()
     session.baseline.unpin()
     put_back(bench)
     assert state(session) == before

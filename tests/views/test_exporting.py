@@ -87,7 +87,7 @@ def choose(dialog: ExportDialog, suffix: str) -> None:
 
 
 def docks_in_sight(window: MainWindow) -> dict[str, QImage]:
-    return {name: pictures.to_image(dock) for name, dock in window.docks.items() if dock.panel.on_screen}
+    return {name: pictures.to_image(dock) for name, dock in window.cards.items() if dock.panel.on_screen}
 
 
 def as_array(image: QImage) -> NDArray[np.uint8]:
@@ -124,7 +124,7 @@ def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, 
     choose(dialog, "png")
     assert take(lambda: dialog.save_to(str(tmp_path / "scores.png"))) == ""
     image = Image.open(tmp_path / "scores.png").convert("RGB")
-    dock = window.docks["scores"]
+    dock = window.cards["scores"]
     assert image.size == (3 * dock.width(), 3 * dock.height())
     heatmap = weights_panel(window).weights
     middle = heatmap.mapTo(dock, heatmap.cell_rect(3, 1).center().toPoint())
@@ -215,13 +215,14 @@ def test_a_picture_goes_to_the_clipboard_by_key(qtbot: QtBot, window: MainWindow
 
 
 def test_a_right_click_on_a_heading_offers_its_picture(qtbot: QtBot, window: MainWindow) -> None:
-    bar = window.docks["scores"].titleBarWidget()
+    bar = window.cards["scores"].handle
     at = QPoint(5, 5)
     QApplication.sendEvent(bar, QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, bar.mapToGlobal(at)))
     menu = QApplication.activePopupWidget()
     assert isinstance(menu, QMenu)
-    assert [action.text() for action in menu.actions()] == ["Export…", "Copy picture", "Copy picture of the window"]
-    menu.actions()[0].trigger()
+    names = ["A window of its own", "", "Export…", "Copy picture", "Copy picture of the window"]
+    assert [action.text() for action in menu.actions()] == names
+    menu.actions()[2].trigger()
     menu.close()
     found = window.findChild(ExportDialog)
     assert isinstance(found, ExportDialog)
@@ -309,7 +310,7 @@ def test_the_rotation_is_filmed_and_put_back_while_the_window_lives(
     with Image.open(tmp_path / "turn.webp") as film:
         span = panel.slider.maximum() - panel.slider.minimum()
         assert 60 <= film.n_frames <= 121  # type: ignore[attr-defined]
-        dock = window.docks["rope"]
+        dock = window.cards["rope"]
         assert film.size == (dock.width(), dock.height())
         stride = -(-span // 120)
         film.seek(10)

@@ -36,7 +36,7 @@ PROMPT = " hark, who goes there? hark, who goes there?"
 def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     """One window for every test here: opening the model takes longer than they do."""
     with opened_window(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
-        for dock in window.docks.values():
+        for dock in window.cards.values():
             dock.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window
 
@@ -164,9 +164,6 @@ def test_interventions_compose_and_the_newer_of_a_kind_replaces_the_older(window
     panel: InterventionsPanel = front(window, "experiments")
     panel.factor.setValue(3.0)
     click(window, panel.buttons["factor"])
-    if window.session.selection.now.layer:
-        first = window.panels["why"]
-        assert first.settled
     panel.factor.setValue(2.0)
     click(window, panel.buttons["factor"])
     click(window, panel.buttons["zero"])
@@ -323,7 +320,7 @@ def test_shifting_both_turns_everything_and_leaves_the_score(window: MainWindow)
     assert panel.slider.value() == panel.slider.minimum()
     panel.timer.timeout.emit()
     assert panel.slider.value() == panel.slider.minimum() + 2
-    window.docks["rope"].close()
+    window.cards["rope"].close()
     assert not panel.timer.isActive(), "it costs nothing when it is hidden"
     front(window, "rope")
     click(window, panel.loop)
@@ -433,6 +430,7 @@ def test_bytes_at_every_step_are_those_of_the_formula_and_the_planner_plans(wind
 
 
 def test_a_dense_model_says_why_nothing_is_routed(window: MainWindow) -> None:
-    panel = front(window, "routing")
-    assert panel.notice.text().startswith("This model is dense")
-    front(window, "scores")
+    window.reveal("routing")
+    assert window.failure.sentence.text().startswith("This model is dense")
+    assert not window.cards["routing"].isVisible()
+    window.failure.dismiss()

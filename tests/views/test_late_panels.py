@@ -24,7 +24,7 @@ from ropewalk.views.window.palette import Command
 from tests.views.canned import canned_session
 from tests.views.driving import settle, window_over
 
-IN_SIGHT = {"tokens", "heads", "scores", "rope", "why", "timeline"}
+IN_SIGHT = {"tokens", "heads", "scores", "rope", "why"}
 """What a window of 1280 × 800 shows at first."""
 
 
@@ -59,20 +59,20 @@ def click_tab(window: MainWindow, title: str) -> None:
 
 
 def stops(window: MainWindow) -> list[str]:
-    """Where Tab stops, each stop by its dock and its words; bars and menus aside."""
+    """Where Tab stops, each stop by its card and its words; bars and menus aside."""
     found, widget = [], window.nextInFocusChain()
     while widget is not None and widget is not window:
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value:
-            dock = next((name for name, dock in window.docks.items() if dock.isAncestorOf(widget)), "")
-            if dock:
-                found.append(f"{dock} {type(widget).__name__} {widget.accessibleName()}")
+            card = next((name for name, card in window.cards.items() if card.isAncestorOf(widget)), "")
+            if card:
+                found.append(f"{card} {type(widget).__name__} {widget.accessibleName()}")
         widget = widget.nextInFocusChain()
     return found
 
 
 def test_only_what_is_in_sight_is_made(window: MainWindow) -> None:
     assert set(window.panels) == IN_SIGHT
-    assert not window.docks["needs"].is_made
+    assert not window.cards["needs"].is_made
 
 
 def test_a_click_on_a_tab_makes_the_panel_and_it_draws(qtbot: QtBot, window: MainWindow, running: Session) -> None:
@@ -93,20 +93,20 @@ def test_a_key_makes_the_panel_and_gives_it_the_focus(window: MainWindow) -> Non
     window.reveal("ledger", focus=True)
     focused = QApplication.focusWidget()
     assert focused is not None
-    assert window.docks["ledger"].isAncestorOf(focused)
+    assert window.cards["ledger"].isAncestorOf(focused)
     assert window.classroom.walk.current == "ledger"
     heading = window.panels["ledger"].heading
     assert heading.property("focused")
 
 
 def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: Session) -> None:
-    for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare"):
-        window.docks[name].make_panel()
+    for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare", "timeline"):
+        window.cards[name].make_panel()
     late = stops(window)
     at_once = MainWindow(running, restore=False)
-    for dock in at_once.docks.values():
-        dock.make_panel()
-    in_order = [name for name in window.docks if any(stop.startswith(f"{name} ") for stop in late)]
+    for card in at_once.cards.values():
+        card.make_panel()
+    in_order = [name for name in window.cards if any(stop.startswith(f"{name} ") for stop in late)]
     assert list(dict.fromkeys(stop.split()[0] for stop in late)) == in_order
     assert late == stops(at_once)
     at_once.deleteLater()
@@ -137,7 +137,7 @@ def test_what_a_session_holds_is_shown(window: MainWindow, running: Session) -> 
 def test_every_change_can_be_undone_though_the_panel_came_later(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
-    assert not window.docks["experiments"].is_made
+    assert not window.cards["experiments"].is_made
     running.interventions.apply((NoScale(),))
     settle(running)
     running.interventions.apply((NoScale(), RopeOff()))
@@ -155,27 +155,25 @@ def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
 ) -> None:
     late = snapshot.picture(window, QSize(1280, 800), "needs")
     again = window_over(running)
-    for dock in again.docks.values():
-        dock.make_panel()
+    for card in again.cards.values():
+        card.make_panel()
     at_once = snapshot.picture(again, QSize(1280, 800), "needs")
     assert late == at_once
     again.hide()
     again.deleteLater()
 
 
-def test_a_layout_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Session) -> None:
+def test_a_workspace_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Session) -> None:
     first = opened_window(running)
+    first.show_workspace("heads")
     click_tab(first, "Needed heads")
     qtbot.waitUntil(lambda: "needs" in first.panels)
-    first.docks["timeline"].close()
     first.close()
     first.deleteLater()
 
     with canned_session(running.settings.path) as fresh:
         second = opened_window(fresh, restore=True)
-        assert set(second.panels) >= {"tokens", "needs"}
-        assert not {"scores", "compare", "lesson", "experiments"} & set(second.panels)
-        assert second.docks["needs"].on_screen
+        assert set(second.panels) == {"tokens", "heads", "scores", "why"}
         second.close()
         second.deleteLater()
 
@@ -184,8 +182,8 @@ def test_a_lesson_makes_the_panels_of_its_step_and_no_others(
     qtbot: QtBot, window: MainWindow, running: Session
 ) -> None:
     window.lesson_scenes.show(Scene("bundled", "", ("cache", "tokens")))
-    assert window.docks["cache"].is_made
-    assert window.docks["lesson"].is_made
+    assert window.cards["cache"].is_made
+    assert window.cards["lesson"].is_made
     assert not {"compare", "needs", "routing", "next_token"} & set(window.panels)
     window.lesson_scenes.leave()
 
@@ -201,15 +199,14 @@ def test_the_palette_offers_the_controls_of_panels_in_sight_alone(window: MainWi
     offered = {command.group for command in commands(window, verbs(window, window.files))}
     assert "RoPE" in offered
     assert "KV cache" not in offered
-    assert not window.docks["cache"].is_made
+    assert not window.cards["cache"].is_made
 
 
-def test_a_dock_without_its_panel_has_its_names(window: MainWindow) -> None:
-    dock = window.docks["routing"]
-    assert not dock.is_made
-    assert (dock.windowTitle(), dock.accessibleName()) == ("Experts", "Experts")
-    assert dock.toggleViewAction().text() == "Experts"
-    assert dock.findChildren(QWidget, "routing") == []
+def test_a_card_without_its_panel_has_its_names(window: MainWindow) -> None:
+    card = window.cards["routing"]
+    assert not card.is_made
+    assert (card.windowTitle(), card.accessibleName()) == ("Experts", "Experts")
+    assert card.findChildren(QWidget, "routing") == []
 
 
 def test_the_palette_starts_the_engine_again_while_there_is_none(

@@ -82,46 +82,35 @@ def box(window: MainWindow, widget: QWidget) -> QRect:
 # Panels -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_panel_is_listed_once_and_docked(window: MainWindow) -> None:
-    first = {"tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why"}
-    assert first <= set(registry.names())
+def test_every_panel_is_listed_once_and_has_its_card(window: MainWindow) -> None:
     assert len(set(registry.names())) == len(registry.names())
-    assert set(window.docks) == set(registry.names())
+    assert tuple(window.cards) == registry.names()
 
 
 def test_the_panels_stand_as_in_the_sketch(make: Make, running: Session) -> None:
     window = make(running, 1920, 1080)
-    place = {name: box(window, dock) for name, dock in window.docks.items()}
+    place = {name: box(window, card) for name, card in window.cards.items()}
     assert place["tokens"].bottom() < place["heads"].top() < place["scores"].top() < place["why"].top()
     assert place["ledger"].right() < place["heads"].left()
     assert place["heads"].right() < place["rope"].left()
     assert place["rope"].bottom() < place["cache"].top() < place["next_token"].top()
+    assert place["why"].bottom() < place["timeline"].top()
     visible = [place[name] for name in place if window.panels[name].on_screen]
+    assert len(visible) == 9
     assert not any(a.intersects(b) for i, a in enumerate(visible) for b in visible[i + 1 :])
 
 
-def test_a_small_window_puts_the_right_column_into_tabs(window: MainWindow) -> None:
-    tabbed = {dock.objectName() for dock in window.tabifiedDockWidgets(window.docks["rope"])}
-    assert {"dock_ledger", "dock_cache", "dock_next_token"} <= tabbed
-    assert window.panels["rope"].isVisible()
-    assert window.panels["rope"].visibleRegion().boundingRect().width() > 0
-
-
-def test_a_hidden_dock_comes_back_from_the_menu(qtbot: QtBot, window: MainWindow) -> None:
-    dock = window.docks["ledger"]
-    dock.close()
-    assert not dock.isVisible()
-    dock.toggleViewAction().trigger()
-    assert dock.isVisible()
-
-
-def test_a_panel_ticked_in_the_menu_stands_before_those_it_shares_its_place_with(window: MainWindow) -> None:
-    dock = window.docks["needs"]
-    dock.close()
-    dock.toggleViewAction().trigger()
-    QApplication.processEvents()
-    assert not dock.visibleRegion().isEmpty()
-    assert window.panels["scores"].visibleRegion().isEmpty()
+def test_the_menu_of_panels_leads_to_each_and_offers_experts_where_there_are_some(window: MainWindow) -> None:
+    offered = {entry.text(): entry for entry in window.bar.looks["panels"].menu().actions() if entry.isVisible()}
+    assert set(offered) - {""} == {card.title for card in window.cards.values()} - {"Experts"} | {
+        "Panels back in their places"
+    }
+    for name in ("needs", "ledger", "tokens", "experiments"):
+        offered[window.cards[name].title].trigger()
+        assert window.panels[name].on_screen
+    window.reveal("routing")
+    assert window.failure.sentence.text() == "This model is dense: it has no experts to show."
+    assert not window.cards["routing"].is_made
 
 
 @pytest.mark.parametrize("size", [QSize(1280, 800), QSize(1920, 1080)])
@@ -247,9 +236,9 @@ def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, 
 
 
 def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> None:
-    assert not window.panels["next_token"].visibleRegion().boundingRect().width()
+    assert not window.panels["next_token"].on_screen
     window.panels["ledger"].panel_requested.emit("next_token")  # type: ignore[attr-defined]
-    assert window.panels["next_token"].visibleRegion().boundingRect().width()
+    assert window.panels["next_token"].on_screen
 
 
 # The bar and the line at the bottom ---------------------------------------------------------------------------------
@@ -361,16 +350,17 @@ def test_sampling_is_summed_up(sampling: Sampling, text: str) -> None:
 # The look ---------------------------------------------------------------------------------------------------------
 
 
-def test_projector_mode_shows_at_most_three_panels_and_the_rest_returns(
+def test_projector_mode_shows_the_same_workspace_with_fewer_panels_and_the_rest_returns(
     qtbot: QtBot, make: Make, running: Session
 ) -> None:
     window = make(running, 1920, 1080)
-    before = {name for name, dock in window.docks.items() if dock.isVisible()}
+    before = window.stage.in_sight
     QTest.keyClick(window, Qt.Key.Key_P)
     assert theme.current().projector
-    assert {name for name, dock in window.docks.items() if dock.isVisible()} == {"tokens", "scores", "why"}
+    assert set(window.stage.in_sight) < set(before)
+    assert window.stage.workspace == "overview"
     QTest.keyClick(window, Qt.Key.Key_P)
-    assert {name for name, dock in window.docks.items() if dock.isVisible()} == before
+    assert window.stage.in_sight == before
 
 
 def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, running: Session) -> None:
@@ -384,60 +374,30 @@ def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, ru
     assert theme.current().name == "dark"
 
 
-def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: Session, other: Other) -> None:
+def test_workspace_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: Session, other: Other) -> None:
     first = make(running, 1500, 900)
-    first.docks["ledger"].close()
-    first.set_look("light")
+    first.show_workspace("decode")
+    first.set_look("light", projector=True)
     first.close()
 
     again = other(running.settings.path)
     assert again.settings.now.geometry
     second = make(again, restore=True)
-    assert not second.docks["ledger"].isVisible()
-    assert second.docks["heads"].isVisible()
-    assert theme.current().name == "light"
+    assert second.stage.workspace == "decode"
+    assert second.bar.tabs.buttons["decode"].isChecked()
+    assert not second.cards["heads"].is_made
+    assert (theme.current().name, theme.current().projector) == ("light", True)
     assert second.bar.prompt.text() == PROMPT
 
 
-def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make: Make, running: Session) -> None:
-    window = make(running, 1500, 900)
-    kept = window.layouts.to_keep(projector=False)
-    window.docks["ledger"].close()
-    for place in range(0, len(kept), 7):
-        damaged = kept[:place] + bytes([kept[place] ^ 0xC1]) + kept[place + 1 :]
-        assert not window.layouts.put_kept(damaged), place
-    assert not window.layouts.put_kept(kept[:-1])
-    assert not window.layouts.put_kept(b"")
-    assert not window.docks["ledger"].isVisible()
-    assert window.layouts.put_kept(kept)
-    assert window.docks["ledger"].isVisible()
-
-
-def test_a_start_with_a_damaged_layout_shows_the_first_one(make: Make, running: Session, other: Other) -> None:
-    first = make(running, 1500, 900)
-    first.docks["heads"].close()
-    first.close()
-    settings = running.settings
-    settings.update(layout=settings.now.layout[:-1] + b"?")
-    again = other(settings.path)
-    assert make(again, restore=True).docks["heads"].isVisible()
-
-
-def test_projector_mode_comes_back_with_the_other_layout_behind_it(
-    qtbot: QtBot, make: Make, running: Session, other: Other
+@pytest.mark.parametrize("layout", [b"", b"\x00\xff what Qt wrote of docks", b"{}", b"[" * 100_000])
+def test_a_layout_of_an_earlier_version_is_passed_over(
+    make: Make, running: Session, other: Other, layout: bytes
 ) -> None:
-    first = make(running, 1500, 900)
-    first.docks["ledger"].close()
-    first.set_look(projector=True)
-    first.close()
-
-    again = other(running.settings.path)
-    second = make(again, restore=True)
-    assert theme.current().projector
-    assert {name for name, dock in second.docks.items() if dock.isVisible()} == {"tokens", "scores", "why"}
-    second.set_look(projector=False)
-    assert not second.docks["ledger"].isVisible()
-    assert second.docks["heads"].isVisible()
+    running.settings.update(layout=layout)
+    window = make(other(running.settings.path), restore=True)
+    assert window.stage.workspace == "overview"
+    assert window.cards["scores"].isVisible()
 
 
 def test_closing_the_window_closes_the_session(make: Make, running: Session, engine: CannedEngine) -> None:

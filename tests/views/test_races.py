@@ -353,8 +353,8 @@ def look_again(panel: Panel) -> None:
     for width, height in ((500, 260), (640, 480)):
         panel.resize(width, height)
     panel.grab()
-    panel.come_forward(False)
-    panel.come_forward(True)
+    panel.hide()
+    panel.show()
     panel.highlight({"heads": frozenset({(3, 7)}), "planes": frozenset({7}), "cells": frozenset({(13, 13)})})
     panel.show_highlights()
 

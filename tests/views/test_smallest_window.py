@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.style import theme
-from ropewalk.views.window.heights import LeastHeight
 from tests.views import driving
 from tests.views.canned import CannedEngine
 
@@ -49,37 +48,14 @@ def box(window: MainWindow, widget: QWidget) -> QRect:
 
 
 def rows_of_tabs(window: MainWindow) -> list[QTabBar]:
-    return [bar for bar in window.findChildren(QTabBar) if bar.parent() is window and not bar.visibleRegion().isEmpty()]
+    return [bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.parent() is window.stage]
 
 
 def test_projector_mode_and_back_leaves_the_window_as_high_as_it_was(window: MainWindow) -> None:
     for projector in (True, False, True, False):
         window.set_look(projector=projector)
         settle()
-        assert window.height() == max(SMALL.height(), window.minimumHeight())
-    assert window.size() == SMALL
-
-
-@pytest.mark.parametrize("chosen", [0, 50])
-def test_a_window_that_had_to_grow_gets_its_height_back_unless_somebody_chose_another(
-    qtbot: QtBot, chosen: int
-) -> None:
-    window, dock, inside = QMainWindow(), QDockWidget(), QWidget()
-    qtbot.addWidget(window)
-    dock.setWidget(inside)
-    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
-    LeastHeight(window)
-    window.resize(400, 300)
-    window.show()
-    settle()
-    inside.setMinimumHeight(600)
-    settle()
-    grown = window.height()
-    assert grown > 600
-    window.resize(400, grown + chosen)
-    inside.setMinimumHeight(10)
-    settle()
-    assert window.height() == (grown + chosen if chosen else 300)
+        assert window.size() == SMALL
 
 
 @pytest.mark.parametrize("projector", [False, True])
@@ -94,11 +70,12 @@ def test_it_is_no_larger_than_a_small_projector(window: MainWindow, projector: b
             assert window.rect().contains(box(window, button)), button.accessibleName()
             assert button.width() >= button.minimumSizeHint().width(), button.text()
     assert window.bar.prompt.width() >= 100
-    standing = [dock for dock in window.docks.values() if not dock.visibleRegion().isEmpty()]
-    for dock in standing:
-        assert window.rect().contains(box(window, dock)), dock.objectName()
+    standing = [card for card in window.cards.values() if card.isVisible()]
+    assert len(standing) >= 2
+    for card in standing:
+        assert window.rect().contains(box(window, card)), card.name
         for other in standing:
-            assert dock is other or not box(window, dock).intersects(box(window, other))
+            assert card is other or not box(window, card).intersects(box(window, other))
 
 
 @pytest.mark.parametrize("low", [False, True])
@@ -107,19 +84,18 @@ def test_every_tab_is_whole_and_can_be_clicked(window: MainWindow, low: bool) ->
         window.resize(0, 0)
         settle()
         assert window.height() < SMALL.height()
+    window.show_workspace("overview")
+    settle()
     bars = rows_of_tabs(window)
-    assert len(bars) == 2
-    why = box(window, window.docks["why"])
+    assert len(bars) == (1 if low else 2)
     for bar in bars:
-        assert not box(window, bar).intersects(why)
         assert window.rect().contains(box(window, bar))
         for index in range(bar.count()):
             assert bar.rect().contains(bar.tabRect(index)), bar.tabText(index)
             QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(index).center())
             settle()
             assert bar.currentIndex() == index
-            title = bar.tabText(index)
-            front = [dock for dock in window.docks.values() if not dock.visibleRegion().isEmpty()]
-            assert title in {dock.windowTitle() for dock in front}
-            for dock in front:
-                assert not box(window, bar).intersects(box(window, dock)), (title, dock.windowTitle())
+            front = [window.cards[name] for name in window.stage.in_sight]
+            assert bar.tabText(index) in {card.title for card in front}
+            for card in front:
+                assert not box(window, bar).intersects(box(window, card)), (bar.tabText(index), card.title)

@@ -86,8 +86,8 @@ class Page(QWidget):
 
     def _looks(self) -> None:
         """Which panel, in which colours and in how many pixels."""
-        docks = self.window_.docks.values()
-        self.target = self._choice("Of", [("the whole window", WINDOW), *((dock.title, dock.name) for dock in docks)])
+        cards = self.window_.cards.values()
+        self.target = self._choice("Of", [("the whole window", WINDOW), *((card.title, card.name) for card in cards)])
         self.paper = self._choice("Colours", [("as on screen", False), ("for paper: dark on white", True)])
         self.scale = self._choice("Size", [(f"{scale} ×", scale) for scale in pictures.SCALES])
 

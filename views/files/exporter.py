@@ -25,7 +25,7 @@ from ropewalk.views.files.drawing import draw_svg
 from ropewalk.views.files.pictures import PictureFormat
 from ropewalk.views.files.task import Task, Turns
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.panels.panel_dock import PanelDock
+from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ class Exporter(QObject):
     def target(self) -> str:
         """The panel that the focus is in, else the whole window."""
         at: QWidget | None = QApplication.focusWidget()
-        while at is not None and not isinstance(at, PanelDock):
+        while at is not None and not isinstance(at, PanelCard):
             at = at.parentWidget()
         return WINDOW if at is None else at.name
 
     def widget(self, name: str) -> QWidget:
         """A panel with its heading, or the window."""
-        return self.window if name == WINDOW else self.window.docks[name]
+        return self.window if name == WINDOW else self.window.cards[name]
 
     def about(self, name: str) -> Provenance:
         """Where a picture made now comes from."""
         session = self.window.session
-        title = "Ropewalk" if name == WINDOW else self.window.docks[name].title
+        title = "Ropewalk" if name == WINDOW else self.window.cards[name].title
         lesson = self.window.lesson.lesson
         more = {} if lesson is None else {"Lesson": f"{lesson.number} {lesson.title}"}
         now = session.selection.now

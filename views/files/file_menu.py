@@ -44,10 +44,9 @@ class FileMenu(QObject):
         for pictures in (window.map_menu, window.plot_menu):
             pictures.exported.connect(self._export_around)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
-        for name, dock in window.docks.items():
-            bar = dock.titleBarWidget()
-            bar.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            bar.customContextMenuRequested.connect(partial(self._offer_panel, name))
+        for name, card in window.cards.items():
+            card.handle.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            card.handle.customContextMenuRequested.connect(partial(self._offer_panel, name))
 
     @cached_property
     def exporter(self) -> Exporter:
@@ -132,12 +131,16 @@ class FileMenu(QObject):
     def _offer_panel(self, name: str, at: QPoint) -> None:
         """The menu of a panel's heading."""
         menu = self.panel_menu(name)
-        menu.popup(self.window.docks[name].titleBarWidget().mapToGlobal(at))
+        menu.popup(self.window.cards[name].handle.mapToGlobal(at))
 
     def panel_menu(self, name: str) -> QMenu:
         """What can be done with a panel as a picture; gone when it is closed."""
         menu = QMenu(self.window)
         menu.aboutToHide.connect(menu.deleteLater)
+        card = self.window.cards[name]
+        float_out = "Back in its place" if card.is_floating else "A window of its own"
+        menu.addAction(float_out).triggered.connect(lambda: self.window.stage.toggle_floating(card))
+        menu.addSeparator()
         menu.addAction("Export…").triggered.connect(lambda: self.export(name))
         menu.addAction("Copy picture").triggered.connect(lambda: self.exporter.copy(name))
         menu.addAction("Copy picture of the window").triggered.connect(lambda: self.exporter.copy(""))

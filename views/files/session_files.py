@@ -215,13 +215,13 @@ class SessionFiles(QObject):
 
     def _view(self) -> SavedView:
         now = theme.current()
-        return SavedView(self.window.layouts.to_keep(now.projector), now.name, now.projector)
+        return SavedView(self.window.stage.kept(), now.name, now.projector)
 
     def _dress(self, view: SavedView) -> None:
-        """Bring back theme, layout and projector mode; one that cannot come back leaves the present one."""
+        """Bring back theme, workspace and projector mode; one that cannot come back leaves the present one."""
         self.window.set_look(view.theme, projector=False)
         if view.layout:
-            self.window.layouts.put_kept(view.layout)
+            self.window.stage.bring_back(view.layout)
         if view.projector:
             self.window.set_look(projector=True)
 

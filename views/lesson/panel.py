@@ -173,15 +173,9 @@ class LessonPanel(Panel):
     # Panel --------------------------------------------------------------------------------------------------------
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look again once the window stands: until then a panel behind another tab does not know that it is."""
+        """Read the shelf when this panel is first seen, which the start need not wait for."""
         super().showEvent(event)
         QTimer.singleShot(0, self, self._read_shelf_when_seen)
-
-    def come_forward(self, forward: bool) -> None:
-        """Read the shelf when this panel is first seen, which the start need not wait for."""
-        super().come_forward(forward)
-        if forward:
-            QTimer.singleShot(0, self, self._read_shelf_when_seen)
 
     def _read_shelf_when_seen(self) -> None:
         if self.on_screen:

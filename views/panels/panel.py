@@ -93,9 +93,6 @@ class Panel(QWidget):
     marks: ClassVar[frozenset[str]] = frozenset()
     """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
 
-    height_wanted = Signal(int, int)
-    """Something was unfolded: the least and the best height in pixels, 0 and 0 for no more than usual."""
-
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""
 
@@ -111,7 +108,7 @@ class Panel(QWidget):
         """What :class:`Kept` holds, by its name."""
         self._drawn: Run | None = None
         self._stale = True
-        self._behind = self._closed = False
+        self._closed = False
         self._awaited: set[str] = set()
         self.highlighted: Highlights = {}
         self.setObjectName(self.name)
@@ -253,28 +250,22 @@ class Panel(QWidget):
     @property
     def settled(self) -> bool:
         """Whether everything asked for has been drawn, or will not come."""
-        return (self._behind or not self._stale) and not self._awaited
+        return not self._stale and not self._awaited
 
     @property
     def on_screen(self) -> bool:
-        """Whether it can be seen; a panel behind another tab cannot, though Qt calls it visible."""
-        return self.isVisible() and not self._behind
-
-    def come_forward(self, forward: bool) -> None:
-        """Hear from the dock whether this panel is in front or behind another tab; what was missed is caught up."""
-        self._behind = not forward
-        if self._stale and self.on_screen:
-            self._ask()
-        if self.on_screen and self.is_current:
-            self.show_hover(self.session.selection.hover)
+        """Whether it can be seen."""
+        return self.isVisible()
 
     # How it works -------------------------------------------------------------------------------------------------
 
     def showEvent(self, event: QShowEvent) -> None:
         """Catch up with what was missed while hidden."""
         super().showEvent(event)
-        if self._stale and not self._behind:
+        if self._stale:
             self._ask()
+        if self.is_current:
+            self.show_hover(self.session.selection.hover)
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         if not _same(before, after):

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.panels.panel import Panel
-
-Area = Literal["top", "left", "centre", "right", "bottom"]
 
 
 @dataclass(frozen=True)
@@ -26,20 +24,11 @@ class Entry:
         Those of its class: what keys, snapshots and layouts call it, and what a person reads.
     place
         Its class, as ``module.Class`` inside ``ropewalk.views``.
-    area
-        Where it docks at first.
-    projected
-        Whether a projector shows it.
-    behind
-        The panel behind whose tab it stands at first.
     """
 
     name: str
     title: str
     place: str
-    area: Area
-    projected: bool = False
-    behind: str = ""
 
     @property
     def kind(self) -> type[Panel]:
@@ -53,20 +42,20 @@ class Entry:
 
 
 PANELS: Final = (
-    Entry("tokens", "Tokens", "panels.tokens.TokensPanel", "top", projected=True),
-    Entry("ledger", "Shape ledger", "panels.ledger.LedgerPanel", "left"),
-    Entry("heads", "Heads", "panels.heads.HeadsPanel", "centre"),
-    Entry("scores", "Scores", "panels.scores.ScoresPanel", "centre", projected=True),
-    Entry("rope", "RoPE", "panels.rope.RopePanel", "right"),
-    Entry("cache", "KV cache", "panels.cache.CachePanel", "right"),
-    Entry("next_token", "Next token", "panels.next_token.NextTokenPanel", "right"),
-    Entry("why", "Why this number", "panels.why.WhyPanel", "bottom", projected=True),
-    Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel", "left", behind="ledger"),
-    Entry("lesson", "Lesson", "lesson.panel.LessonPanel", "left", behind="ledger"),
-    Entry("compare", "Compare", "panels.compare.ComparePanel", "centre", behind="scores"),
-    Entry("needs", "Needed heads", "panels.needs.NeedsPanel", "centre", behind="scores"),
-    Entry("routing", "Experts", "panels.routing.RoutingPanel", "centre", behind="scores"),
-    Entry("timeline", "Timeline", "panels.timeline.TimelinePanel", "bottom"),
+    Entry("tokens", "Tokens", "panels.tokens.TokensPanel"),
+    Entry("ledger", "Shape ledger", "panels.ledger.LedgerPanel"),
+    Entry("heads", "Heads", "panels.heads.HeadsPanel"),
+    Entry("scores", "Scores", "panels.scores.ScoresPanel"),
+    Entry("rope", "RoPE", "panels.rope.RopePanel"),
+    Entry("cache", "KV cache", "panels.cache.CachePanel"),
+    Entry("next_token", "Next token", "panels.next_token.NextTokenPanel"),
+    Entry("why", "Why this number", "panels.why.WhyPanel"),
+    Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel"),
+    Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
+    Entry("compare", "Compare", "panels.compare.ComparePanel"),
+    Entry("needs", "Needed heads", "panels.needs.NeedsPanel"),
+    Entry("routing", "Experts", "panels.routing.RoutingPanel"),
+    Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )
 
 

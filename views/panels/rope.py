@@ -238,12 +238,6 @@ class RopePanel(Panel):
             picture.theme_changed()
         self.pairing.update()
 
-    def come_forward(self, forward: bool) -> None:
-        """Stop playing behind another tab."""
-        super().come_forward(forward)
-        if not forward:
-            self.pause()
-
     def close_down(self) -> None:
         """Stop playing."""
         super().close_down()

@@ -252,8 +252,8 @@ class WhyPanel(Panel):
     panel_requested = Signal(str)
     """A line was chosen whose number another panel shows; carries that panel's name."""
 
-    LINES = (3, 9)
-    """Rows of the levels: at the least, and where there is room."""
+    LINES = 5
+    """Rows of the levels, at the least."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -266,7 +266,7 @@ class WhyPanel(Panel):
         self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
         self.fold_k = self._fold("Show the vector k", self._write)
-        self.copy_button = QPushButton("Copy numbers")
+        self.copy_button = QPushButton("Copy")
         self.copy_button.setToolTip("Copy every number of this cell in full precision.")
         self.copy_button.clicked.connect(self._copy)
         for button in (self.fold_levels, self.fold_q, self.fold_k, self.copy_button):
@@ -314,13 +314,7 @@ class WhyPanel(Panel):
         self.text.show_lines(arithmetic(self.cell), tuple(paragraphs))
 
     def _name_folds(self) -> None:
-        brief = theme.current().projector
-        width = "" if self.cell is None or brief else f", {len(self.cell.q)} numbers"
-        for button, text in (
-            (self.fold_levels, "every step"),
-            (self.fold_q, f"q{width}"),
-            (self.fold_k, f"k{width}"),
-        ):
+        for button, text in ((self.fold_levels, "every step"), (self.fold_q, "q"), (self.fold_k, "k")):
             button.setText(f"{'▾' if button.isChecked() else '▸'} {text}")
 
     def _fold(self, name: str, unfold: Callable[[], None]) -> QPushButton:
@@ -344,11 +338,8 @@ class WhyPanel(Panel):
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
         line = round(ink.line_height(theme.current().font("formula")))
-        least, best = (rows * self.tree.line_height() for rows in self.LINES)
-        self.tree.setMinimumHeight(least if unfolded else 0)
+        self.tree.setMinimumHeight(self.LINES * self.tree.line_height() if unfolded else 0)
         self.text.setMinimumHeight(2 * line if unfolded else 0)
-        words = 2 * line + 2 * theme.GRID
-        self.height_wanted.emit(*((least + words, best + words) if unfolded else (0, 0)))
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now

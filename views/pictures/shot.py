@@ -58,6 +58,8 @@ def take(shot: Shot) -> None:
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
+            if shot.workspace:
+                window.show_workspace(shot.workspace)
             if isinstance(shot, Export) and shot.session is not None:
                 bring_back(window, shot.session)
             elif shot.chat or shot.scaling:

@@ -81,7 +81,7 @@ def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage
     RopewalkError
         When there is no such panel, or nothing can be drawn.
     """
-    if panel is not None and panel not in window.docks:
+    if panel is not None and panel not in window.cards:
         raise RopewalkError(f"There is no panel {panel!r}; the panels are {', '.join(names())}.")
     window.resize(size)
     window.show()
@@ -91,7 +91,7 @@ def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage
     wait_until_drawn(window)
     settle(window)
     wait_until_drawn(window)
-    target: QWidget = window if panel is None else window.docks[panel]
+    target: QWidget = window if panel is None else window.cards[panel]
     image = target.grab().toImage()
     image.setDevicePixelRatio(1.0)
     return image

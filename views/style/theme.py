@@ -370,19 +370,13 @@ def _stylesheet(theme: Theme) -> str:
         roles
         + f"""
 QMainWindow, QDialog {{ background: {t.window.name()}; }}
-QMainWindow::separator {{ background: {t.window.name()}; width: {GRID}px; height: {GRID}px; }}
-QMainWindow::separator:hover {{ background: {t.line.name()}; }}
-QDockWidget {{ background: {t.panel.name()}; }}
+QFrame[target="yes"] {{ background: transparent; border: 2px solid {t.accent.name()}; border-radius: {GRID}px; }}
 QToolTip {{ background: {t.panel.name()}; color: {t.text.name()}; border: 1px solid {t.line.name()};
   padding: {pad}px; }}
 QToolBar {{ background: {t.window.name()}; border: none; padding: {pad}px {GRID}px; spacing: {GRID}px; }}
 QStatusBar {{ background: {t.window.name()}; }}
 QStatusBar::item {{ border: none; }}
 QWidget[card="whole"] {{ background: {t.panel.name()}; border-radius: {GRID}px; }}
-QWidget[card="top"] {{ background: {t.panel.name()}; border-top-left-radius: {GRID}px;
-  border-top-right-radius: {GRID}px; }}
-QWidget[card="bottom"] {{ background: {t.panel.name()}; border-bottom-left-radius: {GRID}px;
-  border-bottom-right-radius: {GRID}px; }}
 QLineEdit {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
   border-radius: {pad}px; padding: {pad}px {GRID}px; selection-background-color: {t.accent.name()};
   selection-color: {t.on_accent.name()}; }}

@@ -10,7 +10,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.panels.panel_dock import PanelDock
+from ropewalk.views.panels.panel_card import PanelCard
+from ropewalk.views.stage.stage import Stage
 from ropewalk.views.window.blank_screen import BlankScreen
 from ropewalk.views.window.full_panel import FullPanel
 from ropewalk.views.window.panel_walk import PanelWalk
@@ -28,10 +29,10 @@ class Classroom(QObject):
 
     Parameters
     ----------
-    window, docks
-        The window and its panels by name.
+    window, stage, cards
+        The window, its stage, and its panels by name.
     bars
-        What stands around the docks.
+        What stands around the stage.
     pause
         Stops the decoding that is played.
     """
@@ -39,27 +40,28 @@ class Classroom(QObject):
     def __init__(
         self,
         window: QMainWindow,
-        docks: Mapping[str, PanelDock],
+        stage: Stage,
+        cards: Mapping[str, PanelCard],
         bars: tuple[QWidget, ...],
         pause: Callable[[], object],
     ) -> None:
         super().__init__(window)
-        self._window, self._docks, self._pause = window, docks, pause
+        self._window, self._cards, self._pause = window, cards, pause
         self.line = StepLine(window)
         window.addToolBarBreak()
         window.addToolBar(self.line)
         self.line.hide()
-        self.walk = PanelWalk(window, docks)
-        self.full = FullPanel(window, docks, (*bars, self.line))
+        self.walk = PanelWalk(window, cards)
+        self.full = FullPanel(window, stage, (*bars, self.line))
         self.spotlight = Spotlight(window, self._panel_at)
         self.blank_screen = BlankScreen(window)
         self.presenter: Presenter | None = None
-        docks["lesson"].when_made(self._follow)
+        cards["lesson"].when_made(self._follow)
         self.blank_screen.drawn.connect(self._on_blank)
 
     @property
     def _lesson(self) -> LessonPanel:
-        return cast("LessonPanel", self._docks["lesson"].panel)
+        return cast("LessonPanel", self._cards["lesson"].panel)
 
     def _follow(self, panel: Panel) -> None:
         """Let the large line walk the lesson, and follow its steps."""
@@ -92,7 +94,7 @@ class Classroom(QObject):
         """The panel that a person means: the one with the focus, else what the step is about, else the scores."""
         if self.walk.current in self.walk.seen():
             return self.walk.current
-        filled = self._lesson.filled if self._docks["lesson"].is_made else None
+        filled = self._lesson.filled if self._cards["lesson"].is_made else None
         return filled.scene.panels[0] if filled is not None else "scores"
 
     # The lesson ---------------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ class Classroom(QObject):
         """What the step that is on tells the teacher."""
         from ropewalk.views.window.presenter import Cue
 
-        lesson = self._lesson.lesson if self._docks["lesson"].is_made else None
+        lesson = self._lesson.lesson if self._cards["lesson"].is_made else None
         if lesson is None:
             return Cue()
         step, filled = self._lesson.player.step, self._lesson.filled
@@ -159,8 +161,8 @@ class Classroom(QObject):
         """A pause stops what moves."""
         if is_blank:
             self._pause()
-            if self._docks["rope"].is_made:
-                cast("RopePanel", self._docks["rope"].panel).pause()
+            if self._cards["rope"].is_made:
+                cast("RopePanel", self._cards["rope"].panel).pause()
         if self.presenter is not None:
             self.presenter.show_blank(is_blank)
 
@@ -182,9 +184,9 @@ class Classroom(QObject):
             self.presenter.close()
 
     def _panel_at(self, point: QPoint) -> QRect:
-        for dock in self._docks.values():
-            if dock.on_screen and not dock.isFloating():
-                box = QRect(dock.mapTo(self._window, QPoint(0, 0)), dock.size())
+        for card in self._cards.values():
+            if card.on_screen and not card.is_floating:
+                box = QRect(card.mapTo(self._window, QPoint(0, 0)), card.size())
                 if box.contains(point):
                     return box
         return QRect()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QChildEvent, QEvent, QObject, Qt
-from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.panels.panel_dock import PanelDock
+from ropewalk.views.panels.panel_card import PanelCard
 
 
 class PanelWalk(QObject):
@@ -20,12 +20,11 @@ class PanelWalk(QObject):
         The panel that has the focus, or had it last; empty before any had it.
     """
 
-    def __init__(self, window: QMainWindow, docks: Mapping[str, PanelDock]) -> None:
+    def __init__(self, window: QMainWindow, cards: Mapping[str, PanelCard]) -> None:
         super().__init__(window)
         self.current = ""
-        self._docks = docks
+        self._cards = cards
         self._follows = False
-        window.installEventFilter(self)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._on_focus)
@@ -41,11 +40,11 @@ class PanelWalk(QObject):
 
     def seen(self) -> list[str]:
         """The panels on screen, in reading order."""
-        return [name for name, dock in self._docks.items() if dock.on_screen]
+        return [name for name, card in self._cards.items() if card.on_screen]
 
     def enter(self, name: str) -> None:
         """Give the focus to a panel: to its picture, else to its first control, else to itself."""
-        panel = self._docks[name].panel
+        panel = self._cards[name].panel
         target = first_stop(panel)
         target.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
@@ -55,14 +54,6 @@ class PanelWalk(QObject):
         if isinstance(app, QApplication) and self._follows:
             self._follows = False
             app.focusChanged.disconnect(self._on_focus)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Name the tabs, which the window makes by itself where panels stand behind one another."""
-        if event.type() == QEvent.Type.ChildPolished and isinstance(event, QChildEvent):
-            tabs = event.child()
-            if isinstance(tabs, QTabBar):
-                tabs.setAccessibleName("Panels behind one another")
-        return super().eventFilter(watched, event)
 
     def _go(self, by: int) -> None:
         names = self.seen()
@@ -77,15 +68,15 @@ class PanelWalk(QObject):
 
     def _panel_of(self, widget: QWidget | None) -> str:
         while widget is not None:
-            if isinstance(widget, PanelDock):
+            if isinstance(widget, PanelCard):
                 return widget.name
             widget = widget.parentWidget()
         return ""
 
     def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
         name = self._panel_of(now)
-        for other, dock in self._docks.items():
-            dock.show_focus(other == name)
+        for other, card in self._cards.items():
+            card.show_focus(other == name)
         if name:
             self.current = name
 

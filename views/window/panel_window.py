@@ -1,4 +1,4 @@
-"""The window of panels: docks, the bar on top, the line at the bottom, and nothing that computes.
+"""The window of panels: the stage, the bar on top, the line at the bottom, and nothing that computes.
 
 Where things are, and what comes back at the next start. Files and keys are added in ``views.main_window``.
 """
@@ -6,27 +6,25 @@ Where things are, and what comes back at the next start. Files and keys are adde
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
 
-from ropewalk.model.readings.records import ConsistencyCheck
+from ropewalk.model.readings.records import ConsistencyCheck, Run
 from ropewalk.views import keys
 from ropewalk.views.lesson.scene import LessonScenes
 from ropewalk.views.panels.panel import Panel
-from ropewalk.views.panels.panel_dock import PanelDock, Panels
+from ropewalk.views.panels.panel_card import PanelCard, Panels
 from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots.map_menu import MapMenu
 from ropewalk.views.plots.plot_menu import PlotMenu
+from ropewalk.views.stage.stage import Stage
 from ropewalk.views.style import motion, theme
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
-from ropewalk.views.window import layouts
 from ropewalk.views.window.classroom import Classroom
 from ropewalk.views.window.engine_strip import EngineStrip
-from ropewalk.views.window.heights import LeastHeight, StripHeight
-from ropewalk.views.window.layout_memory import LayoutMemory
 from ropewalk.views.window.prompt_bar import PromptBar
 from ropewalk.views.window.status import FailureStrip, StatusLine
 
@@ -38,6 +36,12 @@ if TYPE_CHECKING:
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
 
+ROUTING: Final = "routing"
+"""The panel of models that have experts."""
+
+FRAME: Final = QSize(16, 48)
+"""What a window system puts around a window, at most."""
+
 
 class PanelWindow(QMainWindow):
     """Everything on one screen.
@@ -47,7 +51,7 @@ class PanelWindow(QMainWindow):
     session
         The session whose run is shown; the window closes it when it is closed itself.
     restore
-        Whether geometry, layout, theme and projector mode of the last time come back.
+        Whether geometry, workspace, theme and projector mode of the last time come back.
 
     Signals
     -------
@@ -77,7 +81,7 @@ class PanelWindow(QMainWindow):
         self.session = session
         self._arranged, self._painted = False, False
         self._alarms: dict[str, str] = {}
-        self._was_projector = False
+        self._before_lesson = ""
         saved = session.settings.now
         motion.choose(saved.motion)
         theme.wear(saved.theme if restore else theme.current().name, projector=False)
@@ -85,30 +89,24 @@ class PanelWindow(QMainWindow):
             theme.colour_in(saved.colour_map)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self.setDockNestingEnabled(True)
-        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, self.tabPosition(Qt.DockWidgetArea.TopDockWidgetArea))
-        self.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
-        self.docks = {
-            entry.name: PanelDock(entry.name, entry.title, partial(entry.make, session), self) for entry in PANELS
-        }
-        self.panels = Panels(self.docks)
         self.map_menu, self.plot_menu = MapMenu(self), PlotMenu(self)
         self.bar = PromptBar(session)
+        self.cards = {entry.name: PanelCard(entry.name, entry.title, partial(entry.make, session)) for entry in PANELS}
+        self.panels = Panels(self.cards)
+        self.stage = Stage(self.cards)
+        self.setCentralWidget(self.stage)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.failure = FailureStrip(self)
         self.engine = EngineStrip(session, self)
-        self.layouts = LayoutMemory(self, self.docks)
-        self.least_height = LeastHeight(self)
-        self.strip_height = StripHeight(self, self.docks["tokens"], session.settings)
         bars = (self._toolbar, self.statusBar())
-        self.classroom = Classroom(self, self.docks, bars, session.timeline.pause)
+        self.classroom = Classroom(self, self.stage, self.cards, bars, session.timeline.pause)
         self._connect()
-        self.lesson_scenes = LessonScenes(self, self.docks, bars, self.classroom.line)
-        self.docks["lesson"].when_made(self._welcome_lesson)
-        self._restored = self._restore(saved.geometry, saved.layout) if restore else False
+        self.lesson_scenes = LessonScenes(self.stage, self.cards, bars, self.classroom.line)
+        self.cards["lesson"].when_made(self._welcome_lesson)
+        self._restore(saved.geometry, saved.layout) if restore else self.resize(self._first_size())
         if restore and saved.projector:
             self.set_look(projector=True)
 
@@ -121,9 +119,9 @@ class PanelWindow(QMainWindow):
         toolbar.addWidget(self.bar)
         self.addToolBar(toolbar)
         menu = self.bar.looks["panels"].menu()
-        for name, dock in self.docks.items():
-            menu.addAction(dock.toggleViewAction())
-            dock.toggleViewAction().triggered.connect(lambda on, name=name: self.reveal(name) if on else None)
+        self.menu_entries = {name: menu.addAction(card.title) for name, card in self.cards.items()}
+        for name, entry in self.menu_entries.items():
+            entry.triggered.connect(partial(self.reveal, name, True))
         menu.addSeparator()
         menu.addAction(keys.action("layout").text).triggered.connect(self.reset_layout)
         return toolbar
@@ -135,7 +133,7 @@ class PanelWindow(QMainWindow):
         self.failure.chosen.connect(self.session.interventions.accept)
         for strip in (self.failure, self.engine):
             strip.resized.connect(self._place_strips)
-        self.classroom.full.changed.connect(self._on_full)
+        self.classroom.full.left.connect(self._arrange_scene)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
@@ -146,11 +144,16 @@ class PanelWindow(QMainWindow):
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))
         self.session.interventions.changed.connect(
-            self.docks["experiments"].make_panel
+            self.cards["experiments"].make_panel
         )  # so that it can undo the first
         self.map_menu.coloured.connect(self.set_colour_map)
-        for dock in self.docks.values():
-            dock.when_made(self._welcome)
+        self.bar.workspace_wanted.connect(self.show_workspace)
+        self.bar.prompt_given.connect(partial(self.setFocus, Qt.FocusReason.OtherFocusReason))
+        self.stage.changed.connect(lambda: self.bar.tabs.show_current(self.stage.workspace))
+        self.session.run_changed.connect(self._on_run)
+        self._on_run(None, self.session.run)
+        for card in self.cards.values():
+            card.when_made(self._welcome)
 
     def _welcome(self, panel: Panel) -> None:
         """Hear from a panel that has been made."""
@@ -176,17 +179,25 @@ class PanelWindow(QMainWindow):
     @property
     def open_lesson(self) -> Lesson | None:
         """The lesson that is open."""
-        return self.lesson.lesson if self.docks["lesson"].is_made else None
+        return self.lesson.lesson if self.cards["lesson"].is_made else None
 
     def reveal(self, name: str, focus: bool = False) -> None:
-        """Bring a panel to the front, and the focus into it where that is wanted."""
-        dock = self.docks.get(name)
-        if dock is not None:
-            dock.make_panel()
-            dock.show()
-            dock.raise_()
-            if focus:
-                self.classroom.walk.enter(name)
+        """Bring a panel in sight, and the focus into it where that is wanted."""
+        if name not in self.cards:
+            return
+        if name == ROUTING and not self.menu_entries[name].isVisible():
+            self.failure.show_message("This model is dense: it has no experts to show.", "")
+            return
+        if self.classroom.full.name != name:
+            self.classroom.full.leave()
+        self.stage.reveal(name)
+        if focus:
+            self.classroom.walk.enter(name)
+
+    def show_workspace(self, name: str) -> None:
+        """Put a workspace on the stage, in the place of what is there."""
+        self.classroom.full.leave()
+        self.stage.show_workspace(name)
 
     def focus_prompt(self) -> None:
         """Put the cursor into the prompt."""
@@ -242,19 +253,12 @@ class PanelWindow(QMainWindow):
 
     def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
         """Put on a theme, projector mode, or both, and remember it."""
-        before, alone = theme.current(), bool(self.classroom.full.name)
-        enters = bool(projector) and not before.projector
-        leaves = projector is False and before.projector
-        if enters:
-            behind = self.classroom.full.layout_behind if alone else None
-            self.layouts.enter_projector(behind)  # first: all panels in double type would make the window grow
+        before = theme.current()
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
         self.dress()
-        layouts.keep_rows(self.docks)
-        if leaves and not alone:
-            self.layouts.leave_projector()
-        if self.lesson_scenes.scene is not None and not alone:
+        if self.lesson_scenes.scene is not None and not self.classroom.full.name:
             self.lesson_scenes.arrange()
+        self.stage.arrange()
         self._place_strips()
         self.session.settings.update(theme=now.name, projector=now.projector)
 
@@ -272,37 +276,33 @@ class PanelWindow(QMainWindow):
             panel.theme_changed()
 
     def reset_layout(self) -> None:
-        """Put every panel back in its first place."""
+        """Put every panel back in its place, in every workspace."""
         self.classroom.full.leave()
-        self.strip_height.follow()
-        layouts.arrange(self, self.docks, self.size())
-        if theme.current().projector:
-            layouts.project(self.docks)
+        self.stage.reset()
+        self._arrange_scene()
+
+    def _arrange_scene(self) -> None:
+        """Put the panels and bars of a lesson's step where they belong now."""
         if self.lesson_scenes.scene is not None:
             self.lesson_scenes.arrange()
 
-    def _on_full(self, name: str) -> None:
-        """Arrange anew after a panel was alone, where projector mode came or went meanwhile."""
-        projector = theme.current().projector
-        if name:
-            self._was_projector = projector
-        elif projector != self._was_projector:
-            if projector:
-                layouts.project(self.docks)
-            else:
-                self.layouts.leave_projector()
-            if self.lesson_scenes.scene is not None:
-                self.lesson_scenes.arrange()
-
     def _on_lesson(self, is_open: bool) -> None:
-        """Take the lesson's keys and keep the layout; give both back when it is closed."""
+        """Take the lesson's keys and remember the workspace; give both back when it is closed."""
         self.lesson_walked.emit(is_open)
         self.classroom.full.leave()
         if is_open:
-            self.layouts.enter_lesson(theme.current().projector)
+            self._before_lesson = self._before_lesson or self.stage.workspace
             return
         self.lesson_scenes.leave()
-        self.layouts.leave_lesson(theme.current().projector)
+        self.stage.show_scene(None)
+        self.stage.show_workspace(self._before_lesson)
+        self._before_lesson = ""
+
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        """Offer the experts of a model that has some."""
+        routed = after is not None and any(after.config.is_moe(layer) for layer in range(after.config.layers))
+        self.menu_entries[ROUTING].setVisible(routed)
+        self.stage.leave_out(() if routed else (ROUTING,))
 
     def _on_consistency_check(self, kind: str, check: ConsistencyCheck | None) -> None:
         """Raise the alarm when a check failed, and take it down when that check holds again or its run is gone."""
@@ -318,27 +318,29 @@ class PanelWindow(QMainWindow):
 
     # How it works -------------------------------------------------------------------------------------------------
 
-    def _restore(self, geometry: bytes, layout: bytes) -> bool:
-        """Bring back the last window; says whether there was a layout that still fits."""
+    def _restore(self, geometry: bytes, layout: bytes) -> None:
+        """Bring back the last window, as far as it can be read."""
         if not geometry or not self.restoreGeometry(QByteArray(geometry)):
-            self.resize(1600, 960)
-        return bool(layout) and self.layouts.put_kept(layout)
+            self.resize(self._first_size())
+        self.stage.bring_back(layout)
+
+    def _first_size(self) -> QSize:
+        """As large as all panels want it, or three quarters of a screen that is larger, and never larger than that."""
+        room = self.screen().availableGeometry().size()
+        return QSize(1600, 960).expandedTo(room * 3 / 4).boundedTo(room - FRAME)
 
     def setVisible(self, visible: bool) -> None:
-        """Before the first show, when the size is known: make the panels that will be in sight, and arrange them.
+        """Before the first show, when the size is known: make the panels that will be in sight, and place them.
 
         They are made before there is a style sheet: with one, each widget takes twice as long.
         """
         first = visible and not self._arranged
         if first:
             self._arranged = True
-            in_sight = layouts.in_front(self, self.docks) if self._restored else layouts.first_in_sight(self.size())
-            for name in in_sight:
-                self.docks[name].make_panel()
+            self.stage.resize(self.size())
+            self.stage.open()
             theme.dress()
             self.status.theme_changed()  # as high as its buttons, which the style sheet makes lower
-            if not self._restored:
-                self.reset_layout()
         super().setVisible(visible)
         if first:
             self.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -369,8 +371,7 @@ class PanelWindow(QMainWindow):
         """Remember the window, stop what moves, and wait for the session."""
         self.classroom.close_down()
         self.closing.emit()
-        layout = self.layouts.to_keep(theme.current().projector)
-        self.session.settings.update(geometry=self.saveGeometry().data(), layout=layout)
+        self.session.settings.update(geometry=self.saveGeometry().data(), layout=self.stage.kept())
         for panel in self.panels.values():
             panel.close_down()
         self.session.close()

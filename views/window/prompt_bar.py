@@ -1,14 +1,25 @@
-"""The bar on top: checkpoint, device and dtype, prompt, run, steps, sampling, theme, projector, panels, keys."""
+"""The bar on top: checkpoint, device, workspaces and looks; under them the prompt, run, steps and sampling."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLayout,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ropewalk.model.readings.records import ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
@@ -17,6 +28,7 @@ from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import icons, theme, wording
 from ropewalk.views.window.chat_button import ChatButton
 from ropewalk.views.window.step_bar import StepBar, tool_button
+from ropewalk.views.window.workspace_tabs import WorkspaceTabs
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -42,6 +54,10 @@ class PromptBar(QWidget):
         The person asked for the Open dialog, or for a checkpoint, to be opened at once where it leaves nothing open.
     engine_wanted()
         The person asked where the engine is to run.
+    workspace_wanted(name)
+        The person asked for a workspace.
+    prompt_given()
+        Enter was pressed in the prompt.
     """
 
     theme_wanted = Signal()
@@ -50,6 +66,8 @@ class PromptBar(QWidget):
     sampling_wanted = Signal()
     open_wanted = Signal(str, bool)
     engine_wanted = Signal()
+    workspace_wanted = Signal(str)
+    prompt_given = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,6 +88,9 @@ class PromptBar(QWidget):
         self.special = _toggle("", "")
         self.special.setChecked(True)
         self.chat = ChatButton()
+        self.tabs = WorkspaceTabs()
+        self._rows = QHBoxLayout(), QHBoxLayout()
+        """Where one is, and what is run there."""
         self._wanted: dict[QWidget, bool] = {}
         """What the bar would show if it were wide enough, of the controls that may be left out."""
         self._known = session.prompt
@@ -82,9 +103,7 @@ class PromptBar(QWidget):
         self.sampling = QToolButton()
         self.sampling.setToolTip("Show how the next token is drawn")
         self.sampling.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.looks = {
-            name: tool_button(name) if name != "panels" else _menu_button("Show or hide panels") for name in _LOOKS
-        }
+        self.looks = {name: tool_button(name) if name != "panels" else _menu_button("Show a panel") for name in _LOOKS}
         self._arrange()
         self._connect()
         self._on_sampling(session.timeline.sampling)
@@ -93,21 +112,30 @@ class PromptBar(QWidget):
         self.theme_changed()
 
     def _arrange(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(theme.GRID, 0, 0, 0)
-        layout.setSpacing(theme.GRID)
-        first = (self.brand, self.checkpoint, self.device, self.special, self.prompt, self.ids, self.chat)
-        for widget in (*first, self.run, self.steps, self.sampling):
-            layout.addWidget(widget, 1 if widget is self.prompt else 0)
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(theme.GRID, 0, 0, 0)
+        rows.setSpacing(theme.GRID // 2)
+        for row in self._rows:
+            row.setSpacing(theme.GRID)
+            rows.addLayout(row)
+        where, what = self._rows
+        for widget in (self.brand, self.checkpoint, self.device, self.tabs):
+            where.addWidget(widget)
+        where.addStretch(1)
         looks = QHBoxLayout()
         looks.setSpacing(0)
         for button in self.looks.values():
             looks.addWidget(button)
-        layout.addLayout(looks)
+        where.addLayout(looks)
+        for part in (self.special, self.prompt, self.ids, self.chat, self.run, self.steps, self.sampling):
+            what.addWidget(part)
+        what.setStretchFactor(self.prompt, 1)
         self.prompt.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def _connect(self) -> None:
         self.prompt.returnPressed.connect(self.start)
+        self.prompt.returnPressed.connect(self.prompt_given)
+        self.tabs.chosen.connect(self.workspace_wanted)
         self.run.clicked.connect(self.start)
         self.ids.toggled.connect(self._fit_prompt)
         self.chat.toggled.connect(self._fit_prompt)
@@ -234,11 +262,14 @@ class PromptBar(QWidget):
     def minimumSizeHint(self) -> QSize:
         """The width in which all that cannot be left out has room."""
         hint = super().minimumSizeHint()
-        left_out = [widget for widget in self._wanted if widget.isVisibleTo(self)]
-        spare = sum(widget.sizeHint().width() + theme.GRID for widget in left_out)
         metrics = self.checkpoint.fontMetrics()
         shorter = metrics.horizontalAdvance(self.checkpoint.text()) - metrics.horizontalAdvance(self._name(SHORT_NAME))
-        return QSize(hint.width() - spare - max(shorter, 0), hint.height())
+        spare = [max(shorter, 0), 0]
+        for widget in self._wanted:
+            if widget.isVisibleTo(self):
+                spare[self._rows[0].indexOf(widget) < 0] += widget.sizeHint().width() + theme.GRID
+        least = max(row.minimumSize().width() - left for row, left in zip(self._rows, spare, strict=True))
+        return QSize(least + theme.GRID, hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what there is no room for."""
@@ -247,25 +278,27 @@ class PromptBar(QWidget):
 
     def _fit_width(self) -> None:
         """In a narrow bar one thing after the other gives way, what is said elsewhere first, until it fits."""
-        layout = self.layout()
-        if layout is None:
-            return
         for widget, wanted in self._wanted.items():
             widget.setVisible(wanted)
         self.sampling.setText(sampling_text(self.session.timeline.sampling))
         self.checkpoint.setText(self._name(NAME))
-        comfortable = self.width() - READABLE * theme.current().size("body")
-        for give_way in (
-            self.brand.hide,
-            lambda: self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True)),
-            lambda: self.checkpoint.setText(self._name(SHORT_NAME)),
-            self.sampling.hide,
-            self.special.hide,
-            self.chat.hide,
-        ):
-            if layout.minimumSize().width() <= comfortable:
-                return
-            give_way()
+        (where, what), width = self._rows, self.width() - theme.GRID
+        names = self.tabs.sizeHint().width() - self.tabs.minimumSizeHint().width()
+        _give_way(
+            where,
+            width - names,
+            (self.brand.hide, lambda: self.checkpoint.setText(self._name(SHORT_NAME))),
+        )
+        _give_way(
+            what,
+            width - READABLE * theme.current().size("body"),
+            (
+                lambda: self.sampling.setText(sampling_text(self.session.timeline.sampling, short=True)),
+                self.sampling.hide,
+                self.special.hide,
+                self.chat.hide,
+            ),
+        )
 
     def _on_model(self, card: ModelCard) -> None:
         self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
@@ -309,6 +342,14 @@ def sampling_text(sampling: Sampling, short: bool = False) -> str:
     if sampling.top_p < 1:
         parts.append(f"top-p {sampling.top_p:g}")
     return " · ".join([*parts, f"seed {sampling.seed}"])
+
+
+def _give_way(row: QLayout, width: int, ways: Iterable[Callable[[], object]]) -> None:
+    """Leave one thing after the other out of a row until the rest has room."""
+    for give_way in ways:
+        if row.minimumSize().width() <= width:
+            return
+        give_way()
 
 
 def _toggle(text: str, tip: str) -> QToolButton:

@@ -98,7 +98,7 @@ def has_run(window: MainWindow) -> bool:
 def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
     work(qtbot, window)
     window.set_look("light")
-    window.docks["cache"].hide()
+    window.cards["cache"].hide()
     before, path = state(window), tmp_path / "my work.ropewalk"
     window.setFocus()
     QTest.keyClick(window, Qt.Key.Key_S, CONTROL)
@@ -118,7 +118,7 @@ def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWi
     assert do(lambda: drop(window, path)) == "Opened my work.ropewalk"
     assert state(window) == before
     assert theme.current().name == "light"
-    assert not window.docks["cache"].isVisible()
+    assert not window.cards["cache"].isVisible()
     assert window.bar.prompt.text() == PROMPT
 
 

@@ -20,7 +20,6 @@ from ropewalk.views import keys
 from ropewalk.views.lesson.panel import LessonPanel
 from ropewalk.views.lesson.text import LessonText, words
 from ropewalk.views.main_window import MainWindow
-from ropewalk.views.panels import registry
 from ropewalk.views.panels.panel import ENDED
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.style import theme
@@ -136,17 +135,16 @@ def lesson_panel(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
 
 
 def shown(window: MainWindow) -> set[str]:
-    return {name for name, dock in window.docks.items() if dock.isVisible()}
+    return {name for name, dock in window.cards.items() if dock.isVisible()}
 
 
-def test_the_lesson_waits_behind_another_tab(window: MainWindow) -> None:
-    entry = next(entry for entry in registry.PANELS if entry.name == "lesson")
-    assert (entry.behind, entry.projected) == ("ledger", False)
+def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:
     assert not window.lesson.on_screen
+    window.show_workspace("lesson")
+    assert window.lesson.on_screen
 
 
 def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindow) -> None:
-    window.docks["lesson"].show()
     window.reveal("lesson")
     qtbot.waitUntil(lambda: window.lesson.shelf is not None)
     assert len(window.lesson.lessons()) == 14

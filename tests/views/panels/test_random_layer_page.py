@@ -21,7 +21,7 @@ from tests.views.driving import click, front, opened_window
 @pytest.fixture(scope="module")
 def window(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     with opened_window(tmp_path_factory.mktemp("settings"), None, " hark, who goes there?") as window:
-        window.docks["experiments"].make_panel()  # here, for its menus live as long as this window, and not as one test
+        window.cards["experiments"].make_panel()  # here, for its menus live as long as this window, and not as one test
         yield window
 
 

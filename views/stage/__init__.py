@@ -1,0 +1,1 @@
+"""The stage in the middle of the window: workspaces, and where their panels stand."""

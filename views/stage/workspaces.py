@@ -1,0 +1,121 @@
+"""WORKSPACES: what stands together on the stage, each a name, a number and a tree of panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from PySide6.QtCore import QSize
+
+from ropewalk.views.stage.tree import Tree, column, names, row
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a workspace is divided on a stage of at least that width and height, in pixels at ordinary type."""
+
+    width: int
+    height: int
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Panels that are looked at together.
+
+    Attributes
+    ----------
+    name, title, number
+        What settings call it, what a person reads, and its key with Ctrl.
+    variants
+        How it is divided, the largest first; the last one is for every stage.
+    strip
+        How much of the tokens stands above the panels: the whole panel, or one line.
+    """
+
+    name: str
+    title: str
+    number: int
+    variants: tuple[Variant, ...]
+    strip: Literal["whole", "line"] = "line"
+
+    def variant(self, size: QSize) -> int:
+        """Which variant is for a stage of that size."""
+        fits = (at for at, one in enumerate(self.variants) if one.width <= size.width() and one.height <= size.height())
+        return next(fits, len(self.variants) - 1)
+
+    def has(self, panel: str) -> bool:
+        """Whether a panel has its place here."""
+        return panel in names(self.variants[-1].tree)
+
+
+def _always(tree: Tree) -> tuple[Variant, ...]:
+    return (Variant(0, 0, tree),)
+
+
+_OVERVIEW: Final = (
+    Variant(
+        1500,
+        720,
+        column(
+            (
+                86,
+                row(
+                    (27, "ledger"),
+                    (42, column((38, "heads"), (62, "scores"))),
+                    (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
+                ),
+            ),
+            (12, "why"),
+            (0, "timeline"),
+        ),
+    ),
+    Variant(
+        1160,
+        420,
+        row(
+            (54, column((40, "heads"), (60, "scores"))),
+            (46, column((58, "rope cache next_token ledger"), (42, "why timeline"))),
+        ),
+    ),
+    Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why timeline"))),
+    Variant(0, 0, ("scores", "heads", "rope", "next_token")),
+)
+
+WORKSPACES: Final = (
+    Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
+    Workspace("scores", "Scores", 2, _always(row((64, "scores"), (36, column((40, "why"), (60, "heads")))))),
+    Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((60, "scores"), (40, "why")))))),
+    Workspace(
+        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
+    ),
+    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((55, "cache"), (45, "why")))))),
+    Workspace(
+        "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((64, "scores"), (36, "why")))))
+    ),
+    Workspace(
+        "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
+    ),
+    Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
+)
+"""In the order of the bar; 8 is the place of a survey of many texts."""
+
+NAMED: Final = {workspace.name: workspace for workspace in WORKSPACES}
+
+HOMES: Final = {
+    "heads": "heads",
+    "scores": "scores",
+    "rope": "rope",
+    "cache": "decode",
+    "next_token": "decode",
+    "timeline": "decode",
+    "tokens": "decode",
+    "why": "scores",
+}
+"""Where a panel is looked for first; the others have one workspace that is theirs."""
+
+
+def home_of(panel: str) -> str:
+    """The workspace in which a panel has its place."""
+    found = next((one.name for one in WORKSPACES[1:] if one.has(panel)), WORKSPACES[0].name)
+    return HOMES.get(panel, found)
