@@ -74,5 +74,7 @@ def _address(widget: QObject) -> int:
 
 
 def _widgets() -> list[QObject]:
+    """Top-level widgets, but for the empty one that Qt itself makes for a graphics scene when it is first shown."""
     app = QApplication.instance()
-    return list(app.topLevelWidgets()) if isinstance(app, QApplication) else []
+    every = app.topLevelWidgets() if isinstance(app, QApplication) else []
+    return [one for one in every if shiboken6.createdByPython(one) or one.metaObject().className() != "QWidget"]

@@ -139,7 +139,7 @@ def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failu
     """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
     if not isinstance(failure, Ended):
         return failure
-    name = "The bundled model" if path is None else Path(path).name
+    name = "The built-in model" if path is None else Path(path).name
     perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
     sentence = (
         f"{name} could not be opened: the process that read it ended ({failure.reason}); "

@@ -198,7 +198,7 @@ class Opening(QObject):
             ),
             lambda model_handle: self._on_opened(model_handle, asked, connection),
             on_failed,
-            what=f"Opening {'the bundled model' if asked.path is None else asked.path}",
+            what=f"Opening {'the built-in model' if asked.path is None else asked.path}",
         )
 
     def swap(self, model_handle: ModelHandle) -> None:

@@ -31,6 +31,7 @@ from ropewalk.model.engine.questions import (
     AskLedger,
     AskNextToken,
     AskPlanes,
+    AskRepeats,
     AskRouting,
     AskRow,
     Question,
@@ -50,6 +51,7 @@ from ropewalk.model.readings.records import (
     NextTokenReading,
     PlaneReading,
     Reduction,
+    RepeatScores,
     Routing,
     RowReading,
     Run,
@@ -189,6 +191,12 @@ def _atlas(run: Run, asked: AskAtlas) -> HeadAtlas:
         },
         {"induction": "The prompt is not N tokens twice, so induction is not defined here."},
     )
+
+
+def _repeats(run: Run, asked: AskRepeats) -> RepeatScores:
+    """Scores that are none of the prompt's."""
+    values = np.linspace(0.1, 0.9, run.config.layers * run.config.heads).reshape(run.config.layers, run.config.heads)
+    return RepeatScores(asked.count, {"previous token": values, "sink": 1 - values, "induction": values**2})
 
 
 def _row(run: Run, asked: AskRow) -> RowReading:
@@ -332,6 +340,7 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskLedger: _ledgers,
     AskRouting: _routing,
     AskAttribution: _attribution,
+    AskRepeats: _repeats,
 }
 
 

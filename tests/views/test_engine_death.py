@@ -334,7 +334,7 @@ def test_one_that_dies_again_while_it_brings_all_back_is_offered_once_more_but_n
     QTest.mouseClick(strip.button, Qt.MouseButton.LeftButton)
     bench.until(lambda: not session.busy)
     assert strip.sentence.text() == REFUSAL.sentence
-    assert strip.button.text() == "Open the bundled model"
+    assert strip.button.text() == "Open the built-in model"
     assert (state(session), pictures(bench.window)) == (before, shown)
     assert bench.said == []
     QTest.mouseClick(strip.button, Qt.MouseButton.LeftButton)

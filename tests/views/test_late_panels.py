@@ -166,7 +166,7 @@ def test_a_picture_of_a_hidden_panel_is_that_of_one_made_at_the_start(
 def test_a_workspace_that_comes_back_makes_what_it_shows(qtbot: QtBot, running: Session) -> None:
     first = opened_window(running)
     first.show_workspace("heads")
-    click_tab(first, "Needed heads")
+    click_tab(first, "Heads that matter")
     qtbot.waitUntil(lambda: "needs" in first.panels)
     first.close()
     first.deleteLater()

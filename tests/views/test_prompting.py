@@ -231,7 +231,7 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     assert bar.written_prompt() == asked
     press(bar.ids)
     session.interventions.apply([RopeScaling("linear", 2.0)])
-    qtbot.waitUntil(window.status.stretch.isVisible)
+    qtbot.waitUntil(window.status.changes.isVisible)
     assert bar.ids.isChecked(), "what was switched since stays as it is"
 
 
@@ -260,7 +260,7 @@ def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
 def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot, opened: Open, chatty: Path) -> None:
     window = opened(chatty, "abc")
     status = window.status
-    assert not status.stretch.isVisible()
+    assert not status.changes.isVisible()
     run(qtbot, window, LONG)
     assert tokens(window) == ["<s>", "a", "b", "c"]
     message = window.failure.sentence.text()
@@ -274,13 +274,13 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     assert not window.failure.isVisible()
     settle(qtbot, window)
     qtbot.waitUntil(lambda: len(tokens(window)) == 81)
-    assert status.stretch.isVisible()
-    assert status.stretch.text() == "RoPE linear × 1.5  ×"
+    assert status.changes.isVisible()
+    assert status.chips[0].text() == "RoPE linear × 1.5  ×"
     run(qtbot, window, "abc")
-    assert status.stretch.isVisible(), "it stays for the next prompts"
-    press(status.stretch)
+    assert status.changes.isVisible(), "it stays for the next prompts"
+    press(status.chips[0])
     settle(qtbot, window)
-    qtbot.waitUntil(lambda: not status.stretch.isVisible())
+    qtbot.waitUntil(lambda: not status.changes.isVisible())
     assert window.session.interventions.now == ()
 
 

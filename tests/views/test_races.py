@@ -48,7 +48,6 @@ from ropewalk.model.engine.questions import (
     AskPlanes,
     AskRandomLayers,
     AskRefined,
-    AskRepeats,
     AskRules,
     Question,
 )
@@ -63,7 +62,6 @@ from ropewalk.model.readings.records import (
     Line,
     NextTokenDifference,
     RandomLayer,
-    RepeatScores,
     RopeRule,
     Run,
     Sampling,
@@ -132,9 +130,6 @@ ANSWERS: dict[type[Any], Callable[[Run, Any], Any]] = {
         asked.query, asked.token, 1.0, np.zeros((run.config.layers, run.config.heads))
     ),
     AskRandomLayers: random_layers,
-    AskRepeats: lambda run, asked: RepeatScores(
-        asked.count, dict.fromkeys(("induction", "previous"), np.zeros((run.config.layers, run.config.heads)))
-    ),
     AskMean: lambda run, asked: AblateHeads(asked.layer, asked.heads or (0,)),
     AskRefined: lambda run, asked: canned.reading(run, asked.picture),
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Scene
     from ropewalk.app.session.session import Session
     from ropewalk.model.ledger.ledger import ShapeLedger
+    from ropewalk.views.panels.heads import HeadsPanel
     from ropewalk.views.panels.ledger import LedgerPanel
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.stage.stage import Stage
@@ -70,12 +71,20 @@ class LessonScenes(QObject):
         self._stage, self._cards, self._bars, self._line = stage, cards, bars, line
         self._shown: tuple[str, ...] = ()
         self._before: dict[str, bool] = {}
+        self._order = ""
+        """How the heads were ordered before the lesson."""
         self._turns = False
         cards["rope"].when_made(lambda rope: rope.drawn.connect(self._turn))
 
     @property
     def _rope(self) -> RopePanel:
         return cast("RopePanel", self._cards["rope"].panel)
+
+    @property
+    def _heads(self) -> HeadsPanel | None:
+        """The panel of heads, where it has been made."""
+        card = self._cards["heads"]
+        return cast("HeadsPanel", card.panel) if card.is_made else None
 
     @property
     def _ledger(self) -> LedgerPanel:
@@ -94,6 +103,7 @@ class LessonScenes(QObject):
         """Bring a whole scene on screen; ``ledger`` is that of a config alone, where the scene has no run."""
         if self.scene is None:
             self._before = {name: self.switch(name).isChecked() for name in SWITCHES}
+            self._order = "" if self._heads is None else self._heads.sort_box.currentText()
         panels = scene.panels if ledger is None else tuple(name for name in scene.panels if name in NEED_NO_RUN)
         changed = self.scene is None or self._shown != panels or self._stage.workspace != "lesson"
         self.scene, self._shown = scene, panels
@@ -102,6 +112,8 @@ class LessonScenes(QObject):
         self._ledger.show_outline(ledger)
         for name in SWITCHES:
             self.switch(name).setChecked(name in scene.toggles)
+        if self._heads is not None:
+            self._heads.order_by_layer()
         self._session.selection.point_at(Hover())
         self._highlight(scene)
         self._set_going(scene)
@@ -114,6 +126,8 @@ class LessonScenes(QObject):
         self._ledger.show_outline(None)
         for name, was_on in self._before.items():
             self.switch(name).setChecked(was_on)
+        if self._heads is not None and self._order:
+            self._heads.sort_box.setCurrentText(self._order)
         for card in self._cards.values():
             if card.is_made:
                 card.panel.highlight({})

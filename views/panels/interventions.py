@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtWidgets import (
     QComboBox,
@@ -97,6 +97,33 @@ def numbers_in(text: str) -> tuple[int, ...]:
             raise InterventionError(f"{first}-{last or first} is more than any model has; type some such as 1, 3-5.")
         found += range(int(first), int(last or first) + 1)
     return tuple(found)
+
+
+TIPS: Final[Mapping[str, str]] = {
+    "no_scale": "Leave out the division by √Dh: scores grow, and softmax puts nearly all weight on one key.",
+    "factor": "Multiply every score before softmax: above 1 rows become sharper, below 1 flatter.",
+    "rope_off": "Rotate nothing: scores no longer know how far apart two tokens are.",
+    "base": "Rotate with another base: a larger one lets all planes but the first turn more slowly.",
+    "no_mask": "Let every token see those after it: the upper triangle of every map fills.",
+    "stretch": "Stretch the rotation by this rule and factor, as for prompts longer than the model was trained on.",
+    "zero": "Set what this head writes to zero: later layers change, its own scores and weights stay.",
+    "mean": "Let this head write its average over the run at every token: what differs between tokens is gone.",
+    "group": "Set what all heads that read this kv head write to zero.",
+    "group_mean": "Let all heads that read this kv head write their averages over the run.",
+    "plane": "Take this plane out of the head's scores: its share of every score becomes zero.",
+    "plane_mean": "Give this plane of the head its average over the run, in queries and keys.",
+    "kv": "Let this head read another kv head: its keys and values are then those of other heads.",
+    "heads": "Set what these heads of the layer write to zero.",
+    "heads_mean": "Let these heads of the layer write their averages over the run.",
+    "all_heads": "Set what every head of this layer writes to zero: the layer no longer mixes tokens.",
+    "mlp": "Set what this layer's MLP writes to zero.",
+    "mlp_mean": "Let this layer's MLP write its average over the run at every token.",
+    "reverse": "Run the prompt's tokens in reverse order.",
+    "shuffle": "Run the prompt's tokens in a random order, the same one every time.",
+    "swap": "Let the selected query and key change places in the prompt.",
+    "order": "Run the prompt's tokens in the order typed here, by their positions.",
+}
+"""What each button does and what one will see."""
 
 
 class InterventionsPanel(Panel):
@@ -247,6 +274,7 @@ class InterventionsPanel(Panel):
 
     def _button(self, name: str, text: str, made: Callable[[Run, Selection], Intervention]) -> QPushButton:
         button = QPushButton(text)
+        button.setToolTip(TIPS[name])
         button.clicked.connect(lambda: self._add(made))
         self.buttons[name] = button
         return button
@@ -256,7 +284,8 @@ class InterventionsPanel(Panel):
 
     def _mean(self, name: str, asked: Callable[[Selection], AskMean]) -> QPushButton:
         """A button whose intervention needs the means of the run first."""
-        button = QPushButton("→ mean")
+        button = QPushButton("heads → their mean")
+        button.setToolTip(TIPS[name])
         button.clicked.connect(lambda: self._add_mean(asked))
         self.buttons[name] = button
         return button
@@ -299,12 +328,15 @@ class InterventionsPanel(Panel):
         head = wording.head_name(selection.layer, selection.head)
         names = {
             "zero": f"{head} → 0",
-            "mean": "→ mean",
+            "mean": f"{head} → its mean",
             "group": f"kv group {run.config.kv_head_of(selection.head)} → 0",
+            "group_mean": f"kv group {run.config.kv_head_of(selection.head)} → its mean",
             "plane": f"plane {selection.plane} → 0",
+            "plane_mean": f"plane {selection.plane} → its mean",
             "kv": f"{head} reads kv",
             "all_heads": f"all heads of L{selection.layer} → 0",
             "mlp": f"L{selection.layer} MLP → 0",
+            "mlp_mean": f"L{selection.layer} MLP → its mean",
         }
         for name, text in names.items():
             self.buttons[name].setText(text)

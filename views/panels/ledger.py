@@ -565,13 +565,13 @@ def totals_text(ledger: ShapeLedger, brief: bool = False) -> str:
     spared = sum(e.would_cost_bytes for e in ledger.entries if e.stored == "not stored")
     full = sum(e.flops_full for e in ledger.entries)
     causal = sum(e.flops_causal for e in ledger.entries)
-    parts = [f"{ledger.mode} rows: {wording.byte_size(stored)} stored", f"{wording.count(full) or '0'}FLOPs"]
+    parts = [f"{ledger.mode} rows: {wording.byte_size(stored)} stored", wording.amount(full, "FLOPs")]
     if brief:
         return _unbroken(parts)
     if spared:
         parts.insert(1, f"{wording.byte_size(spared)} not stored")
     if causal != full:
-        parts.append(f"causal {wording.count(causal) or '0'}FLOPs")
+        parts.append(f"causal {wording.amount(causal, 'FLOPs')}")
     if ledger.mode == "prefill":
         parts.append(f"{wording.count(sum(e.parameters for e in ledger.entries)) or '0'} params")
     return _unbroken(parts)
@@ -584,7 +584,7 @@ def model_text(ledger: ShapeLedger, brief: bool = False) -> str:
         return _unbroken([f"whole model: {size}"])
     parts = [
         f"whole model: {size}",
-        f"{wording.count(ledger.model_flops.full)}FLOPs a {'step' if ledger.mode == 'decode' else 'prefill'}",
+        f"{wording.amount(ledger.model_flops.full, 'FLOPs')} a {'step' if ledger.mode == 'decode' else 'prefill'}",
         f"cache {wording.byte_size(ledger.cache_bytes)}",
         f"trace {wording.byte_size(ledger.trace_bytes)}",
     ]

@@ -32,7 +32,7 @@ class NeedsPanel(Panel):
     """Maps of heads for one next token."""
 
     name: ClassVar[str] = "needs"
-    title: ClassVar[str] = "Needed heads"
+    title: ClassVar[str] = "Heads that matter"
     depends: ClassVar[frozenset[str]] = frozenset({"query"})
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     offered = Kept[NextTokenReading]()
@@ -50,11 +50,13 @@ class NeedsPanel(Panel):
         self.token.setAccessibleName("Token whose logit is followed")
         self.token.activated.connect(self._on_token)
         self.run_button = QPushButton("Ablate each head")
-        self.run_button.setToolTip("Run the prompt once for every head without that head; this takes a while.")
+        self.run_button.setToolTip(
+            "Run the prompt once more for each head, without it: a map of what that does to the logit; takes a while"
+        )
         self.run_button.clicked.connect(self.toggle)
         self.head_row.addWidget(self.token)
         self.head_row.addWidget(self.run_button)
-        self.ablated = HeadMap("logit without the head")
+        self.ablated = HeadMap("change of the logit without the head")
         self.direct = HeadMap("the head's own share")
         self.maps = (self.ablated, self.direct)
         self.sentence = plain_label("", "label")

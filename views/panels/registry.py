@@ -53,7 +53,7 @@ PANELS: Final = (
     Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel"),
     Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
-    Entry("needs", "Needed heads", "panels.needs.NeedsPanel"),
+    Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )

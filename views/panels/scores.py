@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.model.decoder.interventions import AblateHeads, AblateMlp, Intervention
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import (
@@ -25,7 +26,7 @@ from ropewalk.model.readings.records import (
     TokenText,
     token_strings,
 )
-from ropewalk.views.panels.panel import Kept, Panel
+from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
@@ -100,7 +101,9 @@ class ScoresPanel(Panel):
         self.mean.hide()
         self.log_scale = self._toggle("log", "Spread the weights over powers of ten")
         self.log_scale.toggled.connect(self._relevel)
-        self.skip_first = self._toggle("skip token 0", "Leave the first token, the sink, out of the colour scale")
+        self.skip_first = self._toggle(
+            "without first token", "Colour without the first token: many heads rest there, and the others would be dark"
+        )
         self.skip_first.toggled.connect(self._relevel)
         self._asked_pixels = 0
         self._asked_row: AskRow | None = None
@@ -110,6 +113,10 @@ class ScoresPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID)
+        self.unchanged = plain_label("", "label")
+        self.unchanged.setWordWrap(True)
+        self.unchanged.hide()
+        layout.addWidget(self.unchanged)
         layout.addWidget(self.triptych, 4)
         layout.addWidget(self.row, 1)
         for heatmap in self.maps[1:]:
@@ -165,6 +172,9 @@ class ScoresPanel(Panel):
         reduced = answer.weights.reduction != "exact"
         cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
         self.describe(f"{name} · {size} · kv head {answer.kv_head}{cost}")
+        why = why_unchanged(self.session.interventions.now, answer.layer, answer.head)
+        self.unchanged.setText(why)
+        self.unchanged.setVisible(bool(why))
         self.mean.setVisible(reduced)
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
@@ -363,6 +373,19 @@ class ScoresPanel(Panel):
             return f"{where} · masked"
         score, weight = self.masked.value(query, key), self.weights.value(query, key)
         return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
+
+
+def why_unchanged(interventions: Sequence[Intervention], layer: int, head: int) -> str:
+    """Say why a head's maps are what they were, where every change of the model comes after them; else nothing."""
+    if not interventions or not all(isinstance(one, AblateHeads | AblateMlp) for one in interventions):
+        return ""
+    of_this = any(isinstance(one, AblateHeads) and one.layer == layer and head in one.heads for one in interventions)
+    earlier = any(isinstance(one, AblateHeads | AblateMlp) and one.layer < layer for one in interventions)
+    if of_this:
+        name = wording.head_name(layer, head)
+        stay = "earlier changes are what moves its scores" if earlier else "its scores and weights stay"
+        return f"What {name} writes is changed after softmax; {stay}. Look at later layers and at the next token."
+    return "" if earlier else f"The changes come after the scores of layer {layer}; these maps stay as they were."
 
 
 def value_range(values: Floats) -> tuple[float, float]:

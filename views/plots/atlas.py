@@ -331,12 +331,14 @@ class AtlasView(QWidget):
             number = place.head if across else place.layer
             if place.row == 0 and number % step == 0:
                 name = str(number) if step > 1 or self.plan.side < 24 else f"{'H' if across else 'L'}{number}"
-                box = QRectF(square.center().x() - 20, square.top() - line - 1, 40, line)
+                width = ink.text_width(font, name) + 1
+                box = QRectF(square.center().x() - width / 2, square.top() - line - 1, width, line)
                 ink.draw_text(painter, box, name, font, look.faint, ink.CENTRE)
             begins = place.head == 0 if across else place.layer == 0
             if begins and (place.row == 0 or self.plan.side >= line * 0.8):
                 name = f"L{place.layer}" if across else str(place.head)
-                box = QRectF(square.left() - 45, square.center().y() - line / 2, 40, line)
+                width = ink.text_width(font, name) + 1
+                box = QRectF(square.left() - 5 - width, square.center().y() - line / 2, width, line)
                 ink.draw_text(painter, box, name, font, look.faint, ink.RIGHT)
 
     def _paint_marks(self, painter: QPainter) -> None:

@@ -10,6 +10,9 @@ from PySide6.QtCore import QPoint, QRect, QSize
 MOST_FOLDS = 6
 """Blocks into which the layers may be folded."""
 
+AROUND = 4
+"""Pixels around sorted heads, for the outline of those at the edges."""
+
 Arrangement = Literal["heads down", "heads across", "sorted"]
 
 
@@ -152,25 +155,33 @@ class Planner:
         for lines, least in ((1, beside), (2, under)):
             for side in range(m.largest, least - 1, -1):
                 pitch = side + m.gap + lines * m.label
-                if self._rows(len(order), side) * pitch <= self.room.height():
+                if self._rows(len(order), side) * pitch <= self._height:
                     return self._flow(order, QRect(0, 0, side, side), QSize(side + m.gap, pitch), lines)
-        rows = max(round(self.room.height() / (beside + m.gap + m.label)), 1)
-        pitch = self.room.height() // rows
+        rows = max(round(self._height / (beside + m.gap + m.label)), 1)
+        pitch = -(-(self.room.height() - AROUND) // rows)
         side = max(pitch - m.gap - m.label, m.smallest)
         width = max(side, beside)
         return self._flow(order, QRect((width - side) // 2, 0, side, side), QSize(width + m.gap, pitch), 1)
 
     def _rows(self, number: int, side: int) -> int:
-        return -(-number // max(self.room.width() // (side + self.metrics.gap), 1))
+        return -(-number // max(self._width // (side + self.metrics.gap), 1))
+
+    @property
+    def _width(self) -> int:
+        return self.room.width() - 2 * AROUND
+
+    @property
+    def _height(self) -> int:
+        return self.room.height() - 2 * AROUND
 
     def _flow(self, order: list[tuple[int, int]], square: QRect, cell: QSize, lines: int) -> Plan:
-        columns = max(self.room.width() // cell.width(), 1)
+        columns = max(self._width // cell.width(), 1)
         places = []
         for i, (layer, head) in enumerate(order):
             row, column = divmod(i, columns)
-            at = square.translated(column * cell.width(), row * cell.height())
+            at = square.translated(AROUND + column * cell.width(), AROUND + row * cell.height())
             places.append(Place(layer, head, row, column, at))
-        size = QSize(columns * cell.width(), (-(-len(order) // columns)) * cell.height())
+        size = QSize(columns * cell.width() + 2 * AROUND, (-(-len(order) // columns)) * cell.height() + 2 * AROUND)
         return Plan("sorted", square.width(), lines, size, tuple(places), square.left())
 
 

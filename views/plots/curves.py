@@ -110,7 +110,7 @@ class CurvesPage(QWidget):
         self.limit = 1
         self.view = DistanceView()
         self.buttons: list[QToolButton] = []
-        self.wide = _toggle("whole context")
+        self.wide = _toggle("whole context", "Show every distance in the model's context, not just those in this run")
         self.wide.toggled.connect(self.chosen)
         self.row = QWidget()
         self._flow = FlowLayout(self.row)
@@ -178,7 +178,9 @@ class CurvesPage(QWidget):
             button.deleteLater()
         self.buttons = []
         for rule in rules[1:]:
-            button = _toggle(rule.name)
+            button = _toggle(
+                rule.name, f"Lay the curve over it that the rule “{rule.name}” would give with the same contents"
+            )
             button.toggled.connect(self.chosen)
             self._flow.addWidget(button)
             self.buttons.append(button)
@@ -202,9 +204,10 @@ def _swatch(colour: QColor, dash: Qt.PenStyle) -> QIcon:
     return QIcon(picture)
 
 
-def _toggle(text: str) -> QToolButton:
+def _toggle(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
+    button.setToolTip(tip)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
     button.setCheckable(True)
     button.setProperty("toggle", "yes")

@@ -417,7 +417,8 @@ QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
 QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 QTableView, QTreeView, QListView {{ background: {t.panel.name()}; border: none; gridline-color: {t.line.name()};
   selection-background-color: {t.chosen.name()}; selection-color: {t.text.name()}; }}
-QHeaderView::section {{ background: {t.panel.name()}; color: {t.faint.name()}; border: none; padding: {pad}px; }}
+QHeaderView::section {{ background: {t.panel.name()}; color: {t.faint.name()}; border: none; padding: {pad}px;
+  font-family: "{SANS}"; font-size: {t.size("label")}px; }}
 QProgressBar {{ background: {t.field.name()}; border: none; border-radius: 4px; text-align: center; }}
 QProgressBar::chunk {{ background: {t.accent.name()}; border-radius: 4px; }}
 """

@@ -57,6 +57,17 @@ def count(value: int) -> str:
     return f"{value:,}" if value < 10_000 else _scaled(value)
 
 
+def amount(value: int, unit: str) -> str:
+    """Write a large count of something, as ``268 FLOPs`` or ``14.4 MFLOPs``."""
+    text = count(value) or "0"
+    return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+
+
+def model_name(name: str) -> str:
+    """Write the name of a model for somebody who did not choose its folder."""
+    return name.replace("bundled", "built-in model", 1) if name.startswith("bundled") else name
+
+
 def _scaled(value: int) -> str:
     for size, unit in UNITS:
         if value >= size * 0.9995:

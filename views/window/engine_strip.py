@@ -47,6 +47,7 @@ class EngineStrip(Strip):
         self._recovery = session.recovery
         self._act: Callable[[], None] = self._recovery.restart
         self.button = StripButton(AGAIN)
+        self.button.setToolTip("What is on screen stays until the engine can answer again")
         self.button.setProperty("kind", "main")
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.button.clicked.connect(self._on_button)
@@ -60,7 +61,7 @@ class EngineStrip(Strip):
 
     def _on_ended(self, sentence: str, details: str) -> None:
         self._ended = (sentence, details)
-        self._offer("Open the bundled model" if self._recovery.is_lost else AGAIN, self._recovery.restart)
+        self._offer("Open the built-in model" if self._recovery.is_lost else AGAIN, self._recovery.restart)
         self.say(sentence, "\n".join(details.splitlines()[-LINES:]))
 
     def _on_unheard(self) -> None:

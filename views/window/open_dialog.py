@@ -143,7 +143,7 @@ class OpenDialog(QDialog):
         """Fill the list: the bundled model, what was opened lately, and what the Hugging Face cache holds."""
         self.known.blockSignals(True)
         self.known.clear()
-        self._item("Bundled model", BUNDLED)
+        self._item("Built-in model", BUNDLED)
         recent = self.session.opened.recent
         self._section("Opened lately", bool(recent))
         for path in recent:

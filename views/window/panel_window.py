@@ -140,6 +140,7 @@ class PanelWindow(QMainWindow):
         self.bar.open_wanted.connect(self.choose_checkpoint)
         self.bar.engine_wanted.connect(self.choose_engine)
         self.status.consistency_wanted.connect(self.show_consistency)
+        self.status.changes_wanted.connect(lambda: self.reveal("experiments"))
         self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))

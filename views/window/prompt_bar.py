@@ -84,7 +84,7 @@ class PromptBar(QWidget):
         self.prompt.setText(session.settings.now.prompt)
         self.prompt.setMinimumWidth(100)
         self.prompt.setCursorPosition(0)
-        self.ids = _toggle("ids", "Type token ids, such as 1, 2, 3, instead of text")
+        self.ids = _toggle("token numbers", "Type the numbers of tokens (ids), such as 1, 2, 3, instead of text")
         self.special = _toggle("", "")
         self.special.setChecked(True)
         self.chat = ChatButton()
@@ -203,7 +203,7 @@ class PromptBar(QWidget):
     def _fill_checkpoints(self) -> None:
         menu = self.checkpoint.menu()
         menu.clear()
-        menu.addAction("Bundled model").triggered.connect(lambda: self.session.opening.open(None))
+        menu.addAction("Built-in model").triggered.connect(lambda: self.session.opening.open(None))
         menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
         menu.addAction("Engine …").triggered.connect(self.engine_wanted)
         recent = self.session.opened.recent
@@ -301,7 +301,8 @@ class PromptBar(QWidget):
         )
 
     def _on_model(self, card: ModelCard) -> None:
-        self.checkpoint.setToolTip(wording.tooltip(f"{card.name}\n{card.path}" if card.path else card.name))
+        open_now = "\n".join(("Open another checkpoint than:", wording.model_name(card.name), card.path)).strip()
+        self.checkpoint.setToolTip(wording.tooltip(open_now))
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
         there = f" of {self.session.elsewhere}" if self.session.elsewhere else ""
         self.device.setToolTip(wording.tooltip(f"Choose device{there} and number format"))
@@ -315,7 +316,7 @@ class PromptBar(QWidget):
         metrics = QFontMetrics(theme.current().font("body"))
         room = metrics.averageCharWidth() * characters
         mode = Qt.TextElideMode.ElideMiddle if characters == NAME else Qt.TextElideMode.ElideRight
-        return metrics.elidedText(card.name, mode, room).replace("&", "&&")
+        return metrics.elidedText(wording.model_name(card.name), mode, room).replace("&", "&&")
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.chat.show_run(after)

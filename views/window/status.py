@@ -5,7 +5,8 @@ And the strips over it: what went wrong, in a sentence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent
@@ -32,16 +33,21 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 
+MOST_CHIPS = 4
+"""That stand in the line; of more changes the rest is one chip."""
+
+
 class StatusLine(QWidget):
     """Facts on the left, what is going on at the right.
 
     Signals
     -------
-    consistency_wanted()
-        The check was pressed.
+    consistency_wanted(), changes_wanted()
+        The check was pressed; all changes of the model are to be shown.
     """
 
     consistency_wanted = Signal()
+    changes_wanted = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,25 +59,24 @@ class StatusLine(QWidget):
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.check.clicked.connect(self.consistency_wanted)
         self.what = plain_label("idle", "subtitle")
-        self.stretch = QPushButton()
-        self.stretch.setAccessibleName("Take out the stretching of RoPE")
-        self.stretch.setProperty("kind", "small")
-        self.stretch.setCheckable(True)
-        self.stretch.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.stretch.clicked.connect(self._on_unstretch)
-        self.stretch.hide()
+        self.changes = QWidget()
+        self.changes.setAccessibleName("What is changed in the model")
+        self._chip_row = QHBoxLayout(self.changes)
+        self._chip_row.setContentsMargins(0, 0, 0, 0)
+        self.changes.hide()
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("progress")
         self.cancel = QPushButton("Cancel")
         self.cancel.setProperty("kind", "small")
         self.cancel.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.cancel.setToolTip("Stop what is going on; what is on screen stays")
         self.cancel.clicked.connect(session.cancel)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(theme.GRID, 0, theme.GRID, 0)
         layout.setSpacing(2 * theme.GRID)
         layout.addWidget(self.facts, 1)
-        for widget in (self.stretch, self.check, self.what, self.bar, self.cancel):
+        for widget in (self.changes, self.check, self.what, self.bar, self.cancel):
             layout.addWidget(widget)
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
@@ -110,7 +115,7 @@ class StatusLine(QWidget):
         if card is not None:
             there = f" on {self._session.elsewhere}" if self._session.elsewhere else ""
             parts += [
-                card.name,
+                wording.model_name(card.name),
                 f"{wording.count(card.parameters)} parameters",
                 card.dtype,
                 f"{card.device}{there}",
@@ -118,7 +123,8 @@ class StatusLine(QWidget):
             ]
         if run is not None:
             parts.append(f"{wording.byte_size(run.trace_bytes)} trace")
-            parts.append(f"prefill {run.prefill} in {1000 * run.seconds:.0f} ms")
+            what = f"prefill of {run.prefill:,} tokens" if run.newest == run.prefill else "last step"
+            parts.append(f"{what} in {1000 * run.seconds:.0f} ms")
         self.facts.setText(" · ".join(parts))
         self.facts.setToolTip(wording.tooltip(self.facts.text()))
 
@@ -139,20 +145,44 @@ class StatusLine(QWidget):
         self.check.style().polish(self.check)
 
     def _on_interventions(self, interventions: tuple[Intervention, ...]) -> None:
-        """Say all the time that the model is not as it was trained, where RoPE is stretched."""
-        stretched = [one.label for one in interventions if isinstance(one, RopeScaling)]
-        self.stretch.setVisible(bool(stretched))
-        self.stretch.setChecked(True)
-        for label in stretched:
-            self.stretch.setText(f"{label}  ×")
-            self.stretch.setToolTip(f"{label} gives this run more positions than the model was trained on; take it out")
-            self.stretch.setAccessibleName(f"Take out: {label}")
+        """Say in every workspace that the model is not as it was trained: a chip for each change, to take it out."""
+        for chip in self.chips:
+            self._chip_row.removeWidget(chip)
+            chip.hide()
+            chip.deleteLater()
+        few = interventions if len(interventions) <= MOST_CHIPS else interventions[: MOST_CHIPS - 1]
+        for intervention in few:
+            tip = f"The model is run with “{intervention.label}”; press to take that out"
+            if isinstance(intervention, RopeScaling):
+                tip += ". It gives this run more positions than the model was trained on"
+            chip = self._chip(f"{intervention.label}  ×", tip, f"Take out: {intervention.label}")
+            chip.clicked.connect(partial(self._take_out, intervention))
+        if len(few) < len(interventions):
+            rest = ", ".join(one.label for one in interventions[len(few) :])
+            more = self._chip(f"+{len(interventions) - len(few)} more", f"Also: {rest}; press for all of them", rest)
+            more.clicked.connect(self.changes_wanted)
+        self.changes.setVisible(bool(interventions))
 
-    def _on_unstretch(self) -> None:
-        self.stretch.setChecked(True)  # until the run without it is there
-        self._session.interventions.apply(
-            tuple(one for one in self._session.interventions.now if not isinstance(one, RopeScaling))
-        )
+    @property
+    def chips(self) -> tuple[QPushButton, ...]:
+        """The chips on screen."""
+        items = (self._chip_row.itemAt(i) for i in range(self._chip_row.count()))
+        return tuple(cast("QPushButton", item.widget()) for item in items if item is not None)
+
+    def _chip(self, text: str, tip: str, name: str) -> QPushButton:
+        chip = QPushButton(text)
+        chip.setProperty("kind", "small")
+        chip.setCheckable(True)
+        chip.setChecked(True)
+        chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        chip.setToolTip(wording.tooltip(tip))
+        chip.setAccessibleName(name)
+        chip.clicked.connect(lambda: chip.setChecked(True))  # until the run without it is there
+        self._chip_row.addWidget(chip)
+        return chip
+
+    def _take_out(self, intervention: Intervention) -> None:
+        self._session.interventions.apply(tuple(one for one in self._session.interventions.now if one != intervention))
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         busy = progress is not None
@@ -188,6 +218,7 @@ class Strip(QFrame):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.unfold = QToolButton()
         self.unfold.setText("details")
+        self.unfold.setToolTip("Show what the program itself said of it, for a report")
         self.unfold.setCheckable(True)
         self.unfold.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.unfold.toggled.connect(self._on_unfold)

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.questions import AskAtlas
+from ropewalk.model.engine.questions import AskAtlas, AskRepeats
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.heads import HeadsPanel
@@ -313,3 +313,44 @@ def test_a_plan_is_made_once_for_a_room(qtbot: QtBot, monkeypatch: pytest.Monkey
     assert len(made) == 1
     view.fit(QSize(500, 600))
     assert len(made) == 2
+
+
+@pytest.mark.parametrize(("width", "height"), [(728, 270), (300, 200), (1200, 700)])
+def test_the_outline_of_sorted_heads_is_whole(width: int, height: int) -> None:
+    order = [(i // 8, i % 8) for i in range(32)]
+    plan = Planner(4, 8, 4, QSize(width, height), METRICS).in_order(order, 66, 36)
+    assert min(min(p.square.left(), p.square.top()) for p in plan.places) >= 3
+    assert max(p.square.right() for p in plan.places) <= width - 4
+
+
+def test_a_score_somebody_chose_stays_the_label_in_any_order_and_after_a_step(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    assert panel.view.score == "previous token"
+    for name in ("sink", LAYER_ORDER):
+        panel.sort_box.setCurrentText(name)
+        panel.sort_box.textActivated.emit(name)
+    assert (panel.view.score, panel.view.sorted_by) == ("sink", LAYER_ORDER)
+    running.timeline.step()
+    settle(running, panel)
+    assert panel.view.score == "sink"
+    panel.order_by_layer()
+    assert panel.view.sorted_by == LAYER_ORDER
+
+
+def test_heads_are_tested_on_random_repeats_and_on_the_prompt_again(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    own = panel.view.score_of(1, 2)
+    panel.repeats.click()
+    settle(running, panel)
+    assert engine.asked[-1] == AskRepeats()
+    assert "on 32 random tokens twice" in panel.subtitle.text()
+    assert (
+        panel.view.score_of(1, 2) == canned.reading(run_on(running), AskRepeats()).scores[panel.view.score][1, 2] != own
+    )
+    panel.sort_box.setCurrentText("induction")
+    assert not panel.why_undefined.text(), "on random repeats it always has a value"
+    panel.repeats.click()
+    assert "random" not in panel.subtitle.text()
+    assert "not N tokens twice" in panel.why_undefined.text()

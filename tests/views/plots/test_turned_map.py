@@ -72,7 +72,7 @@ def test_marks_turn_along(shown: TurnedMap) -> None:
 
 
 def test_a_map_of_heads_says_which_one_is_marked(qtbot: QtBot) -> None:
-    heads = HeadMap("logit without the head")
+    heads = HeadMap("change of the logit")
     qtbot.addWidget(heads)
     heads.show_heads(NUMBERS.astype(np.float64))
     for layer, head in ((0, 0), (2, 0), (1, 3)):

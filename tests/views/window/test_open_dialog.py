@@ -80,7 +80,7 @@ def click_on(dialog: OpenDialog, text: str) -> None:
 
 def test_it_lists_recent_ones_and_the_local_cache(dialog: OpenDialog) -> None:
     listed = [dialog.known.item(i).text() for i in range(dialog.known.count())]
-    assert listed[0] == "Bundled model"
+    assert listed[0] == "Built-in model"
     assert any(text.startswith("smol ") for text in listed)
     assert "org/tiny   5.00 MB" in listed
 
@@ -382,7 +382,7 @@ def test_the_focus_on_the_list_is_no_choice(dialog: OpenDialog, running: Session
     dialog.known.setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
     assert dialog.path.text() == "/models/smol"
-    click_on(dialog, "Bundled")
+    click_on(dialog, "Built-in")
     assert dialog.path.text() == ""
     assert dialog.outline is engine.outlines[None]
 

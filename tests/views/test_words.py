@@ -1,0 +1,102 @@
+"""Every button says what it does, and nothing on screen is a word that only its author knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtWidgets import QAbstractButton, QScrollBar, QTabBar
+
+from ropewalk.model.decoder.interventions import AblateHeads, NoScale, RopeOff
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import wording
+from tests.views.driving import front, opened_window, run_of
+
+OPAQUE = {"→ mean", "ids", "bundled", "Needed heads", "skip token 0", "logit without the head"}
+
+
+@pytest.fixture(scope="module")
+def window(qapp: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
+    with opened_window(tmp_path_factory.mktemp("words"), None, " The cat sat. The cat sat.") as made:
+        for panel in list(made.cards):
+            made.cards[panel].make_panel()
+        yield made
+
+
+def buttons(window: MainWindow) -> list[QAbstractButton]:
+    """All of the window, but for the arrows that Qt itself puts beside tabs and into fields."""
+    every = window.findChildren(QAbstractButton)
+    qts = ("QTableCornerButton", "QToolBarExtension")
+    return [
+        one
+        for one in every
+        if not isinstance(one.parent(), QTabBar | QScrollBar) and one.metaObject().className() not in qts
+    ]
+
+
+def test_every_button_has_a_tooltip_that_says_more_than_its_name(window: MainWindow) -> None:
+    found = buttons(window)
+    assert len(found) > 60
+    silent = [
+        f"{type(one.parent()).__name__}: {one.text() or one.accessibleName()!r}"
+        for one in found
+        if len(one.toolTip()) <= len(one.text()) or " " not in one.toolTip()
+    ]
+    assert silent == []
+
+
+def test_no_button_and_no_title_is_an_authors_word(window: MainWindow) -> None:
+    said = {one.text() for one in buttons(window)} | {panel.title for panel in window.panels.values()}
+    assert not said & OPAQUE
+    assert "built-in model" in window.bar.checkpoint.text()
+    assert window.status.facts.text().startswith("built-in model · ")
+
+
+def test_after_a_step_the_time_is_that_of_the_step(window: MainWindow) -> None:
+    assert f"prefill of {run_of(window).prefill} tokens in " in window.status.facts.text()
+    window.session.timeline.step()
+    snapshot.wait_until_drawn(window)
+    assert "last step in " in window.status.facts.text()
+    assert "prefill" not in window.status.facts.text()
+
+
+def test_every_change_of_the_model_has_a_chip_whatever_is_on_stage(window: MainWindow) -> None:
+    changes = (AblateHeads(1, (2,)), NoScale(), RopeOff(), AblateHeads(0, (1,)), AblateHeads(2, (3,)))
+    window.session.interventions.apply(changes)
+    snapshot.wait_until_drawn(window)
+    texts = [chip.text() for chip in window.status.chips]
+    assert texts == [*(f"{one.label}  ×" for one in changes[:3]), "+2 more"]
+    assert window.status.changes.isVisible()
+    window.status.chips[0].click()
+    snapshot.wait_until_drawn(window)
+    assert window.session.interventions.now == changes[1:]
+    window.session.interventions.apply(())
+    snapshot.wait_until_drawn(window)
+    assert not window.status.changes.isVisible()
+
+
+def test_maps_that_stay_say_why(window: MainWindow) -> None:
+    panel = front(window, "scores")
+    window.session.selection.update(layer=1, head=2)
+    window.session.interventions.apply((AblateHeads(1, (2,)),))
+    snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text().startswith("What L1H2 writes is changed after softmax; its scores and weights stay.")
+    for layer, starts in ((0, "The changes come after the scores of layer 0"), (2, "")):
+        window.session.selection.update(layer=layer, head=2)
+        snapshot.wait_until_drawn(window)
+        assert panel.unchanged.text().startswith(starts)
+        assert panel.unchanged.isVisible() == bool(starts)
+    window.session.interventions.apply((RopeOff(), AblateHeads(1, (2,))))
+    window.session.selection.update(layer=1, head=2)
+    snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text() == "", "without RoPE its scores do change"
+    window.session.interventions.apply(())
+    snapshot.wait_until_drawn(window)
+
+
+def test_amounts_stand_apart_from_their_units() -> None:
+    assert [wording.amount(n, "FLOPs") for n in (0, 268, 9_999, 14_400_000)] == [
+        "0 FLOPs", "268 FLOPs", "9,999 FLOPs", "14.4 MFLOPs",
+    ]  # fmt: skip
+    assert [wording.model_name(name) for name in ("bundled", "SmolLM2")] == ["built-in model", "SmolLM2"]
