@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pypdf
@@ -23,6 +25,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.files import animation
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
@@ -30,11 +33,12 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
 from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
 from ropewalk.views.files.handout import answer_spans
-from ropewalk.views.files.recordings import walk_turns
+from ropewalk.views.files.recordings import FILMS, Shooting, recording_turns, walk_turns
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.in_process import trace_of
 from tests.views.real_window import PROMPT, real_window
@@ -125,7 +129,9 @@ def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, 
     assert take(lambda: dialog.save_to(str(tmp_path / "scores.png"))) == ""
     image = Image.open(tmp_path / "scores.png").convert("RGB")
     dock = window.cards["scores"]
-    assert image.size == (3 * dock.width(), 3 * dock.height())
+    figure = window.files.exporter.figure("scores")
+    assert figure is not None
+    assert image.size == (3 * dock.width(), 3 * figure.size.height())
     heatmap = weights_panel(window).weights
     middle = heatmap.mapTo(dock, heatmap.cell_rect(3, 1).center().toPoint())
     colour = heatmap.cell_color(3, 1)
@@ -311,13 +317,14 @@ def test_the_rotation_is_filmed_and_put_back_while_the_window_lives(
         span = panel.slider.maximum() - panel.slider.minimum()
         assert 60 <= film.n_frames <= 121  # type: ignore[attr-defined]
         dock = window.cards["rope"]
-        assert film.size == (dock.width(), dock.height())
+        scale = max(1280 / dock.width(), 1)
+        assert film.size == (math.ceil(dock.width() * scale), math.ceil(dock.height() * scale))
         stride = -(-span // 120)
         film.seek(10)
         shown = np.asarray(film.convert("RGB"))
     panel.slider.setValue(panel.slider.minimum() + 10 * max(stride, 4))
     QApplication.processEvents()  # a longer sentence takes another line
-    now = as_array(pictures.to_image(dock))
+    now = as_array(pictures.to_image(dock, scale, window.files.exporter.figure("rope", moving=True)))
     assert np.mean(now == shown) > 0.995  # the tenth frame is what the slider shows there
 
 
@@ -538,3 +545,56 @@ def test_pictures_carry_the_prompt_of_the_window(window: MainWindow, take: Take,
     at = status.mapTo(window, QPoint(0, 0))
     found = shown[at.y() : at.y() + idle.shape[0], at.x() : at.x() + idle.shape[1]]
     assert np.mean(found == idle) > 0.99  # no progress of its own is in the picture
+
+
+def test_a_panels_picture_is_a_figure(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    """No control in it, a line that says what it is of, and what its marks mean."""
+    exporter = window.files.exporter
+    window.reveal("scores")
+    out = tmp_path / "scores.svg"
+    svg_format = next(one for one in pictures.FORMATS if one.name == "svg")
+    assert take(lambda: exporter.picture("scores", svg_format, out)) == ""
+    text = " ".join("".join(one.itertext()) for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}text"))
+    assert "weights (softmax)" in text
+    for words in ("selected query", "selected key", "masked", "built-in model", "Ropewalk"):
+        assert words in text
+    panel = weights_panel(window)
+    assert panel.log_scale.text() not in text.split()
+    assert panel.skip_first.text() not in text
+    figure, card = exporter.figure("scores"), exporter.widget("scores")
+    assert figure is not None
+    assert figure.size.width() == card.width()
+    plain, drawn = as_array(pictures.to_image(card)), as_array(pictures.to_image(card, 1, figure))
+    at = panel.log_scale.mapTo(card, panel.log_scale.rect().topLeft())
+    box = np.s_[at.y() : at.y() + panel.log_scale.height(), at.x() : at.x() + panel.log_scale.width()]
+    assert len(np.unique(plain[box].reshape(-1, 3), axis=0)) > 1
+    assert len(np.unique(drawn[box].reshape(-1, 3), axis=0)) == 1, "there is nothing where the button was"
+
+
+def test_rows_of_controls_are_cut_off_a_figure(window: MainWindow) -> None:
+    window.reveal("rope")
+    snapshot.wait_until_drawn(window)
+    figure, card = window.files.exporter.figure("rope"), window.files.exporter.widget("rope")
+    assert figure is not None
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    assert panel.both.isVisible()
+    assert figure._bottom() < panel.both.mapTo(card, panel.both.rect().center()).y()
+    assert figure._bottom() >= panel.sum_label.mapTo(card, panel.sum_label.rect().bottomLeft()).y()
+
+
+def test_what_is_for_reading_is_taken_whole(window: MainWindow) -> None:
+    exporter = window.files.exporter
+    assert exporter.figure("") is None
+    assert exporter.figure("lesson") is None
+
+
+def test_a_film_is_wide_enough_for_a_room(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    out = tmp_path / "steps.gif"
+    gif = next(one for one in animation.FORMATS if one.name == "gif")
+    film = next(one for one in FILMS if one.name == "decode")
+    shooting = Shooting("next_token", steps=1)
+    turns = recording_turns(film, window.files.exporter, shooting)
+    assert take(lambda: window.files.exporter.animation(turns, gif, out, shooting.target)) == ""
+    with Image.open(out) as made:
+        assert made.width >= 1280

@@ -81,7 +81,7 @@ def test_maps_that_stay_say_why(window: MainWindow) -> None:
     window.session.selection.update(layer=1, head=2)
     window.session.interventions.apply((AblateHeads(1, (2,)),))
     snapshot.wait_until_drawn(window)
-    assert panel.unchanged.text().startswith("What L1H2 writes is changed after softmax; its scores and weights stay.")
+    assert panel.unchanged.text().startswith("L1H2 is changed after softmax; its scores and weights stay.")
     for layer, starts in ((0, "The changes come after the scores of layer 0"), (2, "")):
         window.session.selection.update(layer=layer, head=2)
         snapshot.wait_until_drawn(window)

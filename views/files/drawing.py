@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QWidget
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.files.requests import FinishSvg, SvgPart
 from ropewalk.app.files.svg_file import MARK, harmless
+from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.parts import parts_of
 from ropewalk.views.style import theme
 
@@ -26,28 +27,34 @@ TEXT: Final = re.compile(r"(<text\b[^>]*)>([^<]*)</text>")
 ATTRIBUTE: Final = re.compile(r'([\w-]+)="([^"]*)"')
 
 
-def draw_svg(widget: QWidget, about: Provenance) -> FinishSvg:
-    """Paint shapes and text of an SVG 1.1."""
+def draw_svg(widget: QWidget, about: Provenance, figure: Figure | None = None) -> FinishSvg:
+    """Paint shapes and text of an SVG 1.1, of a widget or of the figure that is made of it."""
+    size = widget.size() if figure is None else figure.size
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)  # the other version cannot clip
     generator.setOutputDevice(buffer)
     generator.setResolution(96)
-    generator.setSize(widget.size())
-    generator.setViewBox(QRect(QPoint(), widget.size()))
+    generator.setSize(size)
+    generator.setViewBox(QRect(QPoint(), size))
     painter = QPainter(generator)
-    painter.fillRect(QRect(QPoint(), widget.size()), theme.current().window)
+    painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
     parts: list[SvgPart] = []
-    for number, part in enumerate(parts_of(widget)):
+    for number, part in enumerate(parts_of(widget, None if figure is None else figure.hides)):
         painter.setPen(theme.current().text)
         painter.drawText(QPointF(), f"{MARK}{number}")
         part.render(painter, part.at)
         clip = part.clip
         seen = None if clip is None else (clip.x(), clip.y(), clip.width(), clip.height())
         parts.append(SvgPart(part.at.x(), part.at.y(), seen))
+    if figure is not None:
+        painter.setPen(theme.current().text)
+        painter.drawText(QPointF(), f"{MARK}{len(parts)}")
+        figure.paint_foot(painter)
+        parts.append(SvgPart(0, 0, None))
     painter.end()
     drawn = TEXT.sub(_measured, bytes(buffer.data().data()).decode("utf-8"))
-    return FinishSvg(drawn, widget.width(), widget.height(), tuple(parts), FALLBACKS, about)
+    return FinishSvg(drawn, size.width(), size.height(), tuple(parts), FALLBACKS, about)
 
 
 def _measured(text: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from ropewalk.app.files.requests import EncodeAnimation, FinishSvg, Writing
 from ropewalk.model.progress import Progress
 from ropewalk.views.files import pictures
 from ropewalk.views.files.drawing import draw_svg
+from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.pictures import PictureFormat
 from ropewalk.views.files.task import Task, Turns
 from ropewalk.views.panels.panel import Panel
@@ -31,6 +32,8 @@ from ropewalk.views.style import theme, wording
 if TYPE_CHECKING:
     from ropewalk.views.window.panel_window import PanelWindow
 
+LONG: Final = 120
+"""Characters of a prompt that a caption tells."""
 WINDOW: Final = ""
 """The name of the whole window among the panels' names."""
 
@@ -67,6 +70,20 @@ class Exporter(QObject):
         """A panel with its heading, or the window."""
         return self.window if name == WINDOW else self.window.cards[name]
 
+    def figure(self, name: str, *, moving: bool = False) -> Figure | None:
+        """What is drawn of a panel; None where everything is, as of the window and of a page to read."""
+        run = self.window.session.run
+        if name == WINDOW or run is None or not self.window.panels[name].is_figure:
+            return None
+        panel = self.window.panels[name]
+        prompt = run.prompt.strip()
+        if len(prompt) > LONG:
+            prompt = f"{prompt[:LONG].rstrip()} …"
+        said = [f"{panel.title}: {panel.subtitle.text()}", wording.model_name(run.model.name)]
+        said += [f"“{prompt}”"] if prompt else []
+        said += [f"with {one.label}" for one in self.window.session.interventions.now]
+        return Figure(self.widget(name), " · ".join((*said, "Ropewalk")), panel.legend, moving)
+
     def about(self, name: str) -> Provenance:
         """Where a picture made now comes from."""
         session = self.window.session
@@ -83,7 +100,7 @@ class Exporter(QObject):
             yield from self.in_sight(name)
             self.be_quiet()
             with self.printed(name, paper):
-                steps = kind.draw(self.widget(name), self.about(name), scale, path)
+                steps = kind.draw(self.widget(name), self.about(name), scale, path, self.figure(name))
             return (yield from steps)
 
         self.task.run(turns(), self.make, self.failed.emit)
@@ -95,8 +112,8 @@ class Exporter(QObject):
             yield from self.in_sight(name)
             self.be_quiet()
             with self.printed(name, paper):
-                image = pictures.to_image(self.widget(name), scale)
-                drawing = draw_svg(self.widget(name), self.about(name))
+                image = pictures.to_image(self.widget(name), scale, self.figure(name))
+                drawing = draw_svg(self.widget(name), self.about(name), self.figure(name))
             data = QMimeData()
             data.setImageData(image)
             return drawing, data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QRect
@@ -34,20 +34,20 @@ class Part:
         QWidget.render(self.widget, painter, at, QRegion(), whole if self.is_whole else nothing)
 
 
-def parts_of(whole: QWidget) -> Iterator[Part]:
-    """Everything that can be seen of a widget, from below to above."""
-    return _parts(whole, whole, QRect(QPoint(), whole.size()))
+def parts_of(whole: QWidget, hidden: Callable[[QWidget], bool] | None = None) -> Iterator[Part]:
+    """Everything that can be seen of a widget, from below to above, but for what is hidden."""
+    return _parts(whole, whole, QRect(QPoint(), whole.size()), hidden or (lambda part: False))
 
 
-def _parts(whole: QWidget, widget: QWidget, seen: QRect) -> Iterator[Part]:
+def _parts(whole: QWidget, widget: QWidget, seen: QRect, hidden: Callable[[QWidget], bool]) -> Iterator[Part]:
     at = widget.mapTo(whole, QPoint())
     inside = seen.intersected(QRect(at, widget.size()))
     if inside.isEmpty():
         return
     yield Part(widget, at, None if _keeps_inside(widget, inside) else inside, widget is whole)
     for child in widget.children():
-        if isinstance(child, QWidget) and not child.isWindow() and child.isVisibleTo(widget):
-            yield from _parts(whole, child, inside)
+        if isinstance(child, QWidget) and not child.isWindow() and child.isVisibleTo(widget) and not hidden(child):
+            yield from _parts(whole, child, inside, hidden)
 
 
 def _keeps_inside(widget: QWidget, seen: QRect) -> bool:
@@ -59,12 +59,12 @@ def _keeps_inside(widget: QWidget, seen: QRect) -> bool:
     return own and seen.size() == widget.size()
 
 
-def paint_parts(painter: QPainter, whole: QWidget) -> None:
+def paint_parts(painter: QPainter, whole: QWidget, hidden: Callable[[QWidget], bool] | None = None) -> None:
     """Paint a widget with every part clipped to what can be seen of it.
 
     Each is recorded first: a widget that is painted straight away begins with a clip of its own, which is none.
     """
-    for part in parts_of(whole):
+    for part in parts_of(whole, hidden):
         picture = QPicture()
         recorder = QPainter(picture)
         part.render(recorder, QPoint())

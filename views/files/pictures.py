@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from ropewalk.app.files.provenance import Provenance, software
 from ropewalk.app.files.requests import EncodePng, WriteBytes, WriteSvg, Writing
 from ropewalk.model.progress import Pauses, Progress, Steps, saying
 from ropewalk.views.files import drawing
+from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.parts import paint_parts
 from ropewalk.views.style import theme
 
@@ -50,16 +52,21 @@ class PictureFormat:
     name: str
     title: str
     scaled: bool
-    draw: Callable[[QWidget, Provenance, int, Path], Steps[Writing]]
+    draw: Callable[[QWidget, Provenance, int, Path, Figure | None], Steps[Writing]]
 
 
-def to_image(widget: QWidget, scale: int = 1) -> QImage:
+def to_image(widget: QWidget, scale: float = 1, figure: Figure | None = None) -> QImage:
     """Paint a widget in ``scale`` × ``scale`` pixels for each one of its own: drawn finer, not stretched."""
-    image = QImage(widget.size() * scale, QImage.Format.Format_RGB32)
+    size = widget.size() if figure is None else figure.size
+    image = QImage(math.ceil(size.width() * scale), math.ceil(size.height() * scale), QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(scale)
-    image.fill(theme.current().window)
+    image.fill(theme.current().window if figure is None else theme.current().panel)
     painter = QPainter(image)
-    widget.render(painter, QPoint(), QRegion(), ALL)
+    if figure is None:
+        widget.render(painter, QPoint(), QRegion(), ALL)
+    else:
+        paint_parts(painter, widget, figure.hides)
+        figure.paint_foot(painter)
     painter.end()
     image.setDevicePixelRatio(1)
     return image
@@ -70,9 +77,11 @@ def recording_pauses(recording: Recording, image: QImage, milliseconds: int = 0)
     yield from recording.adding(image.width(), image.height(), memoryview(image.constBits()), milliseconds)
 
 
-def draw_png(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[EncodePng]:
+def draw_png(
+    widget: QWidget, about: Provenance, scale: int, path: Path, figure: Figure | None = None
+) -> Steps[EncodePng]:
     """Paint pixels; they are handed on in a file, which takes as long as painting where there are many."""
-    return _png_steps(to_image(widget, scale), about, scale, path)
+    return _png_steps(to_image(widget, scale, figure), about, scale, path)
 
 
 def _png_steps(image: QImage, about: Provenance, scale: int, path: Path) -> Steps[EncodePng]:
@@ -85,23 +94,30 @@ def _png_steps(image: QImage, about: Provenance, scale: int, path: Path) -> Step
         raise
 
 
-def draw_svg(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[WriteSvg]:
+def draw_svg(
+    widget: QWidget, about: Provenance, scale: int, path: Path, figure: Figure | None = None
+) -> Steps[WriteSvg]:
     """Paint shapes and text."""
-    return _at_once(WriteSvg(path, drawing.draw_svg(widget, about)))
+    return _at_once(WriteSvg(path, drawing.draw_svg(widget, about, figure)))
 
 
-def draw_pdf(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[WriteBytes]:
-    """Paint shapes and text on one page of the widget's size."""
+def draw_pdf(
+    widget: QWidget, about: Provenance, scale: int, path: Path, figure: Figure | None = None
+) -> Steps[WriteBytes]:
+    """Paint shapes and text on one page of the picture's size."""
+    size = widget.size() if figure is None else figure.size
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    points = QSizeF(widget.size()) * 72 / DOTS
+    points = QSizeF(size) * 72 / DOTS
     writer = QPdfWriter(buffer)
     writer.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", QPageSize.SizeMatchPolicy.ExactMatch))
     writer.setPageMargins(QMarginsF())
     describe_pdf(writer, about)
     painter = QPainter(writer)
-    painter.fillRect(QRect(QPoint(), widget.size()), theme.current().window)
-    paint_parts(painter, widget)
+    painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
+    paint_parts(painter, widget, None if figure is None else figure.hides)
+    if figure is not None:
+        figure.paint_foot(painter)
     painter.end()
     return _at_once(WriteBytes(path, bytes(buffer.data().data())))
 

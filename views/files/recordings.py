@@ -64,6 +64,8 @@ class Film:
     turns: Callable[[Exporter, Shooting, Recording], Turns]
 
 
+PROJECTED: Final = 1280
+"""Pixels that a film is wide at least: it is shown to a room."""
 FRAMES: Final = 120
 """Frames that a rotation has at most."""
 TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
@@ -94,7 +96,9 @@ def _shoot(exporter: Exporter, shooting: Shooting, recording: Recording, point: 
     """Record what is in sight."""
     yield point
     exporter.be_quiet()
-    image = pictures.to_image(exporter.widget(shooting.target), shooting.scale)
+    widget = exporter.widget(shooting.target)
+    scale = max(shooting.scale, PROJECTED / max(widget.width(), 1))
+    image = pictures.to_image(widget, scale, exporter.figure(shooting.target, moving=True))
     yield from saying(point, pictures.recording_pauses(recording, image, milliseconds))
 
 

@@ -57,6 +57,7 @@ class LessonPanel(Panel):
     """
 
     name: ClassVar[str] = "lesson"
+    is_figure: ClassVar[bool] = False
     title: ClassVar[str] = "Lesson"
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key", "plane"})
 

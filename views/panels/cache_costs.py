@@ -223,7 +223,7 @@ class GrowthView(Plot):
             [
                 (
                     self.formula(last, heads),
-                    f"Hkv = {heads}: {wording.byte_size(self.formula(run.length, heads))}",
+                    f"Hkv = {heads}, now {wording.byte_size(self.formula(run.length, heads))}",
                     look.accent if heads == run.config.kv_heads else look.faint,
                 )
                 for heads in self.heads()

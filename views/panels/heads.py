@@ -16,7 +16,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
-from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
 from ropewalk.views.style import wording
 
@@ -32,6 +32,10 @@ class HeadsPanel(Panel):
 
     name: ClassVar[str] = "heads"
     title: ClassVar[str] = "Heads"
+    legend: ClassVar[tuple[Mark, ...]] = (
+        Mark("outline", "accent", "selected head"),
+        Mark("line", "key", "heads that read one kv head"),
+    )
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     streams: ClassVar[bool] = True
     atlas = Kept[HeadAtlas]()

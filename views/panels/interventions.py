@@ -131,6 +131,7 @@ class InterventionsPanel(Panel):
 
     name: ClassVar[str] = "experiments"
     title: ClassVar[str] = "Experiments"
+    is_figure: ClassVar[bool] = False
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
     marks: ClassVar[frozenset[str]] = frozenset({"plane", "key"})
 

@@ -16,7 +16,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question
 from ropewalk.model.readings.records import DirectAttribution, HeadNeeds, NextTokenReading, Run
-from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.signed import HeadMap
 from ropewalk.views.style import theme, wording
 
@@ -33,6 +33,7 @@ class NeedsPanel(Panel):
 
     name: ClassVar[str] = "needs"
     title: ClassVar[str] = "Heads that matter"
+    legend: ClassVar[tuple[Mark, ...]] = (Mark("outline", "accent", "selected head"),)
     depends: ClassVar[frozenset[str]] = frozenset({"query"})
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     offered = Kept[NextTokenReading]()

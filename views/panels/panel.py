@@ -13,7 +13,8 @@ the engine has ended, that moment lasts: the picture of another run is then hidd
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
@@ -77,6 +78,15 @@ class Kept(Generic[T]):
             panel.readings[self._name] = reading
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
+
+    kind: Literal["outline", "line", "fill", "hatch"]
+    colour: str
+    words: str
+
+
 class Panel(QWidget):
     """Base of all panels.
 
@@ -92,6 +102,12 @@ class Panel(QWidget):
     depends: ClassVar[frozenset[str]] = frozenset()
     marks: ClassVar[frozenset[str]] = frozenset()
     """Selection fields that only move a mark: :meth:`show_selection` is called, nothing is asked."""
+
+    legend: ClassVar[tuple[Mark, ...]] = ()
+    """The marks of the picture, for where it stands by itself."""
+
+    is_figure: ClassVar[bool] = True
+    """Whether it is exported without its controls."""
 
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""

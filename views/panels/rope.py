@@ -26,7 +26,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
-from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.curves import CurvesPage, SpectrumView
 from ropewalk.views.plots.pairing import PairingView
 from ropewalk.views.plots.planes import PlanesScroll, PlanesView
@@ -61,6 +61,11 @@ class RopePanel(Panel):
 
     name: ClassVar[str] = "rope"
     title: ClassVar[str] = "RoPE"
+    legend: ClassVar[tuple[Mark, ...]] = (
+        Mark("line", "query", "query, at m"),
+        Mark("line", "key", "key, at n"),
+        Mark("outline", "accent", "selected plane"),
+    )
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
     marks: ClassVar[frozenset[str]] = frozenset({"plane"})
     reading = Kept[PlaneReading]()

@@ -26,7 +26,7 @@ from ropewalk.model.readings.records import (
     TokenText,
     token_strings,
 )
-from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
@@ -85,6 +85,11 @@ class ScoresPanel(Panel):
 
     name: ClassVar[str] = "scores"
     title: ClassVar[str] = "Scores"
+    legend: ClassVar[tuple[Mark, ...]] = (
+        Mark("outline", "query", "selected query"),
+        Mark("outline", "key", "selected key"),
+        Mark("hatch", "masked", "masked"),
+    )
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     marks: ClassVar[frozenset[str]] = frozenset({"query", "key"})
     picture = Kept[HeadPicture]()
@@ -382,10 +387,9 @@ def why_unchanged(interventions: Sequence[Intervention], layer: int, head: int) 
     of_this = any(isinstance(one, AblateHeads) and one.layer == layer and head in one.heads for one in interventions)
     earlier = any(isinstance(one, AblateHeads | AblateMlp) and one.layer < layer for one in interventions)
     if of_this:
-        name = wording.head_name(layer, head)
-        stay = "earlier changes are what moves its scores" if earlier else "its scores and weights stay"
-        return f"What {name} writes is changed after softmax; {stay}. Look at later layers and at the next token."
-    return "" if earlier else f"The changes come after the scores of layer {layer}; these maps stay as they were."
+        what = "its scores move only by earlier changes" if earlier else "its scores and weights stay"
+        return f"{wording.head_name(layer, head)} is changed after softmax; {what}."
+    return "" if earlier else f"The changes come after the scores of layer {layer}; these maps stay."
 
 
 def value_range(values: Floats) -> tuple[float, float]:

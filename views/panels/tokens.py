@@ -32,7 +32,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRow, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Bools, Doubles, RowReading, Run, TokenText
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Mark, Panel, plain_label
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.style import highlight, ink, theme, wording
 from ropewalk.views.style.lettering import face
@@ -500,6 +500,10 @@ class TokensPanel(Panel):
 
     name: ClassVar[str] = "tokens"
     title: ClassVar[str] = "Tokens"
+    legend: ClassVar[tuple[Mark, ...]] = (
+        Mark("outline", "query", "selected query"),
+        Mark("outline", "key", "selected key"),
+    )
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query"})
     marks: ClassVar[frozenset[str]] = frozenset({"key"})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from pyqtgraph import BarGraphItem, InfiniteLine, ViewBox, mkBrush, mkPen
+from pyqtgraph import BarGraphItem, ViewBox, mkBrush, mkPen
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QPainter
 
 from ropewalk.model.readings.records import Bools, Doubles, Floats
 from ropewalk.views.plots.cells import Cells
 from ropewalk.views.plots.levels import Levels, brief
+from ropewalk.views.plots.plot import Line
 from ropewalk.views.plots.plot_view import Painted
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
@@ -56,7 +57,7 @@ class LevelsBar(Painted):
         self.box.disableAutoRange()
         self.ramp = Cells()
         self.counts = BarGraphItem(x0=[0.0], width=[0.0], y0=[0.0], height=[0.0], pen=mkPen(None))
-        self.ends = (InfiniteLine(0.0, movable=True), InfiniteLine(1.0, movable=True))
+        self.ends = (Line(0.0, movable=True), Line(1.0, movable=True))
         for item in (self.ramp, self.counts, *self.ends):
             self.box.addItem(item, ignoreBounds=True)
         for number, end in enumerate(self.ends):

@@ -19,17 +19,26 @@ class ShareBars(Bars):
     """What each plane adds to the scaled score. The scale is what planes can reach, so it stands while they turn."""
 
     def __init__(self) -> None:
+        self._turned: Turned | None = None
         super().__init__()
         self.heading.say("share of the score, by plane")
         self.setAccessibleName("Share of the score by plane; left and right select one")
 
     def show_turned(self, turned: Turned) -> None:
         """Draw the shares at a position."""
-        r = turned.reading
+        if self._turned is None or turned.reading is not self._turned.reading:
+            self.point_away()
+        self._turned, r = turned, turned.reading
         reach = r.scale * r.factor**2 * float((np.hypot(*r.q_before.T) * np.hypot(*r.k_before.T)).max(initial=0.0))
         reach = max(reach, float(np.abs(turned.shares).max(initial=0.0))) or 1.0
         more, less = signed_colour(1.0), signed_colour(-1.0)
         self.show_bars(turned.shares, [more if share >= 0 else less for share in turned.shares.tolist()], -reach, reach)
+
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        super().theme_changed()
+        if self._turned is not None:
+            self.show_turned(self._turned)
 
     def number(self, place: int) -> str:
         """A share."""

@@ -59,7 +59,7 @@ def made(name: str, widget: QWidget, about: Provenance, scale: int = 1) -> bytes
     """Draw a widget, have the file made, and read it."""
     chosen = next(one for one in pictures.FORMATS if one.name == name)
     with tempfile.TemporaryDirectory() as folder:
-        request = finished(chosen.draw(widget, about, scale, Path(folder) / f"made.{name}"))
+        request = finished(chosen.draw(widget, about, scale, Path(folder) / f"made.{name}", None))
         path: Path = finished(serve(request, lambda point: None))
         return path.read_bytes()
 
