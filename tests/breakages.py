@@ -555,7 +555,7 @@ BREAKAGES = (
         "self.pixels_of(QRectF(column - 0.5, row - 0.5, 1, 1))",
         "self.pixels_of(QRectF(column - 0.5, row + 0.5, 1, 1))",
     ),
-    map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[~visible] = 255"),
+    map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[visible] = 0"),
     of("views/plots/token_axis.py", "views/plots/test_heatmap", "views/plots/test_token_axis")(
         "labels are those of the token after",
         "return self.names[place] if",

@@ -25,6 +25,7 @@ class PlotView(GraphicsView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setBackgroundBrush(Qt.BrushStyle.NoBrush)
+        self.centralWidget.setLayout(None)  # type: ignore[arg-type]  # places are given here; a layout makes a widget more
         self.setCacheMode(QGraphicsView.CacheModeFlag(0))  # a kept ground would be pixels in a vector file
         self.viewport().setAutoFillBackground(False)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
