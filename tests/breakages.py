@@ -580,8 +580,8 @@ BREAKAGES = (
     of("views/plots/map_menu.py", "views/plots/test_map_menu")(
         "a copied row is that of the key", "row_text(self._cell[0])", "row_text(self._cell[1])"
     ),
-    of("views/plots/map_region.py", "views/plots/test_map_menu")(
-        "a region counts masked cells", "values[data.visible[inside, across] & np.isfinite(values)]", "values"
+    of("views/plots/map_data.py", "views/plots/test_map_menu")(
+        "a region counts masked cells", "values[self.visible[part] & np.isfinite(values)]", "values"
     ),
     of("views/plots/signed.py", "views/plots/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"

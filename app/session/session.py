@@ -24,7 +24,7 @@ from ropewalk.app.session.checkpoints import Checkpoints, of_opening
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.reading import Reading
-from ropewalk.app.session.selection import Bounds, SelectionStore
+from ropewalk.app.session.selection import Bounds, Hover, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
 from ropewalk.app.settings import Opened, SettingsStore
@@ -742,6 +742,8 @@ class Session(QObject):
         run = handle.run
         if before is None or run.run_id not in (before.run_id, self._brought_back):
             self.engines.deaths.forget()
+        if before is not None and before.run_id != run.run_id:
+            self.selection.point_at(Hover())  # what was pointed at was a place of that run
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()

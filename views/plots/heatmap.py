@@ -29,7 +29,6 @@ from ropewalk.views.plots.levels_bar import LevelsBar
 from ropewalk.views.plots.map_box import MapBox
 from ropewalk.views.plots.map_data import MapData
 from ropewalk.views.plots.map_marks import Hatching, Marks
-from ropewalk.views.plots.map_region import Region
 from ropewalk.views.plots.plot_view import PlotView
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import ink, theme
@@ -108,8 +107,6 @@ class Heatmap(PlotView):
         """The colours that are drawn; others are handed on when somebody looks: levels often follow data at once."""
         self._under = (-1, -1)
         """The cell that was last said to be under the pointer."""
-        self.region: Region | None = None
-        """A box whose mean is said beside the title."""
         self._said = ""
         self._layout_now: _Layout | None = None
         self.data = MapData()
@@ -124,6 +121,7 @@ class Heatmap(PlotView):
         self.box.sigRangeChanged.connect(self._on_range)
         self.box.looked.connect(lambda: self.viewed.emit(self.view))
         self.box.clicked.connect(self._on_click)
+        self.box.boxed.connect(self._take_region)
         self.bar.dragged.connect(self.choose_levels)
         self.bar.dragged.connect(self.levelled)
         self.setAccessibleName(title)
@@ -163,8 +161,7 @@ class Heatmap(PlotView):
         extent = QRectF(-0.5, -0.5, width, height)
         self.note = reduction_note(reduction, max(self.block))
         if extent != self.box.extent:
-            if self.region is not None:
-                self.toggle_region()
+            self._take_region(QRectF())
             self.box.set_extent(extent)
             self.arrange()
         self.bar.count(values, visible)
@@ -209,6 +206,8 @@ class Heatmap(PlotView):
     def set_hover(self, query: int, key: int) -> None:
         """Draw the hover crosshair; -1 for none."""
         self.marks.mark(self.selection, (query, key))
+        if query < 0 and key < 0:
+            self._under = (-1, -1)  # so that the cell under a pointer that rests is said when it moves again
 
     def set_highlighted(self, cells: frozenset[tuple[int, int]]) -> None:
         """Ring these cells (query, key)."""
@@ -226,21 +225,26 @@ class Heatmap(PlotView):
 
     def draw_box(self) -> None:
         """Let the next drag draw the box that is to be seen."""
-        self.box.boxing = True
+        self.box.boxing = "see"
+
+    @property
+    def region(self) -> QRectF:
+        """The cells whose mean is said beside the title."""
+        return self.marks.region
 
     def toggle_region(self) -> None:
-        """Show or hide a box, over the middle of what is in view, whose cells have their mean beside the title."""
-        if self.region is None:
-            view = self.view
-            width, height = max(round(view.width() / 3), 1), max(round(view.height() / 3), 1)
-            corner = round(view.left() + width + 0.5) - 0.5, round(view.top() + height + 0.5) - 0.5
-            self.region = Region(self.data, QRectF(*corner, width, height), self.box.extent)
-            self.region.sigRegionChanged.connect(self._say_region)
-            self.box.addItem(self.region, ignoreBounds=True)
+        """Let the next drag draw a box whose cells have their mean beside the title, or take it away."""
+        if self.region.isEmpty():
+            self.box.boxing = "mean"
         else:
-            self.box.removeItem(self.region)
-            self.region = None
+            self._take_region(QRectF())
+
+    def _take_region(self, box: QRectF) -> None:
+        left, top = math.floor(box.left() + 0.5), math.floor(box.top() + 0.5)
+        width, height = math.ceil(box.right() + 0.5) - left, math.ceil(box.bottom() + 0.5) - top
+        self.marks.region = QRectF() if box.isEmpty() else QRectF(left - 0.5, top - 0.5, width, height)
         self._say_region()
+        self.marks.update()
 
     def reset_levels(self) -> None:
         """Give the levels back to whoever set them."""
@@ -513,8 +517,8 @@ class Heatmap(PlotView):
         self.hatching.update()
         self._under = (-1, -1)  # another cell may be there now
 
-    def _say_region(self, *_: object) -> None:
-        said = "" if self.region is None else self.region.sentence()
+    def _say_region(self) -> None:
+        said = "" if self.region.isEmpty() else self.data.mean_text(self.region)
         if said != self._said:
             self._said = said
             self.arrange()

@@ -54,9 +54,11 @@ class LevelsBar(Painted):
         self._thick = float(RAMP)
         self.box = ViewBox(parent=self, enableMenu=False, enableMouse=False, defaultPadding=0, invertY=True)
         self.box.disableAutoRange()
+        self.box.setFlag(self.GraphicsItemFlag.ItemStacksBehindParent)  # the ends are drawn here, over the colours
         self.ramp = Cells()
         self.counts = BarGraphItem(x0=[0.0], width=[0.0], y0=[0.0], height=[0.0], pen=mkPen(None))
-        self.ends = (InfiniteLine(0.0, movable=True), InfiniteLine(1.0, movable=True))
+        none = mkPen(None)
+        self.ends = tuple(InfiniteLine(share, movable=True, pen=none, hoverPen=none) for share in (0.0, 1.0))
         for item in (self.ramp, self.counts, *self.ends):
             self.box.addItem(item, ignoreBounds=True)
         for number, end in enumerate(self.ends):
@@ -107,11 +109,7 @@ class LevelsBar(Painted):
 
     def theme_changed(self) -> None:
         """Take the colours in use."""
-        now = theme.current()
-        for end in self.ends:
-            end.setPen(mkPen(now.accent, width=2))
-            end.setHoverPen(mkPen(now.text, width=3))
-        self.counts.setOpts(brush=mkBrush(now.faint))
+        self.counts.setOpts(brush=mkBrush(theme.current().faint))
         self._settle()
 
     # How it is drawn ----------------------------------------------------------------------------------------------
@@ -170,12 +168,23 @@ class LevelsBar(Painted):
         self.dragged.emit(replace(self._span, low=low, high=high, share=1.0, by_hand=True))
 
     def draw(self, painter: QPainter, exposed: QRectF) -> None:
-        """Write the lowest, middle and highest number, and what else must be said of the scale."""
+        """Draw the ends, write the lowest, middle and highest number, and what else must be said of the scale."""
+        self._draw_ends(painter)
         numbers = tuple(brief(self.levels.value_at(share)) for share in (0.0, 0.5, 1.0))
         if self._standing:
             self._write_standing(painter, numbers)
         else:
             self._write_lying(painter, numbers)
+
+    def _draw_ends(self, painter: QPainter) -> None:
+        bar, inner = self.box.geometry(), self._inner()
+        for end in self.ends:
+            width = 4 if end.mouseHovering else 2
+            if self._standing:
+                place = QRectF(bar.left(), inner.top() + end.value() * inner.height() - width / 2, bar.width(), width)
+            else:
+                place = QRectF(inner.left() + end.value() * inner.width() - width / 2, bar.top(), width, bar.height())
+            painter.fillRect(place, theme.current().accent)
 
     def _inner(self) -> QRectF:
         """Where the shares from 0 to 1 are."""

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor
 
 from ropewalk.model.readings.records import Bools, Floats
 from ropewalk.views.plots.levels import Levels
-from ropewalk.views.style import theme
+from ropewalk.views.style import theme, wording
 from ropewalk.views.style.theme import Table
 
 
@@ -139,6 +139,18 @@ class MapData:
     def row_text(self, row: int) -> str:
         """The numbers of a row, parted by tabs."""
         return "\t".join(self.text(row, column) for column in range(*self.columns)[:: self.block[1]])
+
+    def mean_text(self, region: QRectF) -> str:
+        """The mean of the cells of a region that are not masked, or why there is none."""
+        if self.block != (1, 1):
+            return "zoom in for a mean: a pixel is many cells here"
+        part = self.pixels_in(region)
+        values = self.values[part]
+        seen = values[self.visible[part] & np.isfinite(values)]
+        if not seen.size:
+            return "all masked"
+        of = f"{seen.size} cells in {region.height():.0f} × {region.width():.0f}"
+        return f"mean {wording.number(float(seen.mean(dtype=np.float64)))} of {of}"
 
     def colour(self, row: int, column: int) -> QColor | None:
         """The colour that a cell is filled with; None where it is masked or not covered."""

@@ -65,6 +65,16 @@ class PlotView(GraphicsView):
         return math.floor(length * ratio + 1e-6) / ratio
 
 
+def count_in_pixels(painter: QPainter) -> tuple[float, float]:
+    """Let a painter in a plot's coordinates count in pixels; return how many there were to one of the plot, each way.
+
+    A pen that stays thin however a plot is stretched is one on a screen only: in a vector file it is stretched along.
+    """
+    across, down = painter.worldTransform().m11(), painter.worldTransform().m22()
+    painter.scale(1 / across, 1 / down)
+    return across, down
+
+
 class Painted(GraphicsObject):
     """One item that draws all of a kind in a plot; where it is, is in pixels of the view.
 
