@@ -73,6 +73,23 @@ def test_what_is_offered_after_two_deaths_is_tried(qtbot: QtBot, running: Sessio
     assert running.engines.deaths.refusal(running._asked) is not REFUSAL
 
 
+def test_whoever_waits_for_a_fresh_engine_that_is_dismissed_hears_of_it(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    failed: list[str] = []
+    running.failed.connect(lambda sentence, details: failed.append(sentence))
+    engine.gate.shut()
+    running.open("other")
+    assert engine.gate.reached.wait(10)
+    with qtbot.assertNotEmitted(running.engine_ended):
+        running.engines.dismiss()
+        qtbot.waitUntil(lambda: not running.busy)
+    engine.gate.open.set()
+    assert failed == ["The engine that was asked has been ended; try again."]
+    assert running.model is not None
+    assert running.model.name == "bundled"
+
+
 def test_the_end_of_a_short_lived_process_is_not_the_engines(qtbot: QtBot, engine: FakeEngine) -> None:
     others = ShortLived(lambda parent: without_packing(engine)[1](parent, ""))
     work = others.ask(Tidy())
