@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import CallFailed, Calls, Ended
+from ropewalk.app.engine.deaths import explained
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.models.requests import DownloadModel, ListFolder, ListModels
 from ropewalk.model.engine.requests import Failure
@@ -141,8 +142,7 @@ def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failu
         return failure
     name = "The bundled model" if path is None else Path(path).name
     perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
-    sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
-        f"the file may be damaged{perhaps}."
-    )
+    said = f"{name} could not be opened: the process that read it ended ({failure.reason})"
+    why = explained(failure.reason)
+    sentence = f"{said}. {why}" if why else f"{said}; the file may be damaged{perhaps}."
     return Failure(sentence, failure.details)
