@@ -140,7 +140,7 @@ class Session(QObject):
     ) -> None:
         super().__init__(parent)
         self.settings = settings
-        self.selection = SelectionStore(self)
+        self.selection = SelectionStore(self, is_held=lambda: self.engines.gone is not None)
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.engines.ended.connect(self._on_engine_ended)
         self.engines.unheard.connect(self.engine_unheard)
