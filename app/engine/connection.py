@@ -33,12 +33,18 @@ TICKS = 4
 
 @dataclass(frozen=True)
 class Ended(Failure):
-    """There is no result because the process that was to give it has ended; ``reason`` says how, in a word or two.
+    """There is no result because the process that was to give it has ended.
 
-    It is empty where the sentence says all there is to say.
+    Attributes
+    ----------
+    reason
+        How, in a word or two; empty where the sentence says all there is to say.
+    had_begun
+        Whether it had said that it is there; else nothing that was asked of it is at fault.
     """
 
     reason: str = ""
+    had_begun: bool = True
 
 
 class CallFailed(RopewalkError):

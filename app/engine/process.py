@@ -156,7 +156,7 @@ class ProcessConnection(Connection):
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
             details = self._process.errorString()
-            self.lose(Ended(self._why_not_started(details), details, reason="it could not be started"))
+            self.lose(Ended(self._why_not_started(details), details, reason="it could not be started", had_begun=False))
 
     def _why_not_started(self, details: str) -> str:
         program = self.command[0]
@@ -179,15 +179,16 @@ class ProcessConnection(Connection):
                 f"The engine has ended ({reason}); what is on screen stays, "
                 f"and nothing is computed until it is started again. {explained(reason)}"
             ).strip()
-            if self._greeting.isActive():
+            has_begun = not self._greeting.isActive()
+            if not has_begun:
                 last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
                 sentence = f"{self._what} ended before it had begun ({reason}: {last.rstrip('.')}); {self._advice}."
-            self.lose(Ended(sentence, self.details, reason=reason))
+            self.lose(Ended(sentence, self.details, reason=reason, had_begun=has_begun))
         self.go_if_unused()
 
     def _on_no_engine(self, error: NoMagicError) -> None:
         sentence = f"{self._what} prints {error.first!r} and so on, as no engine does; {self._advice}."
-        self.lose(Ended(sentence, self.details, reason="it is no engine"))
+        self.lose(Ended(sentence, self.details, reason="it is no engine", had_begun=False))
         self.kill()
 
     def _on_no_greeting(self) -> None:
@@ -197,6 +198,7 @@ class ProcessConnection(Connection):
                 f"{self._what} did not answer for {GREETING_MS // 1000} seconds; {self._advice}.",
                 self.details,
                 reason="it did not answer",
+                had_begun=False,
             )
         )
 

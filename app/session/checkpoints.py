@@ -138,7 +138,7 @@ def _asked(connection: Connection, request: Any) -> Calls[Any]:
 
 def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failure:
     """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
-    if not isinstance(failure, Ended) or not failure.reason:
+    if not isinstance(failure, Ended) or not failure.reason or not failure.had_begun:
         return failure
     name = "The bundled model" if path is None else Path(path).name
     perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""

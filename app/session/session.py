@@ -763,9 +763,10 @@ class Session(QObject):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run.
 
-        The end of the engine is said once, whoever waited for it.
+        The end of the engine is said once, whoever waited for it, and however many were started that end so.
         """
-        if isinstance(failure, Ended) and failure is self.engines.gone:
+        gone = self.engines.gone
+        if isinstance(failure, Ended) and gone is not None and failure.sentence == gone.sentence:
             return
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk import __version__
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine import process as processing
-from ropewalk.app.engine.connection import Reply
+from ropewalk.app.engine.connection import Ended, Reply
 from ropewalk.app.engine.deaths import MOST, REFUSAL, Deaths
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import _started, packing
@@ -131,6 +131,8 @@ def test_half_a_frame_and_an_end(qtbot: QtBot, talk: Talk) -> None:
         "and nothing is computed until it is started again."
     )
     assert failure.details == "no more room"
+    assert isinstance(failure, Ended)
+    assert failure.had_begun
 
 
 @pytest.mark.parametrize(
@@ -157,6 +159,8 @@ def test_one_that_ends_before_it_has_begun_says_why(qtbot: QtBot, talk: Talk) ->
         "The engine ended before it had begun (exit status 1: ropewalk: not found); start it again."
     )
     assert failure.details == "Welcome!\nropewalk: not found"
+    assert isinstance(failure, Ended)
+    assert not failure.had_begun
 
 
 def test_a_command_that_is_not_there(qtbot: QtBot, talk: Talk) -> None:
