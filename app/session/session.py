@@ -27,7 +27,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Bounds, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState, again
 from ropewalk.app.session.timeline import Timeline
-from ropewalk.app.settings import Opened, SettingsStore
+from ropewalk.app.settings import Opened, SettingsStore, command_refusal
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Question
@@ -295,6 +295,9 @@ class Session(QObject):
         failed
             Called with a sentence and its details.
         """
+        if refusal := command_refusal(command):
+            failed(refusal, "")
+            return
         there = self.settings.opened(command)
         asked = OpenModel(None, there.device, there.dtype)
 

@@ -139,6 +139,10 @@ def test_an_engine_that_cannot_be_reached_changes_nothing(
     session.timeline.step()
     settle(session)
     assert run_on(session).length == with_step
+    use(dialog, "ssh\u0007 gpu1")
+    assert dialog.notice.text() == (
+        r"The command that starts the engine has the character '\x07', which no command has."
+    )
     use(dialog, "")  # the one in use
     assert not dialog.isVisible()
 
