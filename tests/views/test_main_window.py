@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QAction, QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QMenu, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
@@ -29,6 +29,7 @@ from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
+from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
 from tests.views import canned
@@ -335,6 +336,19 @@ def test_a_menu_that_is_filled_anew_leaves_nothing_of_the_old_one(window: MainWi
         delete_what_is_due()
         counts.append(Counter(type(one).__name__ for one in window.findChildren(QObject)))
     assert counts[0] == counts[1]
+
+
+def test_what_asks_for_more_ends_in_an_ellipsis_without_a_space(qtbot: QtBot, window: MainWindow) -> None:
+    for menu in window.findChildren(QMenu):
+        menu.aboutToShow.emit()
+    opening = OpenDialog(window.session, window)
+    qtbot.addWidget(opening)
+    everything: tuple[QAction | QAbstractButton, ...]
+    everything = (*window.findChildren(QAction), *window.findChildren(QAbstractButton))
+    said = {one.text() for one in everything}
+    assert {"Open…", "Engine…", "File…", "Folder…"} <= said
+    assert [text for text in said if text.endswith((" …", "..."))] == []
+    opening.reject()
 
 
 def test_without_an_engine_nothing_moves_and_buttons_say_why(
