@@ -371,6 +371,7 @@ BREAKAGES = (
         "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
     ),
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
+    frames("what never comes to the magic is read for ever", "if len(self._before) > LONGEST_BANNER:", "if False:"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
@@ -475,7 +476,18 @@ BREAKAGES = (
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),
+    connection(
+        "nobody who waits hears of a close",
+        'ended; try again."))\n            self._tell_all()',
+        'ended; try again."))\n            self._waiting.clear()',
+    ),
     connection("a handle that is gone holds its thing", 'self._send("release", number)', "pass"),
+    session(
+        "a command that starts no engine is said twice",
+        "Ended) and gone is not None and failure.sentence == gone.sentence:",
+        "Ended) and failure is gone:",
+        "app/session/test_restarts",
+    ),
     connection("another version is talked to", "if greeting.version != self.version:", "if False:"),
     remote("a token too many of the run before stays", "[: grown.since]", "[: grown.since + 1]"),
     remote(
@@ -518,6 +530,7 @@ BREAKAGES = (
         "if after == self._now:\n            return",
         "if after is None:\n            return",
     ),
+    selection("marks move though nobody could answer", "if not self._is_held():", "if True:"),
     selection(
         "a selection goes back to itself",
         "self._back = [*self._back[-self.HISTORY + 1 :], self._now]",

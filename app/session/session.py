@@ -100,7 +100,7 @@ class Session(QObject):
     ) -> None:
         super().__init__(parent)
         self.settings = settings
-        self.selection = SelectionStore(self)
+        self.selection = SelectionStore(self, is_held=lambda: self.engines.gone is not None)
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
         for jobs in (self.jobs, downloads, self.exports):
@@ -441,9 +441,10 @@ class Session(QObject):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run.
 
-        The end of the engine is said once, whoever waited for it.
+        The end of the engine is said once, whoever waited for it, and however many were started that end so.
         """
-        if isinstance(failure, Ended) and failure is self.engines.gone:
+        gone = self.engines.gone
+        if isinstance(failure, Ended) and gone is not None and failure.sentence == gone.sentence:
             return
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:
