@@ -376,8 +376,8 @@ def test_without_an_engine_nothing_moves_and_buttons_say_why(
         QTest.keyClick(window, key)
     timeline.steps.length_chosen.emit(run_on(running).prefill)
     assert (running.selection.now, running.run, running.timeline.playing) == (selected, run, False)
-    with qtbot.waitSignal(running.engine_back):
-        running.restart()
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
     snapshot.wait_until_drawn(window)
     assert [(button.isEnabled(), button.toolTip()) for button in buttons] == before
     QTest.keyClick(window, Qt.Key.Key_Down)

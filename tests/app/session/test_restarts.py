@@ -81,9 +81,9 @@ def test_whoever_waits_for_a_fresh_engine_that_is_dismissed_hears_of_it(
     failed: list[str] = []
     running.failed.connect(lambda sentence, details: failed.append(sentence))
     engine.gate.shut()
-    running.open("other")
+    running.opening.open("other")
     assert engine.gate.reached.wait(10)
-    with qtbot.assertNotEmitted(running.engine_ended):
+    with qtbot.assertNotEmitted(running.recovery.engine_ended):
         running.engines.dismiss()
         qtbot.waitUntil(lambda: not running.busy)
     engine.gate.open.set()

@@ -133,8 +133,8 @@ def test_the_engines_end_ends_it_and_another_engine_does_not(qtbot: QtBot, task:
     running.engines.current.kill()
     assert failed == ["Nothing was exported: the engine has ended meanwhile; start it again."]
     assert not task.busy
-    with qtbot.waitSignal(running.engine_back):
-        running.restart()
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
     assert len(failed) == 1
 
 

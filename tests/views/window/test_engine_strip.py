@@ -31,6 +31,6 @@ def test_another_engine_that_is_being_started_is_no_failure(qtbot: QtBot, runnin
     assert strip.button.property("kind") != "main"
     running.cancel()
     assert (strip.button.text(), edge(strip)) == (AGAIN, theme.current().bad.name())
-    with qtbot.waitSignal(running.engine_back):
+    with qtbot.waitSignal(running.recovery.engine_back):
         QTest.mouseClick(strip.button, Qt.MouseButton.LeftButton)
     assert not strip.isVisible()
