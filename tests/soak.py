@@ -55,7 +55,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QToolButton
 
 from ropewalk.app.processes import new_session
-from ropewalk.app.session.session import DEFAULT_PROMPT
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.views import keys
 from ropewalk.views.files.export_dialog import ExportDialog
@@ -426,7 +426,9 @@ def pin(window: MainWindow, draw: random.Random) -> None:
 def open_lesson(window: MainWindow, draw: random.Random) -> None:
     """Open a lesson and walk it a little; it stays open."""
     press(window, "show_lesson")
-    lesson = draw.choice(window.lesson.offered())
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    lesson = draw.choice(window.lesson.lessons())
     window.lesson.open(lesson, draw.randrange(len(lesson.steps)))
     walk_lesson(window, draw)
 
@@ -614,7 +616,7 @@ def go_home(window: MainWindow) -> bool:
     window.reset_layout()
     window.session.baseline.unpin()
     window.bar.ids.setChecked(False)
-    window.session.open(None, dtype="float32")
+    window.session.opening.open(None, dtype="float32")
     if not until(lambda: not window.session.busy):
         return False
     window.session.interventions.apply(())
@@ -631,7 +633,9 @@ def go_home(window: MainWindow) -> bool:
 
 def see_every_lesson(window: MainWindow) -> None:
     """Walk every lesson once: what is loaded for one, a hundred MiB of torch's own for the last, is no growth."""
-    for lesson in window.lesson.offered():
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    for lesson in window.lesson.lessons():
         for step in range(len(lesson.steps)):
             window.lesson.open(lesson, step)
             until(lambda: is_drawn(window))
@@ -683,7 +687,7 @@ def soaked_window(folder: Path) -> Iterator[MainWindow]:
     window.show()
     window.activateWindow()
     try:
-        session.begin()
+        session.opening.begin()
         until(lambda: is_drawn(window))
         yield window
     finally:

@@ -427,7 +427,7 @@ def test_a_step_whose_numbers_nobody_can_read_says_so_until_the_engine_is_back(
     panel.open(lesson)
     qtbot.waitUntil(lambda: not session.busy)
     assert plain_text(panel.step_title.content) == ENDED
-    session.restart()
+    session.recovery.restart()
     qtbot.waitUntil(lambda: panel.filled is not None, timeout=60_000)
     assert plain_text(panel.step_title.content).startswith("First, with ")
     panel.leave()

@@ -275,7 +275,7 @@ from ropewalk.views.main_window import MainWindow
 
 app = QApplication(sys.argv)
 with canned_session(Path(tempfile.mkdtemp()) / "settings.json") as session:
-    session.begin()
+    session.opening.begin()
     window = MainWindow(session, restore=False)
     window.setGeometry(1400, 40, 1280, 800)
     window.show()
@@ -323,7 +323,17 @@ def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWi
     for entry in keys.ACTIONS:
         if entry.group != "Lesson":  # those wait for a lesson
             assert offered[entry.text] == keys.written(entry.keys)
-    assert any(text.startswith("Lesson 7: ") for text in offered)
+
+
+def test_the_palette_finds_lessons_once_they_are_read(qtbot: QtBot, window: MainWindow) -> None:
+    palette = show_palette(window, window.files)
+    palette.field.setText("lesson 7:")
+    assert not any(one.text.startswith("Lesson ") for one in palette.commands)
+    qtbot.waitUntil(lambda: window.lesson.shelf is not None)
+    item = palette.list.currentItem()
+    assert item is not None
+    assert item.text(0).startswith("Lesson 7: ")
+    palette.reject()
 
 
 def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:

@@ -32,7 +32,7 @@ def model_handle(qtbot: QtBot, tmp_path: Path, engine: CannedEngine) -> Iterator
     def made(count: int, size: QSize = SMALL, *, restore: bool = False) -> MainWindow:
         session = sessions.enter_context(canned_session(tmp_path / "settings.json", engine))
         engine.prefill = count
-        session.begin(prompt=Prompt("many words"))
+        session.opening.begin(prompt=Prompt("many words"))
         window = window_over(session, restore=restore)
         windows.append(window)
         if not restore:
