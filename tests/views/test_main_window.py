@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QAction, QColor
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QMenu, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
@@ -19,6 +20,7 @@ from ropewalk.model.engine.questions import AskCell
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.files.export_dialog import ExportDialog, PicturePage
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels import registry
 from ropewalk.views.panels.heads import HeadsPanel
@@ -28,7 +30,9 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.map_menu import MapMenu
 from ropewalk.views.style import theme
+from ropewalk.views.style.colour_maps import colour_table
 from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
@@ -446,6 +450,47 @@ def test_layout_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running: Se
     assert second.docks["heads"].isVisible()
     assert theme.current().name == "light"
     assert second.bar.prompt.text() == PROMPT
+
+
+def test_colours_that_are_chosen_are_those_of_every_panel_and_come_back(
+    make: Make, running: Session, other: Other
+) -> None:
+    first = make(running)
+    panel = first.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    next(one for one in first.map_menu.colours.actions() if one.data() == "magma").trigger()
+    index = panel.weights.levels.indices(np.array(panel.weights.value(9, 3), np.float32))
+    assert panel.weights.cell_color(9, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
+    first.set_look("light")
+    assert theme.current().colour_map == "magma"
+    first.close()
+
+    theme.colour_in("viridis")
+    again = other(running.settings.path)
+    make(again, restore=True)
+    assert theme.current().colour_map == "magma"
+    again.settings.update(colour_map="of a later version")
+    theme.colour_in("viridis")
+    make(again, restore=True)
+    assert theme.current().colour_map == "viridis"
+
+
+def test_a_right_click_on_a_map_offers_what_can_be_done_with_it(window: MainWindow) -> None:
+    panel = window.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    at = panel.weights.cell_rect(9, 3).center().toPoint()
+    press = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, panel.weights.viewport().mapToGlobal(at))
+    QApplication.sendEvent(panel.weights.viewport(), press)
+    menus = [one for one in QApplication.topLevelWidgets() if isinstance(one, MapMenu) and one.isVisible()]
+    assert menus == [window.map_menu]
+    assert window.map_menu.value.text() == f"Copy the value {np.float32(panel.weights.value(9, 3))!s}"
+    window.map_menu.close()
+    window.map_menu.exported.emit(panel.weights)
+    (dialog,) = window.findChildren(ExportDialog)
+    page = dialog.page
+    assert isinstance(page, PicturePage)
+    assert page.target.currentData() == "scores"
+    dialog.close()
 
 
 def test_a_damaged_layout_is_never_shown_to_qt_which_would_end_the_process(make: Make, running: Session) -> None:
