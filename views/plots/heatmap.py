@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Si
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFocusEvent,
     QImage,
     QKeyEvent,
     QMouseEvent,
@@ -477,7 +478,10 @@ class Heatmap(PlotView):
 
     def _recolour(self) -> None:
         self.data.recolour(self.levels)
+        before = self.bar.wanted()
         self.bar.show_levels(self.levels)
+        if self.bar.wanted() != before:
+            self.arrange()
         self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -527,6 +531,16 @@ class Heatmap(PlotView):
         cell = self.cell_at(point)
         if cell is not None:
             self.picked.emit(*cell)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Outline the plot."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Take the outline away."""
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Point at a cell, or drag."""

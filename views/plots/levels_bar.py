@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 from pyqtgraph import BarGraphItem, InfiniteLine, ViewBox, mkBrush, mkPen
-from PySide6.QtCore import QRectF, Signal
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 
 from ropewalk.model.readings.records import Bools, Doubles, Floats
 from ropewalk.views.plots.cells import Cells
-from ropewalk.views.plots.levels import Levels, brief
+from ropewalk.views.plots.levels import BY_HAND, Levels, brief
 from ropewalk.views.plots.plot_view import Painted
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
@@ -87,6 +87,7 @@ class LevelsBar(Painted):
         )
         for end in self.ends:
             end.setAngle(0 if standing else 90)
+            end.setCursor(Qt.CursorShape.SizeVerCursor if standing else Qt.CursorShape.SizeHorCursor)
         self._settle()
 
     def show_levels(self, levels: Levels) -> None:
@@ -224,5 +225,5 @@ class LevelsBar(Painted):
     def wanted(self) -> float:
         """The width that the numbers want where it stands."""
         font = theme.current().font("number")
-        texts = ("-00.00", self.levels.note())
+        texts = ("-00.00", BY_HAND, self.levels.note())
         return APART / 2 + max(ink.text_width(font, text) for text in texts)

@@ -43,6 +43,7 @@ class MapBox(ViewBox):
         self._drawing = ""
         self._seen = QRectF()
         self.sigRangeChangedManually.connect(self._say)
+        self.theme_changed()
 
     def set_extent(self, extent: QRectF) -> None:
         """Show a matrix of another size, all of it."""

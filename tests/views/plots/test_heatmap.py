@@ -241,6 +241,19 @@ def test_arrow_keys_move_the_cell_while_the_map_has_the_focus(qtbot: QtBot, heat
     assert picked.args == [3, 2]
 
 
+def test_the_map_that_has_the_keys_is_outlined(qtbot: QtBot, heatmap: Heatmap) -> None:
+    def is_outlined() -> bool:
+        image, place = heatmap.grab().toImage(), heatmap.plot.topLeft().toPoint()
+        return theme.current().accent in [image.pixelColor(place + QPoint(d, -2)) for d in range(20)]
+
+    heatmap.activateWindow()
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    assert is_outlined()
+    heatmap.clearFocus()
+    assert not is_outlined()
+
+
 def test_large_cells_carry_their_numbers(qtbot: QtBot, heatmap: Heatmap) -> None:
     heatmap.set_data(np.full((2, 2), 0.5, np.float32), np.ones((2, 2), np.bool_), (0, 2), (0, 2))
     image, box = heatmap.grab().toImage(), heatmap.cell_rect(1, 1).toAlignedRect()
