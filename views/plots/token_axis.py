@@ -108,8 +108,9 @@ class TokenAxis(AxisItem):
 
     def turned(self, place: int, pitch: float) -> Turned:
         """How a name below the plot is written where places have so many pixels."""
-        font = theme.current().font("number")
-        if ink.text_width(font, self.name(place)) + 2 <= pitch or not self.is_named(pitch) or self.letter:
+        font, name = theme.current().font("number"), self.name(place)
+        gap = 2 if len(name) <= 2 else GAP  # letters stand upright as long as they do not touch
+        if ink.text_width(font, name) + gap <= pitch or not self.is_named(pitch) or self.letter:
             return "level"
         return "sloping" if pitch >= 2.2 * face(font).height else "upright"
 
@@ -123,7 +124,7 @@ class TokenAxis(AxisItem):
             return math.ceil(self.extent() if self.is_named(pitch) else positions) + GAP + title
         if self.letter or not self.is_named(pitch):
             return math.ceil(line) + 2 + title
-        if self.extent() + 2 <= pitch:
+        if self.extent() + GAP <= pitch:
             return math.ceil(line) + 2 + title
         sloping = pitch >= 2.2 * line
         return math.ceil((self.extent() + line) * SLOPE if sloping else self.extent()) + GAP + title
