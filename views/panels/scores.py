@@ -51,7 +51,8 @@ class Triptych(QWidget):
         self.maps = maps
         for index, heatmap in enumerate(maps):
             heatmap.setParent(self)
-            heatmap.row_labels = index == 0
+            heatmap.form.row_labels = index == 0
+            heatmap.titles = ("query" if index == 0 else "", "key")
         least = maps[0].minimumSizeHint()
         self.setMinimumSize(3 * least.width(), least.height())
 
@@ -60,7 +61,7 @@ class Triptych(QWidget):
         """Width that each map has for its cells."""
         side, rows = self.width() / 3, max(self.maps[0].box.extent.height(), 1)
         for _ in range(2):  # names need more room than numbers, and are written only in large cells
-            margins = sum(heatmap.left_margin(side / rows) for heatmap in self.maps)
+            margins = sum(heatmap.form.left_margin(side / rows) for heatmap in self.maps)
             side = max((self.width() - margins - 2 * theme.GRID) / 3, 0)
         return side
 
@@ -71,10 +72,12 @@ class Triptych(QWidget):
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
         side, left = self.side, 0.0
-        aside = max(heatmap.aside_width() for heatmap in self.maps)
+        aside = max(heatmap.form.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
-            heatmap.aside = aside
-            width = heatmap.left_margin(side / max(heatmap.box.extent.height(), 1)) + side
+            if heatmap.form.aside != aside:
+                heatmap.form.aside = aside
+                heatmap.arrange()
+            width = heatmap.form.left_margin(side / max(heatmap.box.extent.height(), 1)) + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
             left += width + theme.GRID
 
@@ -241,7 +244,7 @@ class ScoresPanel(Panel):
             self._show_picture(refined.value, refined.run)
 
         for heatmap in self.maps:
-            heatmap.note = reduction_note("sampled", max(heatmap.block), asked.reduction)
+            heatmap.set_note(reduction_note("sampled", max(heatmap.block), asked.reduction))
         self.ask(AskRefined(asked), arrived, "refined", self._show_part)
 
     def _show_part(self, part: Reading[HeadPatch]) -> None:
@@ -256,7 +259,7 @@ class ScoresPanel(Panel):
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
         now = theme.current()
         self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
-        self.triptych.setMaximumHeight(max(self.raw.height_for(self.triptych.side), self.triptych.minimumHeight()))
+        self.triptych.setMaximumHeight(max(self.raw.form.height_for(self.triptych.side), self.triptych.minimumHeight()))
 
     def _pixels(self) -> int:
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""

@@ -155,10 +155,13 @@ def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session)
     assert running.selection.now.key == 6
 
 
-@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264])
-def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int) -> None:
-    panel.resize(width, 460)
-    panel.triptych.resize(width - 32, 250)
+@pytest.mark.parametrize("height", [250, 420, 700])
+@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264, 1700])
+def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int, height: int) -> None:
+    panel.resize(width, 900)
+    panel.triptych.setMaximumHeight(2000)
+    panel.triptych.resize(width - 32, height)
+    panel.triptych.arrange()
     assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1
 
 

@@ -313,7 +313,7 @@ def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatm
     bar = heatmap.bar.box.geometry()
     assert bar.left() > heatmap.plot.right()
     assert bar.bottom() <= heatmap.plot.bottom()
-    assert heatmap.plot.height() > heatmap._placed(beside=False).plot.height() + 15, "that is what it is for"
+    assert heatmap.plot.height() > heatmap.form.placed(beside=False).plot.height() + 15, "that is what it is for"
 
 
 @pytest.mark.parametrize("projector", [False, True])

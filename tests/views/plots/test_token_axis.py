@@ -95,7 +95,7 @@ def test_positions_of_four_digits_are_written_in_full_and_never_touch(
 ) -> None:
     tokens = 32_768
     shown = Heatmap("masked")
-    shown.row_labels = False  # the first position may stand at the very edge
+    shown.form.row_labels = False  # the first position may stand at the very edge
     qtbot.addWidget(shown)
     shown.resize(200, 230)
     shown.set_labels(("a",) * tokens)
