@@ -350,6 +350,7 @@ class Heatmap(PlotView):
         self.box.setGeometry(plot if not plot.isEmpty() else QRectF(0, 0, 1, 1))
         self.rows_axis.setWidth(plot.left())
         self.rows_axis.setGeometry(QRectF(0, plot.top(), plot.left(), plot.height()))
+        self.columns_axis.spare = plot.left(), self.width() - plot.right()
         self.columns_axis.setHeight(place.names)
         self.columns_axis.setGeometry(QRectF(plot.left(), plot.bottom(), plot.width(), place.names))
         for item in (self.hatching, self.marks):

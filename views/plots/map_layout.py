@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QRectF, QSize
 
 from ropewalk.views.plots.levels_bar import LevelsBar
-from ropewalk.views.plots.token_axis import TokenAxis
+from ropewalk.views.plots.token_axis import LEAST_NAMED, SLOPING, TokenAxis
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
 
@@ -113,12 +113,19 @@ class MapLayout:
 
     def _fitted(self, width: float, height: float) -> tuple[float, float, int]:
         """The largest cells for which they and their names fit, and how wide and how high the names are then."""
-        step, gutter, names = self._step(width, height), 0.0, 0
-        for _ in range(3):  # how names are written depends on the size of the cells, and that on the room for names
-            gutter = max(gutter, self._whole(self.left_margin(step)))
-            names = max(names, self._columns.room(step) if self.column_labels else 0)
+        line = face(theme.current().font("number")).height
+        best = 0.0
+        for pitch in (_LARGEST_CELL * line, SLOPING * line, LEAST_NAMED, 0):  # how names are written changes there
+            gutter, names = self._margins(pitch)
             step = self._step(width - gutter, height - names)
-        return step, self._whole(self.left_margin(step)), self._columns.room(step) if self.column_labels else 0
+            wanted = self._margins(step)
+            if wanted[0] <= gutter and wanted[1] <= names:
+                best = max(best, step)
+        return best, *self._margins(best)
+
+    def _margins(self, pitch: float) -> tuple[float, int]:
+        """Room for names of cells of so many pixels: beside the rows and below the columns."""
+        return self._whole(self.left_margin(pitch)), self._columns.room(pitch) if self.column_labels else 0
 
     def _step(self, width: float, height: float) -> float:
         """The largest cell for which everything fits, of whole pixels where it has a few."""

@@ -162,7 +162,18 @@ def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int, he
     panel.triptych.setMaximumHeight(2000)
     panel.triptych.resize(width - 32, height)
     panel.triptych.arrange()
+    assert panel.raw.form.row_labels
     assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1
+
+
+@pytest.mark.parametrize("tokens", [20, 28, 40, 90])
+def test_cells_have_the_same_size_whether_they_are_named_or_numbered(
+    long_run: Callable[[int], Session], shown: Show, tokens: int
+) -> None:
+    panel = shown(ScoresPanel, long_run(tokens), 760, 900)
+    for width in range(600, 1800, 90):
+        panel.triptych.resize(width, 500)
+        assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1, width
 
 
 def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
