@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
@@ -29,6 +29,7 @@ from ropewalk.views.panels.panel import Kept, Panel
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
+from ropewalk.views.plots.token_axis import LEAST_NAMED
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
@@ -52,18 +53,15 @@ class Triptych(QWidget):
         for index, heatmap in enumerate(maps):
             heatmap.setParent(self)
             heatmap.form.row_labels = index == 0
-            heatmap.titles = ("query" if index == 0 else "", "key")
+            heatmap.titles = ("", "key")
         least = maps[0].minimumSizeHint()
         self.setMinimumSize(3 * least.width(), least.height())
 
     @property
     def side(self) -> float:
         """Width that each map has for its cells."""
-        side, rows = self.width() / 3, max(self.maps[0].box.extent.height(), 1)
-        for _ in range(2):  # names need more room than numbers, and are written only in large cells
-            margins = sum(heatmap.form.left_margin(side / rows) for heatmap in self.maps)
-            side = max((self.width() - margins - 2 * theme.GRID) / 3, 0)
-        return side
+        margins = sum(heatmap.form.left_margin(0) for heatmap in self.maps)
+        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""
@@ -71,14 +69,24 @@ class Triptych(QWidget):
 
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
-        side, left = self.side, 0.0
         aside = max(heatmap.form.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
-            if heatmap.form.aside != aside:
-                heatmap.form.aside = aside
-                heatmap.arrange()
-            width = heatmap.form.left_margin(side / max(heatmap.box.extent.height(), 1)) + side
+            heatmap.form.gutter = None
+        form, rows = self.maps[0].form, self.maps[0].rows_axis
+        sizes: dict[int, float] = {}
+        for pitch in (LEAST_NAMED, 0):  # names of rows need more room than numbers, and are written only in large cells
+            form.gutter = rows.room(pitch)
+            form.size = QSize(math.floor(form.gutter + self.side), self.height())
+            step = form.places().step
+            if rows.room(step) <= form.gutter:
+                sizes[form.gutter] = step
+        form.gutter = max(sizes, key=lambda gutter: sizes[gutter])
+        side, left = self.side, 0.0
+        for heatmap in self.maps:
+            heatmap.form.aside, heatmap.form.gutter = aside, heatmap.form.left_margin(0)
+            width = heatmap.form.gutter + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
+            heatmap.arrange()
             left += width + theme.GRID
 
 

@@ -43,6 +43,8 @@ class MapLayout:
     ----------
     row_labels, column_labels
         Whether rows and columns have names.
+    gutter
+        Width kept left of the cells; None takes what the names of rows need.
     aside
         Width kept for title and colour bar where they stand beside the cells; None takes what they need.
     """
@@ -50,6 +52,7 @@ class MapLayout:
     def __init__(self, rows: TokenAxis, columns: TokenAxis, bar: LevelsBar, whole: Callable[[float], float]) -> None:
         self._rows, self._columns, self._bar, self._whole = rows, columns, bar, whole
         self.row_labels = self.column_labels = True
+        self.gutter: int | None = None
         self.aside: int | None = None
         self.size = QSize()
         self.extent = QRectF()
@@ -58,7 +61,10 @@ class MapLayout:
     @property
     def is_roomy(self) -> bool:
         """Whether there is room for what is not needed."""
-        return min(self.size.width(), self.size.height()) >= _ROOMY * theme.current().size("number") / 12
+        return (
+            min(self.size.width() - (self.gutter or 0), self.size.height())
+            >= _ROOMY * theme.current().size("number") / 12
+        )
 
     def places(self) -> Places:
         """Title above and colour bar below the cells, or both beside them: whichever leaves the larger cells."""
@@ -89,6 +95,8 @@ class MapLayout:
 
     def left_margin(self, pitch: float) -> int:
         """Width left of cells of so many pixels: the row labels, or half of the first column's label."""
+        if self.gutter is not None:
+            return self.gutter
         if self.row_labels:
             return self._rows.room(pitch)
         return theme.current().size("number") // 2 if self.column_labels else 0
