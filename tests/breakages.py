@@ -374,6 +374,7 @@ BREAKAGES = (
         "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
     ),
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
+    frames("what never comes to the magic is read for ever", "if len(self._before) > LONGEST_BANNER:", "if False:"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
@@ -478,7 +479,18 @@ BREAKAGES = (
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),
+    connection(
+        "nobody who waits hears of a close",
+        'ended; try again."))\n            self._tell_all()',
+        'ended; try again."))\n            self._waiting.clear()',
+    ),
     connection("a handle that is gone holds its thing", 'self._send("release", number)', "pass"),
+    session(
+        "a command that starts no engine is said twice",
+        "Ended) and gone is not None and failure.sentence == gone.sentence:",
+        "Ended) and failure is gone:",
+        "app/session/test_restarts",
+    ),
     connection("another version is talked to", "if greeting.version != self.version:", "if False:"),
     remote("a token too many of the run before stays", "[: grown.since]", "[: grown.since + 1]"),
     remote(
@@ -521,6 +533,7 @@ BREAKAGES = (
         "if after == self._now:\n            return",
         "if after is None:\n            return",
     ),
+    selection("marks move though nobody could answer", "if not self._is_held():", "if True:"),
     selection(
         "a selection goes back to itself",
         "self._back = [*self._back[-self.HISTORY + 1 :], self._now]",
@@ -561,7 +574,7 @@ BREAKAGES = (
         "self.pixels_of(QRectF(column - 0.5, row - 0.5, 1, 1))",
         "self.pixels_of(QRectF(column - 0.5, row + 0.5, 1, 1))",
     ),
-    map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[~visible] = 255"),
+    map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[visible] = 0"),
     of("views/plots/token_axis.py", "views/plots/test_heatmap", "views/plots/test_token_axis")(
         "labels are those of the token after",
         "return self.names[place] if",
@@ -586,8 +599,8 @@ BREAKAGES = (
     of("views/plots/map_menu.py", "views/plots/test_map_menu")(
         "a copied row is that of the key", "row_text(self._cell[0])", "row_text(self._cell[1])"
     ),
-    of("views/plots/map_region.py", "views/plots/test_map_menu")(
-        "a region counts masked cells", "values[data.visible[inside, across] & np.isfinite(values)]", "values"
+    of("views/plots/map_data.py", "views/plots/test_map_menu")(
+        "a region counts masked cells", "values[self.visible[part] & np.isfinite(values)]", "values"
     ),
     of("views/plots/signed.py", "views/plots/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"

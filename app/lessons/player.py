@@ -350,7 +350,7 @@ class LessonPlayer(QObject):
     def _select(self, scene: Scene) -> None:
         run = self.session.run
         if run is not None and scene.select:
-            self.session.selection.update(**placed(dict(scene.select), run.length))
+            self.session.selection.put(**placed(dict(scene.select), run.length))
 
     def _show_scene(self, model_handle: ModelHandle, prompt: Prompt, scene: Scene, wanted: SceneRun) -> None:
         filled = self.filled

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import Ended
 from ropewalk.app.session.checkpoints import of_opening
+from ropewalk.app.settings import command_refusal
 from ropewalk.model.engine.interface import without_weights
 from ropewalk.model.engine.requests import Failure, OpenModel
 from ropewalk.model.engine.urgency import Urgency
@@ -158,6 +159,9 @@ class Opening(QObject):
         failed
             Called with a sentence and its details.
         """
+        if refusal := command_refusal(command):
+            failed(refusal, "")
+            return
         there = self._session.settings.opened(command)
         asked = OpenModel(None, there.device, there.dtype)
 

@@ -26,7 +26,7 @@ from ropewalk.app.session.interventions import Interventions
 from ropewalk.app.session.opening import NextRun, Opening
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.recovery import Recovery
-from ropewalk.app.session.selection import Bounds, SelectionStore
+from ropewalk.app.session.selection import Bounds, Hover, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState
 from ropewalk.app.session.timeline import Timeline
 from ropewalk.app.settings import Opened, SettingsStore
@@ -100,7 +100,7 @@ class Session(QObject):
     ) -> None:
         super().__init__(parent)
         self.settings = settings
-        self.selection = SelectionStore(self)
+        self.selection = SelectionStore(self, is_held=lambda: self.engines.gone is not None)
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
         self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
         for jobs in (self.jobs, downloads, self.exports):
@@ -417,6 +417,8 @@ class Session(QObject):
         before, self._handle = self.run, handle
         run = handle.run
         self.recovery.follow(before, run)
+        if before is not None and before.run_id != run.run_id:
+            self.selection.point_at(Hover())  # what was pointed at was a place of that run
         self.selection.bind(_bounds(run), step=run.length, **selection)
         self.run_changed.emit(before, run)
         self.consistency.follow()
@@ -441,9 +443,10 @@ class Session(QObject):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run.
 
-        The end of the engine is said once, whoever waited for it.
+        The end of the engine is said once, whoever waited for it, and however many were started that end so.
         """
-        if isinstance(failure, Ended) and failure is self.engines.gone:
+        gone = self.engines.gone
+        if isinstance(failure, Ended) and gone is not None and failure.sentence == gone.sentence:
             return
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:

@@ -22,7 +22,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine.connection import Connection
-from ropewalk.app.engine.deaths import MOST
+from ropewalk.app.engine.deaths import MOST, explained
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import light_process, new_session, packing
 from ropewalk.app.session.session import Session
@@ -42,7 +42,7 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and signals as Linux has them"),
 ]
 
-SAID = "The engine has ended ({}); what is on screen stays, and nothing is computed until it is started again."
+SAID = "The engine has ended ({}); what is on screen stays, and nothing is computed until it is started again. {}"
 
 
 class Heard:
@@ -150,7 +150,7 @@ def test_a_real_engine_that_is_killed_is_made_again_with_its_numbers(qtbot: QtBo
     before, was, heard = state(session), numbers(qtbot, session), Heard(session)
     os.kill(engine_of(session).pid, signal.SIGKILL)
     qtbot.waitUntil(lambda: session.engines.gone is not None)
-    assert (heard.ended, heard.failed) == ([SAID.format("SIGKILL")], [])
+    assert (heard.ended, heard.failed) == ([SAID.format("SIGKILL", explained("SIGKILL"))], [])
     assert state(session) == before
     with qtbot.waitSignal(session.recovery.engine_back, timeout=60_000):
         session.recovery.restart()
@@ -216,7 +216,7 @@ def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
     os.kill(opener.pid, signal.SIGSEGV)
     settle(qtbot, session)
     assert heard.failed == [
-        "weights.pth could not be opened: the process that read it ended (SIGSEGV); the file may be damaged."
+        f"weights.pth could not be opened: the process that read it ended (SIGSEGV). {explained('SIGSEGV')}"
     ]
     assert heard.ended == []
     assert session.engines.gone is None
@@ -249,7 +249,7 @@ def test_a_checkpoint_that_is_spoilt_while_it_is_open_is_needed_only_to_bring_it
         settle(qtbot, session)
         assert weights.name in heard.ended.pop()
         assert not session.recovery.is_lost
-    assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS")], [])
+    assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS", explained("SIGBUS"))], [])
     assert state(session) == before
     weights.write_bytes(whole)
     session.recovery.restart()
@@ -276,7 +276,7 @@ def test_a_checkpoint_that_is_cut_off_while_it_is_read_ends_only_the_process_tha
     os.truncate(large / "model.safetensors", 0)
     settle(qtbot, session)
     assert heard.failed == [
-        "large could not be opened: the process that read it ended (SIGBUS); the file may be damaged."
+        f"large could not be opened: the process that read it ended (SIGBUS). {explained('SIGBUS')}"
     ]
     assert heard.ended == []
 

@@ -63,6 +63,7 @@ def window_over(session: Session, *, restore: bool = False) -> MainWindow:
 
 def start_dark() -> None:
     """Have the dark theme, which takes long to put on anew."""
+    theme.colour_in("viridis")
     app, now = QApplication.instance(), theme.current()
     if (now.name, now.projector) != ("dark", False) or not (isinstance(app, QApplication) and app.styleSheet()):
         theme.apply("dark")

@@ -210,7 +210,9 @@ def test_the_engine_is_killed(bench: Bench, act: Callable[[Bench], None], where:
     bench.kill()
     sentence = bench.window.engine.sentence.text()
     assert sentence == (
-        "The engine has ended (SIGKILL); what is on screen stays, and nothing is computed until it is started again."
+        "The engine has ended (SIGKILL); what is on screen stays, and nothing is computed until it is started again. "
+        "As a rule SIGKILL means that memory ran out: close other programs, or open a smaller model or fewer of its "
+        "layers."
     )
     assert bench.window.failure.isVisible() is (act is export)
     assert bench.window.failure.sentence.text() == UNWRITTEN or act is not export

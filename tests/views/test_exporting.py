@@ -383,6 +383,34 @@ def test_another_cell_ends_a_film_of_the_rotation(
     assert panel.position == 6
 
 
+def test_nothing_is_filmed_without_an_engine_and_again_with_another(
+    qtbot: QtBot, window: MainWindow, take: Take, tmp_path: Path
+) -> None:
+    session = window.session
+
+    def chosen() -> ExportDialog:
+        dialog = window.files.export()
+        page = page_of(dialog, FilmPage.title)
+        page.film.setCurrentIndex(1)
+        page.steps.setValue(1)
+        page.target.setCurrentText("Tokens")
+        choose(dialog, "gif")
+        return dialog
+
+    def die_meanwhile() -> None:
+        chosen().save_to(str(tmp_path / "decode.gif"))
+        session.engines.current.kill()
+
+    assert take(die_meanwhile) == "Nothing was exported: the engine has ended meanwhile; start it again."
+    dialog = chosen()
+    assert dialog.why.text() == "There is no engine to film with; start it again."
+    assert not dialog.save_button.isEnabled()
+    dialog.reject()
+    with qtbot.waitSignal(session.recovery.engine_back, timeout=30_000):
+        session.recovery.restart()
+    assert take(lambda: chosen().save_to(str(tmp_path / "decode.gif"))) == ""
+
+
 def test_leaving_a_lesson_ends_its_film(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
     dialog = lesson.files.export()
     page: FilmPage = page_of(dialog, FilmPage.title)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QMenu, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
@@ -19,14 +20,20 @@ from ropewalk.model.engine.questions import AskCell
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.files.export_dialog import ExportDialog, PicturePage
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels import registry
 from ropewalk.views.panels.heads import HeadsPanel
-from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.next_token import NextTokenPanel
+from ropewalk.views.panels.panel import NO_ENGINE, ElidedLabel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.map_menu import MapMenu
 from ropewalk.views.style import theme
+from ropewalk.views.style.colour_maps import colour_table
+from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
 from tests.views import canned
@@ -324,6 +331,52 @@ def test_a_menu_that_is_filled_anew_leaves_nothing_of_the_old_one(window: MainWi
     assert counts[0] == counts[1]
 
 
+def test_what_asks_for_more_ends_in_an_ellipsis_without_a_space(qtbot: QtBot, window: MainWindow) -> None:
+    for menu in window.findChildren(QMenu):
+        menu.aboutToShow.emit()
+    opening = OpenDialog(window.session, window)
+    qtbot.addWidget(opening)
+    everything: tuple[QAction | QAbstractButton, ...]
+    everything = (*window.findChildren(QAction), *window.findChildren(QAbstractButton))
+    said = {one.text() for one in everything}
+    assert {"Open…", "Engine…", "File…", "Folder…"} <= said
+    assert [text for text in said if text.endswith((" …", "..."))] == []
+    opening.reject()
+
+
+def test_without_an_engine_nothing_moves_and_buttons_say_why(
+    qtbot: QtBot, window: MainWindow, running: Session
+) -> None:
+    """Else marks would stand in pictures of another cell, and rows in view under numbers of others."""
+    for name in ("next_token", "timeline"):
+        window.reveal(name)
+    running.timeline.step()
+    snapshot.wait_until_drawn(window)
+    next_token, timeline = window.panels["next_token"], window.panels["timeline"]
+    assert isinstance(next_token, NextTokenPanel)
+    assert isinstance(timeline, TimelinePanel)
+    played = (next_token.step_button, next_token.play_button, next_token.run_button, next_token.back_button)
+    bar = window.bar.steps.buttons
+    buttons: tuple[QAbstractButton, ...] = (*bar.values(), *played, timeline.branch_button)
+    before = [(button.isEnabled(), button.toolTip()) for button in buttons]
+    assert [enabled for enabled, _ in before] == [button is not bar["to_end"] for button in buttons]
+    selected, run = running.selection.now, running.run
+    window.setFocus()
+    running.engines.current.kill()
+    assert {(button.isEnabled(), button.toolTip()) for button in buttons} == {(False, NO_ENGINE)}
+    keys = (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Space, Qt.Key.Key_Down, Qt.Key.Key_BracketRight)
+    for key in keys:
+        QTest.keyClick(window, key)
+    timeline.steps.length_chosen.emit(run_on(running).prefill)
+    assert (running.selection.now, running.run, running.timeline.playing) == (selected, run, False)
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
+    snapshot.wait_until_drawn(window)
+    assert [(button.isEnabled(), button.toolTip()) for button in buttons] == before
+    QTest.keyClick(window, Qt.Key.Key_Down)
+    assert running.selection.now.layer == selected.layer + 1
+
+
 def test_step_buttons_know_what_is_possible(window: MainWindow, running: Session) -> None:
     buttons = window.bar.steps.buttons
     assert not buttons["step_back"].isEnabled()
@@ -388,6 +441,47 @@ def test_workspace_theme_and_prompt_come_back(qtbot: QtBot, make: Make, running:
     assert not second.cards["heads"].is_made
     assert (theme.current().name, theme.current().projector) == ("light", True)
     assert second.bar.prompt.text() == PROMPT
+
+
+def test_colours_that_are_chosen_are_those_of_every_panel_and_come_back(
+    make: Make, running: Session, other: Other
+) -> None:
+    first = make(running)
+    panel = first.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    next(one for one in first.map_menu.colours.actions() if one.data() == "magma").trigger()
+    index = panel.weights.levels.indices(np.array(panel.weights.value(9, 3), np.float32))
+    assert panel.weights.cell_color(9, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
+    first.set_look("light")
+    assert theme.current().colour_map == "magma"
+    first.close()
+
+    theme.colour_in("viridis")
+    again = other(running.settings.path)
+    make(again, restore=True)
+    assert theme.current().colour_map == "magma"
+    again.settings.update(colour_map="of a later version")
+    theme.colour_in("viridis")
+    make(again, restore=True)
+    assert theme.current().colour_map == "viridis"
+
+
+def test_a_right_click_on_a_map_offers_what_can_be_done_with_it(window: MainWindow) -> None:
+    panel = window.panels["scores"]
+    assert isinstance(panel, ScoresPanel)
+    at = panel.weights.cell_rect(9, 3).center().toPoint()
+    press = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, panel.weights.viewport().mapToGlobal(at))
+    QApplication.sendEvent(panel.weights.viewport(), press)
+    menus = [one for one in QApplication.topLevelWidgets() if isinstance(one, MapMenu) and one.isVisible()]
+    assert menus == [window.map_menu]
+    assert window.map_menu.value.text() == f"Copy the value {np.float32(panel.weights.value(9, 3))!s}"
+    window.map_menu.close()
+    window.map_menu.exported.emit(panel.weights)
+    (dialog,) = window.findChildren(ExportDialog)
+    page = dialog.page
+    assert isinstance(page, PicturePage)
+    assert page.target.currentData() == "scores"
+    dialog.close()
 
 
 @pytest.mark.parametrize("layout", [b"", b"\x00\xff what Qt wrote of docks", b"{}", b"[" * 100_000])

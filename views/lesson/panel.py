@@ -427,7 +427,7 @@ class LessonPanel(Panel):
     def _say_why_empty(self) -> None:
         """Say in the place of a step that its numbers are on their way, or why they are not."""
         if self.lesson is not None and self.filled is None:
-            why = "Reading the numbers of this step…" if self.session.engines.gone is None else ENDED
+            why = "Reading the numbers of this step …" if self.session.engines.gone is None else ENDED
             self.step_title.show_text((Span("words", why),))
 
     # Questions ----------------------------------------------------------------------------------------------------

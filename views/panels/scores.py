@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
@@ -30,6 +30,7 @@ from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
+from ropewalk.views.plots.token_axis import LEAST_NAMED
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
@@ -52,18 +53,16 @@ class Triptych(QWidget):
         self.maps = maps
         for index, heatmap in enumerate(maps):
             heatmap.setParent(self)
-            heatmap.row_labels = index == 0
+            heatmap.form.row_labels = index == 0
+            heatmap.titles = ("", "key")
         least = maps[0].minimumSizeHint()
         self.setMinimumSize(3 * least.width(), least.height())
 
     @property
     def side(self) -> float:
         """Width that each map has for its cells."""
-        side, rows = self.width() / 3, max(self.maps[0].box.extent.height(), 1)
-        for _ in range(2):  # names need more room than numbers, and are written only in large cells
-            margins = sum(heatmap.left_margin(side / rows) for heatmap in self.maps)
-            side = max((self.width() - margins - 2 * theme.GRID) / 3, 0)
-        return side
+        margins = sum(heatmap.form.left_margin(0) for heatmap in self.maps)
+        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""
@@ -71,12 +70,24 @@ class Triptych(QWidget):
 
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
-        side, left = self.side, 0.0
-        aside = max(heatmap.aside_width() for heatmap in self.maps)
+        aside = max(heatmap.form.aside_width() for heatmap in self.maps)
         for heatmap in self.maps:
-            heatmap.aside = aside
-            width = heatmap.left_margin(side / max(heatmap.box.extent.height(), 1)) + side
+            heatmap.form.gutter = None
+        form, rows = self.maps[0].form, self.maps[0].rows_axis
+        sizes: dict[int, float] = {}
+        for pitch in (LEAST_NAMED, 0):  # names of rows need more room than numbers, and are written only in large cells
+            form.gutter = rows.room(pitch)
+            form.size = QSize(math.floor(form.gutter + self.side), self.height())
+            step = form.places().step
+            if rows.room(step) <= form.gutter:
+                sizes[form.gutter] = step
+        form.gutter = max(sizes, key=lambda gutter: sizes[gutter])
+        side, left = self.side, 0.0
+        for heatmap in self.maps:
+            heatmap.form.aside, heatmap.form.gutter = aside, heatmap.form.left_margin(0)
+            width = heatmap.form.gutter + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
+            heatmap.arrange()
             left += width + theme.GRID
 
 
@@ -256,7 +267,7 @@ class ScoresPanel(Panel):
             self._show_picture(refined.value, refined.run)
 
         for heatmap in self.maps:
-            heatmap.note = reduction_note("sampled", max(heatmap.block), asked.reduction)
+            heatmap.set_note(reduction_note("sampled", max(heatmap.block), asked.reduction))
         self.ask(AskRefined(asked), arrived, "refined", self._show_part)
 
     def _show_part(self, part: Reading[HeadPatch]) -> None:
@@ -271,7 +282,7 @@ class ScoresPanel(Panel):
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
         now = theme.current()
         self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
-        self.triptych.setMaximumHeight(max(self.raw.height_for(self.triptych.side), self.triptych.minimumHeight()))
+        self.triptych.setMaximumHeight(max(self.raw.form.height_for(self.triptych.side), self.triptych.minimumHeight()))
 
     def _pixels(self) -> int:
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""

@@ -8,6 +8,7 @@ from pyqtgraph import ImageItem
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from ropewalk.views.plots.plot_view import count_in_pixels
 from ropewalk.views.style import ink
 from ropewalk.views.style.theme import Table
 
@@ -39,9 +40,8 @@ class Cells(ImageItem):
         painter.save()
         painter.setClipRect(self._covered, Qt.ClipOperation.IntersectClip)
         if ink.in_vectors(painter) and self.image is not None:
-            across, down = painter.worldTransform().m11(), painter.worldTransform().m22()
             height, width = self.image.shape[:2]
-            painter.scale(1 / across, 1 / down)  # in pixels: how large a cell is decides how it is written
+            across, down = count_in_pixels(painter)  # how large a cell is decides how it is written
             ink.draw_cells(painter, QRectF(0, 0, width * across, height * down), self.image)
         else:
             super().paint(painter, *args)

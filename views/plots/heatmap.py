@@ -7,12 +7,12 @@ cell (0, 0) is centred on (0, 0).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFocusEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -27,17 +27,13 @@ from ropewalk.views.plots.levels import Levels
 from ropewalk.views.plots.levels_bar import LevelsBar
 from ropewalk.views.plots.map_box import MapBox
 from ropewalk.views.plots.map_data import MapData
+from ropewalk.views.plots.map_layout import NOWHERE, MapLayout
 from ropewalk.views.plots.map_marks import Hatching, Marks
-from ropewalk.views.plots.map_region import Region
 from ropewalk.views.plots.plot_view import PlotView
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import ink, theme
-from ropewalk.views.style.lettering import face
 from ropewalk.views.style.theme import Table
 
-_LARGEST_CELL = 56
-_ROOMY = 280
-"""Pixels of a plot from which on there is room for counts and for titles of the axes."""
 _ARROWS = {Qt.Key.Key_Left: (0, -1), Qt.Key.Key_Right: (0, 1), Qt.Key.Key_Up: (-1, 0), Qt.Key.Key_Down: (1, 0)}
 
 
@@ -50,20 +46,6 @@ def reduction_note(reduction: Reduction, block: int, becoming: str = "") -> str:
         return ""
     how = f"{reduction} → {becoming}" if becoming else "sampled: 1" if reduction == "sampled" else reduction
     return f"{how} of {block} × {block}"
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where things are, in pixels of the view; ``step`` is the size of one cell where all of them are in view."""
-
-    title: QRectF
-    plot: QRectF
-    bar: QRectF
-    step: float
-    names: float
-    """Height of the names below the cells."""
-    beside: bool = False
-    """Whether title and colour bar stand beside the cells, where a low map has room to spare."""
 
 
 class Heatmap(PlotView):
@@ -94,28 +76,23 @@ class Heatmap(PlotView):
         super().__init__(parent)
         self.title = title
         self.note = ""
-        """Words after the title, such as the pooling of a reduced picture; set by :meth:`set_data`."""
-        self.row_labels = True
-        self.column_labels = True
+        """Words after the title, such as the pooling of a reduced picture; set by :meth:`set_data`, too."""
         self.titles = ("", "")
         """Words beside the rows and below the columns, where there is room for them."""
-        self.aside: int | None = None
-        """Width kept for title and colour bar where they stand beside the cells; None takes what they need."""
         self._levels = Levels(0.0, 1.0)
         self._by_hand: Levels | None = None
         self._drawn: Table | None = None
         """The colours that are drawn; others are handed on when somebody looks: levels often follow data at once."""
         self._under = (-1, -1)
         """The cell that was last said to be under the pointer."""
-        self.region: Region | None = None
-        """A box whose mean is said beside the title."""
         self._said = ""
-        self._layout_now: _Layout | None = None
+        self._places = NOWHERE
         self.data = MapData()
         self.box, self.cells = MapBox(self.centralWidget), Cells()
         self.box.addItem(self.cells, ignoreBounds=True)
         self.hatching, self.marks = Hatching(self.box, self.data), self.make_marks()
         self.rows_axis, self.columns_axis, self.bar = TokenAxis("left"), TokenAxis("bottom"), LevelsBar()
+        self.form = MapLayout(self.rows_axis, self.columns_axis, self.bar, self.whole)
         for item in (self.rows_axis, self.columns_axis, self.bar):
             item.setParentItem(self.centralWidget)
         for axis in (self.rows_axis, self.columns_axis):
@@ -123,6 +100,7 @@ class Heatmap(PlotView):
         self.box.sigRangeChanged.connect(self._on_range)
         self.box.looked.connect(lambda: self.viewed.emit(self.view))
         self.box.clicked.connect(self._on_click)
+        self.box.boxed.connect(self._take_region)
         self.bar.dragged.connect(self.choose_levels)
         self.bar.dragged.connect(self.levelled)
         self.setAccessibleName(title)
@@ -160,10 +138,9 @@ class Heatmap(PlotView):
         self.data.show(values, visible, rows, columns)
         height, width = whole if whole is not None else (rows[1], columns[1])
         extent = QRectF(-0.5, -0.5, width, height)
-        self.note = reduction_note(reduction, max(self.block))
+        self.set_note(reduction_note(reduction, max(self.block)))
         if extent != self.box.extent:
-            if self.region is not None:
-                self.toggle_region()
+            self._take_region(QRectF())
             self.box.set_extent(extent)
             self.arrange()
         self.bar.count(values, visible)
@@ -175,6 +152,12 @@ class Heatmap(PlotView):
         if self.data.patch(top, left, values, visible):  # else it is of a picture that is no longer shown
             self.cells.changed(top, left, *values.shape)
             self.marks.update(self.box.pixels_of(self.data.pixel_place(top, left, *values.shape)))
+
+    def set_note(self, note: str) -> None:
+        """Say something after the title, such as how the picture is reduced."""
+        if note != self.note:
+            self.note = note
+            self.arrange()
 
     def set_labels(self, labels: tuple[str, ...]) -> None:
         """Set the token texts of both axes, one per row of the matrix."""
@@ -208,6 +191,8 @@ class Heatmap(PlotView):
     def set_hover(self, query: int, key: int) -> None:
         """Draw the hover crosshair; -1 for none."""
         self.marks.mark(self.selection, (query, key))
+        if query < 0 and key < 0:
+            self._under = (-1, -1)  # so that the cell under a pointer that rests is said when it moves again
 
     def set_highlighted(self, cells: frozenset[tuple[int, int]]) -> None:
         """Ring these cells (query, key)."""
@@ -225,21 +210,26 @@ class Heatmap(PlotView):
 
     def draw_box(self) -> None:
         """Let the next drag draw the box that is to be seen."""
-        self.box.boxing = True
+        self.box.boxing = "see"
+
+    @property
+    def region(self) -> QRectF:
+        """The cells whose mean is said beside the title."""
+        return self.marks.region
 
     def toggle_region(self) -> None:
-        """Show or hide a box, over the middle of what is in view, whose cells have their mean beside the title."""
-        if self.region is None:
-            view = self.view
-            width, height = max(round(view.width() / 3), 1), max(round(view.height() / 3), 1)
-            corner = round(view.left() + width + 0.5) - 0.5, round(view.top() + height + 0.5) - 0.5
-            self.region = Region(self.data, QRectF(*corner, width, height), self.box.extent)
-            self.region.sigRegionChanged.connect(self._say_region)
-            self.box.addItem(self.region, ignoreBounds=True)
+        """Let the next drag draw a box whose cells have their mean beside the title, or take it away."""
+        if self.region.isEmpty():
+            self.box.boxing = "mean"
         else:
-            self.box.removeItem(self.region)
-            self.region = None
+            self._take_region(QRectF())
+
+    def _take_region(self, box: QRectF) -> None:
+        left, top = math.floor(box.left() + 0.5), math.floor(box.top() + 0.5)
+        width, height = math.ceil(box.right() + 0.5) - left, math.ceil(box.bottom() + 0.5) - top
+        self.marks.region = QRectF() if box.isEmpty() else QRectF(left - 0.5, top - 0.5, width, height)
         self._say_region()
+        self.marks.update()
 
     def reset_levels(self) -> None:
         """Give the levels back to whoever set them."""
@@ -336,135 +326,40 @@ class Heatmap(PlotView):
         line = theme.current().size("label")
         return QSize(7 * line, 7 * line)
 
-    def left_margin(self, pitch: float) -> int:
-        """Width left of cells of so many pixels: the row labels, or half of the first column's label."""
-        if self.row_labels:
-            return self.rows_axis.room(pitch)
-        return theme.current().size("number") // 2 if self.column_labels else 0
-
-    def height_for(self, side: float) -> int:
-        """Height at which the cells fill a width of ``side``; more than that stays empty."""
-        now, extent = theme.current(), self.box.extent
-        pitch = side / max(extent.width(), 1)
-        rest = self._title_room() + self._foot_room(counted=side >= _ROOMY) + self.columns_axis.room(pitch)
-        return math.ceil(extent.height() * pitch + rest + now.grid(0.5))
-
-    def _title_room(self) -> float:
-        return face(theme.current().font("label")).height + theme.current().grid(0.5) if self.title else 0.0
-
-    def _foot_room(self, *, counted: bool) -> float:
-        """Height of the colour bar that lies below the names, and of its numbers."""
-        line = face(theme.current().font("number")).height
-        return theme.current().grid(0.5) + LevelsBar.thickness(counted) + 2 + line
-
-    def aside_width(self) -> int:
-        """The width that title and colour bar want at least where they stand beside the cells."""
-        now = theme.current()
-        widest = max((ink.text_width(now.font("label"), word) for word in self.title.split()), default=0.0)
-        numbers = LevelsBar.thickness(self._roomy()) + self.bar.wanted()
-        return math.ceil(max(widest, numbers) + now.grid(2))
-
-    def _roomy(self) -> bool:
-        return min(self.width(), self.height()) >= _ROOMY * theme.current().size("number") / 12
-
-    def _layout(self) -> _Layout:
-        if self._layout_now is None:
-            self._layout_now = self._arranged()
-        return self._layout_now
-
-    def _arranged(self) -> _Layout:
-        """Title above and colour bar below the cells, or both beside them: whichever leaves the larger cells."""
-        above, beside = self._placed(beside=False), self._placed(beside=True)
-        return beside if beside.step > above.step else above
-
-    def _placed(self, *, beside: bool) -> _Layout:
-        now, extent = theme.current(), self.box.extent
-        gap = now.grid(0.5)
-        side = (self.aside_width() if self.aside is None else self.aside) if beside else 0
-        top = max(face(now.font("number")).height / 2 - 2, 0.0) if beside else self._title_room()
-        foot = 0.0 if beside else self._foot_room(counted=self._roomy())
-        width, height = self.width() - side - 1, self.height() - top - foot - 1
-        step, gutter, names = self._fitted(width, height)
-        if step <= 0:
-            return _Layout(QRectF(), QRectF(), QRectF(), 0.0, 0)
-        plot = QRectF(gutter, self.whole(top), step * extent.width(), step * extent.height())
-        thick = LevelsBar.thickness(self._roomy())
-        if not beside:
-            title = QRectF(gutter, 0, self.width() - gutter, face(now.font("label")).height)
-            bar = QRectF(plot.left(), plot.bottom() + names + gap, plot.width(), thick)
-            return _Layout(title, plot, bar, step, names)
-        left = plot.right() + now.grid(1)
-        lines = self._title_lines(self.width() - left)
-        title = QRectF(left, 0, self.width() - left, face(now.font("label")).height * len(lines))
-        above = title.bottom() + gap + top
-        bar = QRectF(left, above, thick, max(plot.bottom() - above - gap, 1))
-        return _Layout(title, plot, bar, step, names, beside=True)
-
-    def _fitted(self, width: float, height: float) -> tuple[float, float, int]:
-        """The largest cells for which they and their names fit, and how wide and how high the names are then."""
-        step, gutter, names = self._step(width, height), 0.0, 0
-        for _ in range(3):  # how names are written depends on the size of the cells, and that on the room for names
-            gutter = max(gutter, self.whole(self.left_margin(step)))
-            names = max(names, self.columns_axis.room(step) if self.column_labels else 0)
-            step = self._step(width - gutter, height - names)
-        return step, self.whole(self.left_margin(step)), self.columns_axis.room(step) if self.column_labels else 0
-
-    def _title_lines(self, width: float) -> list[str]:
-        """Title and note, each on lines of its own, broken between words."""
-        font, lines = theme.current().font("label"), []
-        for text in self.heading:
-            line, *words = text.split()
-            for word in words:
-                if ink.text_width(font, f"{line} {word}") <= width:
-                    line = f"{line} {word}"
-                else:
-                    lines.append(line)
-                    line = word
-            lines.append(line)
-        return lines
-
-    def _step(self, width: float, height: float) -> float:
-        """The largest cell for which everything fits, of whole pixels where it has a few."""
-        extent = self.box.extent
-        if extent.isEmpty() or width <= 0 or height <= 0:
-            return 0.0
-        step = min(
-            width / extent.width(), height / extent.height(), float(theme.current().grid(_LARGEST_CELL / theme.GRID))
-        )
-        return self.whole(step) if step >= 3 else step
-
     def arrange(self) -> None:
         """Give everything its place."""
-        for axis, title, colour in zip(
-            (self.rows_axis, self.columns_axis), self.titles, (theme.current().query, theme.current().key), strict=True
+        form, now = self.form, theme.current()
+        form.size, form.extent, form.heading = self.size(), self.box.extent, self.heading
+        for axis, shown, title, colour in (
+            (self.rows_axis, form.row_labels, self.titles[0], now.query),
+            (self.columns_axis, form.column_labels, self.titles[1], now.key),
         ):
-            axis.title, axis.title_colour = (title if self._roomy() else ""), colour
-        self._layout_now = None
-        place = self._layout()
-        plot = place.plot
-        self.rows_axis.setVisible(self.row_labels)
-        self.columns_axis.setVisible(self.column_labels)
-        if plot.isEmpty():
-            plot = QRectF(0, 0, 1, 1)
-        self.box.setGeometry(plot)
-        self.rows_axis.setWidth(max(plot.left(), 1))
+            axis.title, axis.title_colour = (title if form.is_roomy else ""), colour
+            axis.setVisible(shown)
+        place = self._places = form.places()
+        plot, bar = place.plot, place.bar
+        self.box.setGeometry(plot if not plot.isEmpty() else QRectF(0, 0, 1, 1))
+        self.rows_axis.setWidth(plot.left())
         self.rows_axis.setGeometry(QRectF(0, plot.top(), plot.left(), plot.height()))
+        self.columns_axis.spare = plot.left(), self.width() - plot.right()
         self.columns_axis.setHeight(place.names)
         self.columns_axis.setGeometry(QRectF(plot.left(), plot.bottom(), plot.width(), place.names))
         for item in (self.hatching, self.marks):
             item.put(plot)
-        self.bar.counted = self._roomy()
-        bar = place.bar
         self.bar.setVisible(not bar.isEmpty())
-        self.bar.stand(QRectF(bar.left(), bar.top(), self.width() - bar.left(), self.height() - bar.top()), bar,
-                     standing=place.beside)  # fmt: skip
+        self.bar.counted = form.is_roomy
+        around = QRectF(bar.topLeft(), QPointF(self.width(), self.height()))
+        self.bar.stand(around, bar, standing=place.beside)
         self.viewport().update()
 
     # Painting -----------------------------------------------------------------------------------------------------
 
     def _recolour(self) -> None:
         self.data.recolour(self.levels)
+        before = self.bar.wanted()
         self.bar.show_levels(self.levels)
+        if self.bar.wanted() != before:
+            self.arrange()
         self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -476,13 +371,12 @@ class Heatmap(PlotView):
 
     def drawForeground(self, painter: QPainter, rect: QRectF | QRect) -> None:
         """Write the title, and outline the plot that has the keys."""
-        place, now = self._layout(), theme.current()
+        place, now = self._places, theme.current()
         if QRectF(rect).intersects(place.title):
-            font = now.font("label")
-            lines = self._title_lines(place.title.width()) if place.beside else [" · ".join(self.heading)]
-            for number, text in enumerate(lines):
-                box = QRectF(place.title.left(), place.title.top(), place.title.width(), face(font).height)
-                ink.draw_text(painter, box.translated(0, number * box.height()), text, font, now.faint)
+            height = place.title.height() / max(len(place.lines), 1)
+            for number, text in enumerate(place.lines):
+                box = QRectF(place.title.left(), place.title.top() + number * height, place.title.width(), height)
+                ink.draw_text(painter, box, text, now.font("label"), now.faint)
         if self.hasFocus():
             painter.setPen(QPen(now.accent, 1, Qt.PenStyle.DotLine))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -504,8 +398,8 @@ class Heatmap(PlotView):
         self.hatching.update()
         self._under = (-1, -1)  # another cell may be there now
 
-    def _say_region(self, *_: object) -> None:
-        said = "" if self.region is None else self.region.sentence()
+    def _say_region(self) -> None:
+        said = "" if self.region.isEmpty() else self.data.mean_text(self.region)
         if said != self._said:
             self._said = said
             self.arrange()
@@ -514,6 +408,16 @@ class Heatmap(PlotView):
         cell = self.cell_at(point)
         if cell is not None:
             self.picked.emit(*cell)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Outline the plot."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Take the outline away."""
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Point at a cell, or drag."""

@@ -19,6 +19,8 @@ LONG = 64
 """Rows from which on few cells of many are large, so that a scale up to the largest shows nothing else."""
 ROBUST = 0.995
 """The share of the cells that a robust scale tells apart."""
+BY_HAND = "by hand"
+"""What is said of levels that a person chose."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Levels:
     def note(self) -> str:
         """What must be said beside the colour bar; empty where its ends are those of the numbers."""
         if self.by_hand:
-            return "by hand"
+            return BY_HAND
         return "" if self.share == 1.0 else f"to {100 * self.share:g} %"
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from pyqtgraph import BarGraphItem, ViewBox, mkBrush, mkPen
-from PySide6.QtCore import QRectF, Signal
+from pyqtgraph import BarGraphItem, InfiniteLine, ViewBox, mkBrush, mkPen
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 
 from ropewalk.model.readings.records import Bools, Doubles, Floats
 from ropewalk.views.plots.cells import Cells
-from ropewalk.views.plots.levels import Levels, brief
-from ropewalk.views.plots.plot import Line
+from ropewalk.views.plots.levels import BY_HAND, Levels, brief
 from ropewalk.views.plots.plot_view import Painted
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.lettering import face
@@ -55,9 +54,11 @@ class LevelsBar(Painted):
         self._thick = float(RAMP)
         self.box = ViewBox(parent=self, enableMenu=False, enableMouse=False, defaultPadding=0, invertY=True)
         self.box.disableAutoRange()
+        self.box.setFlag(self.GraphicsItemFlag.ItemStacksBehindParent)  # the ends are drawn here, over the colours
         self.ramp = Cells()
         self.counts = BarGraphItem(x0=[0.0], width=[0.0], y0=[0.0], height=[0.0], pen=mkPen(None))
-        self.ends = (Line(0.0, movable=True), Line(1.0, movable=True))
+        none = mkPen(None)
+        self.ends = tuple(InfiniteLine(share, movable=True, pen=none, hoverPen=none) for share in (0.0, 1.0))
         for item in (self.ramp, self.counts, *self.ends):
             self.box.addItem(item, ignoreBounds=True)
         for number, end in enumerate(self.ends):
@@ -86,6 +87,7 @@ class LevelsBar(Painted):
         )
         for end in self.ends:
             end.setAngle(0 if standing else 90)
+            end.setCursor(Qt.CursorShape.SizeVerCursor if standing else Qt.CursorShape.SizeHorCursor)
         self._settle()
 
     def show_levels(self, levels: Levels) -> None:
@@ -108,11 +110,7 @@ class LevelsBar(Painted):
 
     def theme_changed(self) -> None:
         """Take the colours in use."""
-        now = theme.current()
-        for end in self.ends:
-            end.setPen(mkPen(now.accent, width=2))
-            end.setHoverPen(mkPen(now.text, width=3))
-        self.counts.setOpts(brush=mkBrush(now.faint))
+        self.counts.setOpts(brush=mkBrush(theme.current().faint))
         self._settle()
 
     # How it is drawn ----------------------------------------------------------------------------------------------
@@ -171,12 +169,23 @@ class LevelsBar(Painted):
         self.dragged.emit(replace(self._span, low=low, high=high, share=1.0, by_hand=True))
 
     def draw(self, painter: QPainter, exposed: QRectF) -> None:
-        """Write the lowest, middle and highest number, and what else must be said of the scale."""
+        """Draw the ends, write the lowest, middle and highest number, and what else must be said of the scale."""
+        self._draw_ends(painter)
         numbers = tuple(brief(self.levels.value_at(share)) for share in (0.0, 0.5, 1.0))
         if self._standing:
             self._write_standing(painter, numbers)
         else:
             self._write_lying(painter, numbers)
+
+    def _draw_ends(self, painter: QPainter) -> None:
+        bar, inner = self.box.geometry(), self._inner()
+        for end in self.ends:
+            width = 4 if end.mouseHovering else 2
+            if self._standing:
+                place = QRectF(bar.left(), inner.top() + end.value() * inner.height() - width / 2, bar.width(), width)
+            else:
+                place = QRectF(inner.left() + end.value() * inner.width() - width / 2, bar.top(), width, bar.height())
+            painter.fillRect(place, theme.current().accent)
 
     def _inner(self) -> QRectF:
         """Where the shares from 0 to 1 are."""
@@ -216,5 +225,5 @@ class LevelsBar(Painted):
     def wanted(self) -> float:
         """The width that the numbers want where it stands."""
         font = theme.current().font("number")
-        texts = ("-00.00", self.levels.note())
+        texts = ("-00.00", BY_HAND, self.levels.note())
         return APART / 2 + max(ink.text_width(font, text) for text in texts)

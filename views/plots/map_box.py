@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from pyqtgraph import ViewBox, mkBrush, mkPen
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
@@ -24,10 +24,13 @@ class MapBox(ViewBox):
         Where, in pixels of the widget.
     looked()
         A person has changed the view.
+    boxed(cells)
+        A person drew the box that was asked for by ``boxing = "mean"``.
     """
 
     clicked = Signal(QPointF)
     looked = Signal()
+    boxed = Signal(QRectF)
 
     def __init__(self, parent: QGraphicsItem) -> None:
         super().__init__(enableMenu=False, invertY=True, defaultPadding=0)
@@ -35,10 +38,12 @@ class MapBox(ViewBox):
         self.disableAutoRange()
         self.extent = QRectF()
         """All cells."""
-        self.boxing = False
-        """Whether the next drag draws a box even without Shift."""
+        self.boxing: Literal["", "see", "mean"] = ""
+        """What the next drag draws a box for, even without Shift."""
+        self._drawing = ""
         self._seen = QRectF()
         self.sigRangeChangedManually.connect(self._say)
+        self.theme_changed()
 
     def set_extent(self, extent: QRectF) -> None:
         """Show a matrix of another size, all of it."""
@@ -139,8 +144,11 @@ class MapBox(ViewBox):
             view.blockLink(False)
 
     def showAxRect(self, ax: QRectF, **_: object) -> None:
-        """Show the box that was drawn."""
-        self.look_at(ax.normalized())
+        """Show the box that was drawn, or say where it is."""
+        if self._drawing == "mean":
+            self.boxed.emit(ax.normalized().intersected(self.extent))
+        else:
+            self.look_at(ax.normalized())
 
     def wheelEvent(self, ev: QWheelEvent, axis: int | None = None) -> None:
         """Zoom about the cell under the pointer."""
@@ -159,8 +167,8 @@ class MapBox(ViewBox):
             ev.ignore()
             return
         if ev.isStart():
-            box = self.boxing or bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            box = self.boxing or ("see" if ev.modifiers() & Qt.KeyboardModifier.ShiftModifier else "")
             self.setMouseMode(self.RectMode if box else self.PanMode)
-            self.boxing = False
+            self._drawing, self.boxing = box, ""
         self.updateMatrix()
         super().mouseDragEvent(ev)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor
 
 from ropewalk.model.readings.records import Bools, Floats
 from ropewalk.views.plots.levels import Levels
-from ropewalk.views.style import theme
+from ropewalk.views.style import theme, wording
 from ropewalk.views.style.theme import Table
 
 
@@ -65,15 +65,18 @@ class MapData:
 
     def _coloured(self, values: Floats, visible: Bools) -> Table:
         now = theme.current()
-        pixels = np.ascontiguousarray(self.levels.table()[self.levels.indices(values)])
-        for where, colour in (
-            (np.isnan(values), now.undefined),
-            (np.isposinf(values), now.text),
-            (np.isneginf(values), now.window),
-        ):
-            pixels[where] = (colour.red(), colour.green(), colour.blue(), 255)
+        table = self.levels.table().view(np.uint32)[:, 0]  # four bytes at once: a colour is one number
+        pixels = table[self.levels.indices(values)]
+        if not np.isfinite(values).all():
+            for where, colour in (
+                (np.isnan(values), now.undefined),
+                (np.isposinf(values), now.text),
+                (np.isneginf(values), now.window),
+            ):
+                rgba = np.array([colour.red(), colour.green(), colour.blue(), 255], np.uint8)
+                pixels[where] = rgba.view(np.uint32)[0]
         pixels[~visible] = 0
-        return pixels
+        return pixels.view(np.uint8).reshape(*values.shape, 4)
 
     # Where it is --------------------------------------------------------------------------------------------------
 
@@ -136,6 +139,18 @@ class MapData:
     def row_text(self, row: int) -> str:
         """The numbers of a row, parted by tabs."""
         return "\t".join(self.text(row, column) for column in range(*self.columns)[:: self.block[1]])
+
+    def mean_text(self, region: QRectF) -> str:
+        """The mean of the cells of a region that are not masked, or why there is none."""
+        if self.block != (1, 1):
+            return "zoom in for a mean: a pixel is many cells here"
+        part = self.pixels_in(region)
+        values = self.values[part]
+        seen = values[self.visible[part] & np.isfinite(values)]
+        if not seen.size:
+            return "all masked"
+        of = f"{seen.size} cells in {region.height():.0f} × {region.width():.0f}"
+        return f"mean {wording.number(float(seen.mean(dtype=np.float64)))} of {of}"
 
     def colour(self, row: int, column: int) -> QColor | None:
         """The colour that a cell is filled with; None where it is masked or not covered."""

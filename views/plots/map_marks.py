@@ -40,6 +40,8 @@ class Marks(Painted):
         self.box, self.numbers = box, data
         self.selected = self.hovered = (-1, -1)
         """Row and column, −1 for none."""
+        self.region = QRectF()
+        """Cells that are outlined as one."""
         self.ringed: frozenset[tuple[int, int]] = frozenset()
 
     def mark(self, selected: tuple[int, int], hovered: tuple[int, int]) -> None:
@@ -69,6 +71,9 @@ class Marks(Painted):
         painter.restore()
         painter.setBrush(Qt.BrushStyle.NoBrush)
         self.draw_lines(painter)
+        if not self.region.isEmpty():
+            painter.setPen(QPen(theme.current().accent, 2))
+            painter.drawRect(self.box.pixels_of(self.region).intersected(self.area.adjusted(1, 1, -1, -1)))
         for cell in self.ringed:
             box = self.box.cell_rect(*cell)
             if self.area.contains(box.center()):

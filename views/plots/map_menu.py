@@ -43,7 +43,7 @@ class MapMenu(QMenu):
         offer("View all", Heatmap.look_at_all, "Show all cells; a double click does it too")
         offer("Zoom to a box", Heatmap.draw_box, "Drag over the cells to be seen; dragging with Shift does it too")
         self.region = offer(
-            "Mean of a region", Heatmap.toggle_region, "A box to move and stretch: the mean of its cells"
+            "Mean of a region", Heatmap.toggle_region, "Drag a box over cells; their mean stands beside the title"
         )
         self.region.setCheckable(True)
         self.addSeparator()
@@ -70,7 +70,7 @@ class MapMenu(QMenu):
         self.value.setText(f"Copy the value {number}{note}" if number else "Copy the value")
         self.value.setEnabled(bool(number))
         self.row.setEnabled(cell is not None)
-        self.region.setChecked(heatmap.region is not None)
+        self.region.setChecked(not heatmap.region.isEmpty())
         self.levels.setEnabled(heatmap.levels.by_hand)
         for action in self.colours.actions():
             action.setChecked(action.data() == theme.current().colour_map)

@@ -27,6 +27,7 @@ class PlotView(GraphicsView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setBackgroundBrush(Qt.BrushStyle.NoBrush)
+        self.centralWidget.setLayout(None)  # type: ignore[arg-type]  # places are given here; a layout makes a widget more
         self.setCacheMode(QGraphicsView.CacheModeFlag(0))  # a kept ground would be pixels in a vector file
         self.viewport().setAutoFillBackground(False)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -72,6 +73,16 @@ class PlotView(GraphicsView):
         """The longest length up to this one that is made of whole pixels of the screen."""
         ratio = self.devicePixelRatioF()
         return math.floor(length * ratio + 1e-6) / ratio
+
+
+def count_in_pixels(painter: QPainter) -> tuple[float, float]:
+    """Let a painter in a plot's coordinates count in pixels; return how many there were to one of the plot, each way.
+
+    A pen that stays thin however a plot is stretched is one on a screen only: in a vector file it is stretched along.
+    """
+    across, down = painter.worldTransform().m11(), painter.worldTransform().m22()
+    painter.scale(1 / across, 1 / down)
+    return across, down
 
 
 class Painted(GraphicsObject):

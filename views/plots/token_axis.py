@@ -19,7 +19,8 @@ MOST_LETTERS = 9
 """Digits' widths that a name may have; a longer one is cut."""
 GAP = 6
 """Pixels between a name and the plot."""
-SLOPE = math.sqrt(0.5)
+SLOPING = 2.2
+"""Heights of a line that a place must have for its name to slope."""
 
 Turned = Literal["level", "sloping", "upright"]
 
@@ -48,6 +49,8 @@ class TokenAxis(AxisItem):
         self.chosen = -1
         """The place whose name has a colour and is never left out."""
         self.chosen_colour = QColor()
+        self.spare = (0.0, 0.0)
+        """Pixels before and after the axis that its first and last name may stand out into."""
         self._extent = 0.0
         """Widest of the names, 0 before anybody looked: there may be thousands."""
 
@@ -108,10 +111,11 @@ class TokenAxis(AxisItem):
 
     def turned(self, place: int, pitch: float) -> Turned:
         """How a name below the plot is written where places have so many pixels."""
-        font = theme.current().font("number")
-        if ink.text_width(font, self.name(place)) + 2 <= pitch or not self.is_named(pitch) or self.letter:
+        font, name = theme.current().font("number"), self.name(place)
+        gap = 2 if len(name) <= 2 else GAP  # letters stand upright as long as they do not touch
+        if ink.text_width(font, name) + gap <= pitch or not self.is_named(pitch) or self.letter:
             return "level"
-        return "sloping" if pitch >= 2.2 * face(font).height else "upright"
+        return "sloping" if pitch >= SLOPING * face(font).height else "upright"
 
     def room(self, pitch: float) -> int:
         """How high (or wide, beside the rows) the axis wants to be where places have so many pixels."""
@@ -123,10 +127,10 @@ class TokenAxis(AxisItem):
             return math.ceil(self.extent() if self.is_named(pitch) else positions) + GAP + title
         if self.letter or not self.is_named(pitch):
             return math.ceil(line) + 2 + title
-        if self.extent() + 2 <= pitch:
+        if self.extent() + GAP <= pitch:
             return math.ceil(line) + 2 + title
-        sloping = pitch >= 2.2 * line
-        return math.ceil((self.extent() + line) * SLOPE if sloping else self.extent()) + GAP + title
+        sloping = pitch >= SLOPING * line
+        return math.ceil((self.extent() + line) * math.sqrt(0.5) if sloping else self.extent()) + GAP + title
 
     # pyqtgraph's axis ---------------------------------------------------------------------------------------------
 
@@ -200,7 +204,10 @@ class TokenAxis(AxisItem):
         height, turned = face(font).height, self.turned(place, pitch)
         if turned == "level":
             width = ink.text_width(font, text) + 1
-            ink.draw_text(painter, QRectF(at.x() - width / 2, at.y() + 2, width, height), text, font, colour)
+            middle = at.x() - width / 2
+            left = min(max(middle, -self.spare[0]), self.size().width() + self.spare[1] - width)
+            if abs(left - middle) <= theme.current().grid(0.375) or place == self.chosen:  # else it would touch another
+                ink.draw_text(painter, QRectF(left, at.y() + 2, width, height), text, font, colour)
             return
         room = self.extent() + 1
         painter.save()

@@ -48,7 +48,6 @@ class EngineStrip(Strip):
         self._act: Callable[[], None] = self._recovery.restart
         self.button = StripButton(AGAIN)
         self.button.setToolTip("What is on screen stays until the engine can answer again")
-        self.button.setProperty("kind", "main")
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.button.clicked.connect(self._on_button)
         self.row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
@@ -70,7 +69,7 @@ class EngineStrip(Strip):
 
     def _on_starting(self) -> None:
         self._offer("Cancel", self._session.cancel)
-        self.say(STARTING, "")
+        self.say(STARTING, "", is_failure=False)
 
     def _on_settled(self) -> None:
         """Offer it again where another engine was being started and that was cancelled."""
@@ -83,3 +82,6 @@ class EngineStrip(Strip):
     def _offer(self, what: str, act: Callable[[], None]) -> None:
         self._act = act
         self.button.setText(what)
+        self.button.setProperty("kind", "" if act == self._session.cancel else "main")
+        self.button.style().unpolish(self.button)
+        self.button.style().polish(self.button)

@@ -204,8 +204,8 @@ class PromptBar(QWidget):
         menu = self.checkpoint.menu()
         menu.clear()
         menu.addAction("Built-in model").triggered.connect(lambda: self.session.opening.open(None))
-        menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
-        menu.addAction("Engine …").triggered.connect(self.engine_wanted)
+        menu.addAction("Open…").triggered.connect(lambda: self.open_wanted.emit("", False))
+        menu.addAction("Engine…").triggered.connect(self.engine_wanted)
         recent = self.session.opened.recent
         if recent:
             menu.addSeparator()

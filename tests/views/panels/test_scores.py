@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
@@ -26,6 +26,7 @@ from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
+from tests.views.plots.hand import drag, point_at
 
 Show = Callable[..., Any]
 
@@ -126,6 +127,21 @@ def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, runni
     assert panel.row.heading.readout == ""
 
 
+def test_what_is_read_out_ends_with_its_run(panel: ScoresPanel, running: Session) -> None:
+    cell = panel.weights.cell_rect(9, 3)
+    point_at(panel.weights, cell.center())
+    assert panel.row.heading.readout.startswith("query 9 ")
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running, panel)
+    assert panel.row.heading.readout == ""
+    assert {m.hover for m in panel.maps} == {(-1, -1)}
+    point_at(panel.weights, cell.center() + QPointF(1, 1))
+    assert panel.row.heading.readout.startswith("query 9 "), "the pointer has not left the cell"
+    running.timeline.step()
+    settle(running, panel)
+    assert panel.row.heading.readout.startswith("query 9 "), "the same run, a token longer"
+
+
 def test_the_row_is_drawn_as_bars_of_its_weights(panel: ScoresPanel, running: Session) -> None:
     now = running.selection.now
     weights = canned.weights(run_on(running), now.layer, now.head)[now.query]
@@ -139,17 +155,61 @@ def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session)
     assert running.selection.now.key == 6
 
 
-@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264])
-def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int) -> None:
-    panel.resize(width, 460)
-    panel.triptych.resize(width - 32, 250)
+@pytest.mark.parametrize("height", [250, 420, 700])
+@pytest.mark.parametrize("width", [462, 523, 760, 761, 1264, 1700])
+def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int, height: int) -> None:
+    panel.resize(width, 900)
+    panel.triptych.setMaximumHeight(2000)
+    panel.triptych.resize(width - 32, height)
+    panel.triptych.arrange()
+    assert panel.raw.form.row_labels
     assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1
+
+
+@pytest.mark.parametrize("tokens", [20, 28, 40, 90])
+def test_cells_have_the_same_size_whether_they_are_named_or_numbered(
+    long_run: Callable[[int], Session], shown: Show, tokens: int
+) -> None:
+    panel = shown(ScoresPanel, long_run(tokens), 760, 900)
+    for width in range(600, 1800, 90):
+        panel.triptych.resize(width, 500)
+        assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1, width
 
 
 def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
     view = QRectF(1.5, 2.5, 6, 6)
     panel.raw.look_at(view)
     assert {m.view.left() for m in panel.maps} == {1.5}
+
+
+def test_levels_that_are_dragged_are_those_of_both_score_maps(panel: ScoresPanel, running: Session) -> None:
+    panel.raw.grab()
+    bar = panel.raw.bar.box.geometry()
+    right = panel.raw.bar._inner().topRight() if bar.width() > bar.height() else panel.raw.bar._inner().topLeft()
+    end = QPointF(right.x(), bar.center().y()) if bar.width() > bar.height() else QPointF(bar.center().x(), right.y())
+    whole = panel.raw.levels
+    drag(panel.raw, [end, (end + bar.center()) / 2, bar.center()])
+    assert whole.low < panel.raw.levels.high < whole.high
+    assert panel.masked.levels == panel.raw.levels
+    assert not panel.weights.levels.by_hand
+    running.selection.update(layer=2)
+    settle(running, panel)
+    assert panel.masked.levels == panel.raw.levels
+    assert panel.raw.levels.by_hand, "heads are compared in the colours that were chosen"
+    panel.masked.reset_levels()
+    assert panel.raw.levels == panel.masked.levels
+    assert not panel.raw.levels.by_hand
+
+
+def test_the_weights_of_a_long_run_are_not_all_dark(long_run: Callable[[int], Session], shown: Show) -> None:
+    session = long_run(300)
+    panel = shown(ScoresPanel, session, 760, 460)
+    session.selection.update(layer=0, head=1)  # a head that looks at the first token
+    settle(session, panel)
+    assert panel.weights.levels.note() == "to 99.5 %"
+    assert 0 < panel.weights.levels.high < 0.8
+    panel.log_scale.click()
+    assert panel.weights.levels.share == 1.0
 
 
 def test_a_long_run_is_pooled_and_zooming_asks_for_single_cells(

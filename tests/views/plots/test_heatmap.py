@@ -241,6 +241,19 @@ def test_arrow_keys_move_the_cell_while_the_map_has_the_focus(qtbot: QtBot, heat
     assert picked.args == [3, 2]
 
 
+def test_the_map_that_has_the_keys_is_outlined(qtbot: QtBot, heatmap: Heatmap) -> None:
+    def is_outlined() -> bool:
+        image, place = heatmap.grab().toImage(), heatmap.plot.topLeft().toPoint()
+        return theme.current().accent in [image.pixelColor(place + QPoint(d, -2)) for d in range(20)]
+
+    heatmap.activateWindow()
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    assert is_outlined()
+    heatmap.clearFocus()
+    assert not is_outlined()
+
+
 def test_large_cells_carry_their_numbers(qtbot: QtBot, heatmap: Heatmap) -> None:
     heatmap.set_data(np.full((2, 2), 0.5, np.float32), np.ones((2, 2), np.bool_), (0, 2), (0, 2))
     image, box = heatmap.grab().toImage(), heatmap.cell_rect(1, 1).toAlignedRect()
@@ -300,16 +313,27 @@ def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatm
     bar = heatmap.bar.box.geometry()
     assert bar.left() > heatmap.plot.right()
     assert bar.bottom() <= heatmap.plot.bottom()
-    assert heatmap.plot.height() > heatmap._placed(beside=False).plot.height() + 15, "that is what it is for"
+    assert heatmap.plot.height() > heatmap.form.placed(beside=False).plot.height() + 15, "that is what it is for"
 
 
 @pytest.mark.parametrize("projector", [False, True])
 @pytest.mark.parametrize("size", [(520, 190), (300, 340), (640, 640), (200, 480)])
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("tokens", [12, 161])
 def test_all_that_is_written_is_inside_the_map(
-    heatmap: Heatmap, projector: bool, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    heatmap: Heatmap,
+    projector: bool,
+    size: tuple[int, int],
+    labelled: bool,
+    tokens: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theme.apply("light", projector=projector)
     heatmap.titles = ("query", "key")
+    heatmap.form.row_labels = labelled
+    heatmap.set_labels(tuple(f"t{i}" for i in range(tokens)))
+    heatmap.set_data(np.zeros((tokens, tokens), np.float32), causal(tokens), (0, tokens), (0, tokens))
+    heatmap.set_selection(tokens - 1, tokens - 1)
     heatmap.theme_changed()
     heatmap.resize(*size)
     boxes: list[tuple[str, QRectF]] = []
@@ -323,8 +347,10 @@ def test_all_that_is_written_is_inside_the_map(
     monkeypatch.setattr(ink, "draw_text", write)
     heatmap.grab()
     inside = QRectF(heatmap.rect()).adjusted(-1, -1, 1, 1)
-    assert len(boxes) > 8
+    assert len(boxes) > 5
     assert [text for text, box in boxes if not inside.contains(box)] == []
+    chosen = f"t{tokens - 1}" if heatmap.columns_axis.is_named(heatmap.box.step) else str(tokens - 1)
+    assert chosen in [text for text, _ in boxes]
 
 
 def test_every_row_and_column_has_the_label_of_its_own_token(heatmap: Heatmap, monkeypatch: pytest.MonkeyPatch) -> None:

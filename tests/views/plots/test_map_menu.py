@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -13,8 +13,9 @@ from pytestqt.qtbot import QtBot
 from ropewalk.views.plots.heatmap import Heatmap
 from ropewalk.views.plots.levels import Levels
 from ropewalk.views.plots.map_menu import MapMenu
-from ropewalk.views.style import theme
+from ropewalk.views.style import theme, wording
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
+from tests.views.plots.hand import drag
 
 N = 6
 VALUES = ((np.arange(N * N).reshape(N, N) + 1) / 7).astype(np.float32)
@@ -126,22 +127,33 @@ def test_a_region_says_the_mean_of_its_cells_that_are_not_masked(maps: list[Heat
     shown = maps[0]
     menu.offer(shown, None)
     menu.region.trigger()
-    region = shown.region
-    assert region is not None
-    region.setPos((0.5, 1.5))
-    region.setSize((3, 2))
+    view = shown.view
+    drag(shown, [shown.cell_rect(2, 1).center(), shown.plot.center(), shown.cell_rect(3, 3).center()])
+    assert shown.view == view, "nothing is zoomed"
+    assert shown.region == QRectF(0.5, 1.5, 3, 2)
     rows, columns = slice(2, 4), slice(1, 4)
     seen = VALUES[rows, columns][VISIBLE[rows, columns]]
-    assert region.cells() == (rows, columns)
-    assert shown.heading[-1] == f"mean {seen.mean():.3f} of 5 cells in 2 × 3"
-    shown.set_data(VALUES, VISIBLE, (0, 2 * N), (0, 2 * N), reduction="max")
-    assert shown.region is None, "it was of another matrix"
-    shown.toggle_region()
-    assert "zoom in" in shown.heading[-1]
+    assert shown.heading == ("weights", f"mean {wording.number(float(seen.mean()))} of 5 cells in 2 × 3")
+    image, outline = shown.grab().toImage(), shown.cell_rect(2, 1).topLeft().toPoint()
+    assert theme.current().accent in [image.pixelColor(outline + QPoint(d, 20)) for d in (-1, 0, 1)]
     menu.offer(shown, None)
     assert menu.region.isChecked()
     menu.region.trigger()
-    assert shown.heading == ("weights", "max of 2 × 2")
+    assert list(shown.heading) == ["weights"]
+
+
+def test_a_region_is_of_its_matrix_and_of_single_cells(maps: list[Heatmap], menu: MapMenu) -> None:
+    shown = maps[0]
+
+    def mark() -> None:
+        shown.toggle_region()
+        drag(shown, [shown.cell_rect(2, 1).center(), shown.plot.center(), shown.cell_rect(3, 3).center()])
+
+    mark()
+    shown.set_data(VALUES, VISIBLE, (0, 2 * N), (0, 2 * N), reduction="max")
+    assert shown.region.isEmpty()
+    mark()
+    assert "zoom in" in shown.heading[-1]
 
 
 def test_colours_are_chosen_by_name(qtbot: QtBot, maps: list[Heatmap], menu: MapMenu) -> None:

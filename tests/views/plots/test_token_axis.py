@@ -12,7 +12,7 @@ from PySide6.QtGui import QPainter
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.token_axis import LEAST_NAMED, TokenAxis
+from ropewalk.views.plots.token_axis import GAP, LEAST_NAMED, TokenAxis
 from ropewalk.views.style import ink, theme
 
 WORDS = ("·When", "s", "·superlatives", ",", "·Mary", "·a")
@@ -27,8 +27,8 @@ def columns(qtbot: QtBot) -> TokenAxis:
 
 def test_a_name_is_turned_only_where_it_does_not_fit_upright(columns: TokenAxis) -> None:
     width = ink.text_width(theme.current().font("number"), "·When")
-    assert columns.turned(0, width + 2) == "level"
-    assert columns.turned(0, width + 1) == "sloping"
+    assert columns.turned(0, width + GAP) == "level"
+    assert columns.turned(0, width + GAP - 1) == "sloping"
     assert columns.turned(0, 20) == "upright"
     assert {columns.turned(i, pitch) for i in (1, 3) for pitch in (10, 14, 20, 40)} == {"level"}, "single letters"
 
@@ -40,7 +40,7 @@ def test_room_is_kept_for_what_is_written(columns: TokenAxis, projector: bool) -
     line = ink.line_height(theme.current().font("number"))
     most = columns.room(20)
     assert most >= ink.text_width(theme.current().font("number"), "·superl…")
-    assert columns.room(columns.extent() + 3) <= line + 3
+    assert columns.room(columns.extent() + GAP) <= line + 3
     assert columns.room(LEAST_NAMED - 1) <= line + 3
     assert columns.room(40 * (1 + projector)) < most, "sloping names need less than upright ones"
 
@@ -95,7 +95,7 @@ def test_positions_of_four_digits_are_written_in_full_and_never_touch(
 ) -> None:
     tokens = 32_768
     shown = Heatmap("masked")
-    shown.row_labels = False  # the first position may stand at the very edge
+    shown.form.row_labels = False  # the first position may stand at the very edge
     qtbot.addWidget(shown)
     shown.resize(200, 230)
     shown.set_labels(("a",) * tokens)

@@ -139,6 +139,10 @@ def test_an_engine_that_cannot_be_reached_changes_nothing(
     session.timeline.step()
     settle(session)
     assert run_on(session).length == with_step
+    use(dialog, "ssh\u0007 gpu1")
+    assert dialog.notice.text() == (
+        r"The command that starts the engine has the character '\x07', which no command has."
+    )
     use(dialog, "")  # the one in use
     assert not dialog.isVisible()
 
@@ -234,6 +238,29 @@ def test_folders_there_are_walked_through(
     enter(dialog, "a.gguf")
     assert chosen == [str(models / "a.gguf")]
     assert not dialog.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("folders", "folder", "says"),
+    [
+        (True, "empty", "There are no folders in this one; hidden ones are not listed."),
+        (True, "models/smol", "There are no folders in this one; hidden ones are not listed."),
+        (False, "empty", "There are no folders and no files in this one; hidden ones are not listed."),
+        (False, "models/smol", ""),
+    ],
+)
+def test_a_folder_with_nothing_to_choose_says_so(
+    there: Session, models: Path, shown: Callable[[QDialog], FolderDialog], folders: bool, folder: str, says: str
+) -> None:
+    (models.parent / "empty" / ".hidden").mkdir(parents=True)
+    dialog = shown(FolderDialog(there, folders))
+    dialog.go(folder)
+    settle(there)
+    assert dialog.path.text() == str(models.parent / folder)
+    assert dialog.notice.text() == says
+    dialog.go("models")
+    settle(there)
+    assert dialog.notice.text() == ""
 
 
 def test_a_folder_there_is_chosen(there: Session, models: Path, shown: Callable[[QDialog], FolderDialog]) -> None:

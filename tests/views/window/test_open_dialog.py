@@ -126,6 +126,33 @@ def test_an_opening_that_does_not_hear_its_cancel_is_ended(
     assert running.engines.gone is None
 
 
+def test_what_is_looked_at_is_said_at_once_and_nothing_of_another_is_shown(
+    dialog: OpenDialog, running: Session, engine: CannedEngine
+) -> None:
+    click_on(dialog, "smol")
+    asked: list[str | None] = []
+    outlined = engine.outline_of
+
+    def outline_of(path: str | None) -> CheckpointOutline:
+        asked.append(path)
+        return outlined(path)
+
+    engine.outline_of = outline_of  # type: ignore[method-assign]
+    item = dialog.known.findItems("Bundled", Qt.MatchFlag.MatchStartsWith)[0]
+    QTest.mouseClick(dialog.known.viewport(), LEFT, pos=dialog.known.visualItemRect(item).center())
+    assert dialog.notice.text() == "Looking at the bundled model …"
+    assert not dialog.open_button.isEnabled()
+    assert "135 M" not in texts_of(dialog)
+    settle(running)
+    assert asked == [None]
+    assert "Looking" not in dialog.notice.text()
+    assert dialog.open_button.isEnabled()
+    dialog.path.setText("/models/nowhere/ ")
+    assert dialog.notice.text() == "Looking at nowhere …"
+    settle(running)
+    assert "Looking" not in dialog.notice.text()
+
+
 def test_a_click_states_the_costs_and_open_opens(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
