@@ -229,28 +229,33 @@ class Stage(QWidget):
             return
         floating = frozenset(name for name, card in self._cards.items() if card.is_floating)
         tree: Tree = (self.alone,) if self.alone else trees.without(self._wanted(), self._absent | floating)
-        lines = 0 if STRIP in floating else self._strip_lines(tree)
-        places, box = {}, self._box
-        if STRIP not in floating:
-            self._cards[STRIP].fold_heading(lines == 1)
-        if lines:
-            places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
-            box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
-        self._plan = self._planned(tree, box)
+        places = self._placed(tree, 0 if STRIP in floating else self._strip_lines(tree))
         for leaf, place in self._plan.boxes.items():
             top = self._tab_height() if len(leaf) > 1 else 0
             places |= {self._front(leaf): place.adjusted(0, top, 0, 0)} if leaf else {}
         self._show(places, floating)
 
-    def _planned(self, tree: Tree, box: QRect) -> Plan:
-        """A plan in which everything is whole: what has too little room shares the place of its neighbour."""
-        while isinstance(tree, trees.Split):
-            least = trees.least_of(tree, self._least, theme.GRID)
-            if least.width() <= box.width() and least.height() <= box.height():
-                break
+    def _placed(self, tree: Tree, lines: int) -> dict[str, QRect]:
+        """Plan so that everything is whole, and say where the tokens above stand.
+
+        What has too little room shares the place of its neighbour; where one place is still too small, the tokens go.
+        """
+        places, box = {}, self._box
+        if not self._cards[STRIP].is_floating:
+            self._cards[STRIP].fold_heading(lines == 1)
+        if lines:
+            places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
+            box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
+        while not (fits := self._fits(tree, box)) and isinstance(tree, trees.Split):
             tree = trees.folded(tree)
-        self._tree = tree
-        return Plan(tree, box, self._least, theme.GRID)
+        if lines and not fits:
+            return self._placed(tree, 0)
+        self._tree, self._plan = tree, Plan(tree, box, self._least, theme.GRID)
+        return places
+
+    def _fits(self, tree: Tree, box: QRect) -> bool:
+        least = trees.least_of(tree, self._least, theme.GRID)
+        return least.width() <= box.width() and least.height() <= box.height()
 
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
         before = [(name, self._cards[name].geometry()) for name in self.in_sight]
