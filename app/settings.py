@@ -118,7 +118,7 @@ class SettingsStore:
 
     def _read(self) -> Settings:
         try:
-            return decoded(self.path.read_text(encoding="utf-8"))
+            settings = decoded(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return Settings()
         except (OSError, ValueError) as error:
@@ -127,6 +127,10 @@ class SettingsStore:
                 f"The settings file {self.path} could not be read ({error}), so Ropewalk starts afresh; {kept}."
             )
             return Settings()
+        if refusal := command_refusal(settings.engine):
+            self.notice = f"{refusal.rstrip('.')}, so what was remembered is left out and the engine runs here."
+            return replace(settings, engine="")
+        return settings
 
     def _write(self) -> None:
         text = to_json(self.now, indent=1)
@@ -181,6 +185,12 @@ def decoded(text: str) -> Settings:
     if refusal:
         raise ValueError(refusal.rstrip("."))
     return settings
+
+
+def command_refusal(command: str) -> str:
+    """Why no engine can be started by this command, in a sentence; empty where that can be tried."""
+    odd = next((repr(letter) for letter in command if not letter.isprintable()), "")
+    return f"The command that starts the engine has the character {odd}, which no command has." if odd else ""
 
 
 def sampling_refusal(sampling: Sampling) -> str:

@@ -29,9 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(SERVES, file=sys.stderr)
         return 2
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
-    from ropewalk.app.commands.typed import ENGINE, split_engine
+    from ropewalk.app.commands.typed import ENGINE, absent_session, split_engine
 
     engine, typed = split_engine(typed)
+    if refusal := absent_session(typed):
+        print(refusal, file=sys.stderr)
+        return 2
     if not typed or typed[0].endswith(".ropewalk"):
         from ropewalk.app import display
 

@@ -91,7 +91,7 @@ intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_i
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
 deaths = of("app/engine/deaths.py", "app/engine/test_process")
-died = of("app/session/session.py", "views/test_engine_death")
+recovery = of("app/session/recovery.py", "views/test_engine_death")
 jobs = of("app/jobs.py", "app/test_jobs")
 outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
 remote = of("app/engine/remote.py", "app/engine/test_remote")
@@ -371,6 +371,7 @@ BREAKAGES = (
         "a frame may hold more than was announced", "body > self._now.total - self._now.came", "body > self._now.total"
     ),
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
+    frames("what never comes to the magic is read for ever", "if len(self._before) > LONGEST_BANNER:", "if False:"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
@@ -461,16 +462,32 @@ BREAKAGES = (
     of("model/engine/requests.py", "app/engine/test_process")(
         "a question is another one in another engine", "replace(value, number=0)", "value"
     ),
-    died("a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"),
-    died(
+    recovery(
+        "a restart forgets what the engine died of", "not in (before.run_id, self._brought_back)", "!= before.run_id"
+    ),
+    recovery(
         "what was decoded and changed is not brought back",
-        "kept = self.scenes.owed or self.scenes.keep()",
+        "kept = self._scenes.owed or self._scenes.keep()",
         "kept = None",
+    ),
+    of("views/panels/needs.py", "views/test_races")(
+        "a button waits for an answer that cannot come", "session.settled.connect(self._on_no_answer)", "pass"
     ),
     connection(
         "a retired process goes while one waits for it", "self.kept <= 0 and not self._waiting", "self.kept <= 0"
     ),
+    connection(
+        "nobody who waits hears of a close",
+        'ended; try again."))\n            self._tell_all()',
+        'ended; try again."))\n            self._waiting.clear()',
+    ),
     connection("a handle that is gone holds its thing", 'self._send("release", number)', "pass"),
+    session(
+        "a command that starts no engine is said twice",
+        "Ended) and gone is not None and failure.sentence == gone.sentence:",
+        "Ended) and failure is gone:",
+        "app/session/test_restarts",
+    ),
     connection("another version is talked to", "if greeting.version != self.version:", "if False:"),
     remote("a token too many of the run before stays", "[: grown.since]", "[: grown.since + 1]"),
     remote(
@@ -513,6 +530,7 @@ BREAKAGES = (
         "if after == self._now:\n            return",
         "if after is None:\n            return",
     ),
+    selection("marks move though nobody could answer", "if not self._is_held():", "if True:"),
     selection(
         "a selection goes back to itself",
         "self._back = [*self._back[-self.HISTORY + 1 :], self._now]",

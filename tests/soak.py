@@ -55,7 +55,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QToolButton
 
 from ropewalk.app.processes import new_session
-from ropewalk.app.session.session import DEFAULT_PROMPT
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.views import keys
 from ropewalk.views.files.export_dialog import ExportDialog
@@ -64,6 +64,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.benchmarks.long_session import drag, wheel
 from tests.qt_guards import ALLOWED_MESSAGES, WARNINGS
@@ -425,7 +426,9 @@ def pin(window: MainWindow, draw: random.Random) -> None:
 def open_lesson(window: MainWindow, draw: random.Random) -> None:
     """Open a lesson and walk it a little; it stays open."""
     press(window, "show_lesson")
-    lesson = draw.choice(window.lesson.offered())
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    lesson = draw.choice(window.lesson.lessons())
     window.lesson.open(lesson, draw.randrange(len(lesson.steps)))
     walk_lesson(window, draw)
 
@@ -452,9 +455,12 @@ def resize(window: MainWindow, draw: random.Random) -> None:
 
 
 def show_panel(window: MainWindow, draw: random.Random) -> None:
-    """Bring a panel to the front, or close one."""
-    if draw.random() < 0.2:
-        window.cards[draw.choice(sorted(window.cards))].close()
+    """Bring a panel in sight, put another workspace on, or let a card float or go back."""
+    chance = draw.random()
+    if chance < 0.2:
+        window.stage.toggle_floating(window.cards[draw.choice(sorted(window.cards))])
+    elif chance < 0.5:
+        press(window, f"workspace_{draw.choice(sorted(NAMED))}")
     else:
         press(window, f"show_{draw.choice(sorted(window.cards))}")
 
@@ -463,9 +469,9 @@ def push_anything(window: MainWindow, draw: random.Random) -> None:
     """Push a button of a panel that is in sight."""
     found = [
         button
-        for dock in window.cards.values()
-        if dock.on_screen
-        for button in dock.findChildren(QAbstractButton)
+        for card in window.cards.values()
+        if card.on_screen
+        for button in card.findChildren(QAbstractButton)
         if button.isVisible() and button.isEnabled() and not (isinstance(button, QToolButton) and button.menu())
     ]
     if found:
@@ -613,7 +619,7 @@ def go_home(window: MainWindow) -> bool:
     window.reset_layout()
     window.session.baseline.unpin()
     window.bar.ids.setChecked(False)
-    window.session.open(None, dtype="float32")
+    window.session.opening.open(None, dtype="float32")
     if not until(lambda: not window.session.busy):
         return False
     window.session.interventions.apply(())
@@ -630,7 +636,9 @@ def go_home(window: MainWindow) -> bool:
 
 def see_every_lesson(window: MainWindow) -> None:
     """Walk every lesson once: what is loaded for one, a hundred MiB of torch's own for the last, is no growth."""
-    for lesson in window.lesson.offered():
+    window.lesson.read_shelf()
+    until(lambda: window.lesson.shelf is not None)
+    for lesson in window.lesson.lessons():
         for step in range(len(lesson.steps)):
             window.lesson.open(lesson, step)
             until(lambda: is_drawn(window))
@@ -650,8 +658,8 @@ def soak(
     if kill_every:
         plan[kill_every - 1 :: kill_every] = [kill_engine] * (actions // kill_every)
     with listening(report, window):
-        for dock in window.cards.values():
-            dock.make_panel()
+        for card in window.cards.values():
+            card.make_panel()
         for number, act in enumerate(plan, 1):
             own = random.Random(draw.getrandbits(64))  # of its own: what one meets changes nothing for the next
             waits = draw.random() < 0.5
@@ -682,7 +690,7 @@ def soaked_window(folder: Path) -> Iterator[MainWindow]:
     window.show()
     window.activateWindow()
     try:
-        session.begin()
+        session.opening.begin()
         until(lambda: is_drawn(window))
         yield window
     finally:

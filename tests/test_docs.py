@@ -17,6 +17,7 @@ import ropewalk
 from ropewalk.app.commands.line import parser
 from ropewalk.app.commands.typed import ENGINE, split_engine
 from ropewalk.model.checkpoints.families.table import FAMILIES
+from ropewalk.views import keys
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
@@ -138,6 +139,15 @@ def understood(words: list[str]) -> bool:
 def test_commands_are_found() -> None:
     assert len(commands("README.md")) >= 7
     assert len(commands("docs/command-line.md")) >= 17
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tour.md", "docs/lessons.md"])
+def test_keys_that_are_named_do_something(name: str) -> None:
+    """And the engine's is named wherever the engine is told of."""
+    bound = {key for action in keys.ACTIONS for key in action.keys}
+    named = set(re.findall(r"\b(?:Ctrl|Alt)\+(?:Shift\+)?\w+|\b(?:Shift\+)?F\d+\b", page(name)))
+    assert named <= bound
+    assert ("Ctrl+Shift+E" in named) == ("ssh gpu1 ropewalk engine" in page(name))
 
 
 @pytest.mark.parametrize("name", PAGES)

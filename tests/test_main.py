@@ -57,6 +57,15 @@ def test_the_version_is_printed() -> None:
     assert start("--version", cwd=ROOT).stdout == "Ropewalk 0.2.0\n"
 
 
+@pytest.mark.parametrize("typed", [[], ["--engine", "nosuch engine"]])
+def test_a_session_that_is_not_there_is_refused_before_any_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str]
+) -> None:
+    monkeypatch.setattr("ropewalk.app.display.absent_libraries", lambda: pytest.fail("it went on"))
+    assert program.main([*typed, "nosuch.ropewalk"]) == 2
+    assert capsys.readouterr().err == "There is no session nosuch.ropewalk; check the path.\n"
+
+
 def test_the_command_line_knows_no_qt_until_it_draws_and_threads_wait_without_spinning() -> None:
     code = (
         "import os, sys; os.environ.pop('OMP_WAIT_POLICY', None)\n"

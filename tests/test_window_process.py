@@ -44,7 +44,7 @@ def until(signal, act):
 qt, session, window = build_window()
 window.resize(1400, 900)
 window.show()
-session.begin(prompt=Prompt("two plums and two"))
+session.opening.begin(prompt=Prompt("two plums and two"))
 wait_until_drawn(window)
 print("model", session.model.name)
 until(session.run_changed, session.timeline.step)

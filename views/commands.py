@@ -29,7 +29,7 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
     ]
     lessons = [
         Command(f"Lesson {lesson.number}: {lesson.title}", "Lesson", "", partial(_open_lesson, window, lesson))
-        for lesson in window.lesson.offered()
+        for lesson in window.lesson.lessons()
     ]
     controls = [
         Command(_sentence(widget), card.title, WAY, partial(_press, widget))

@@ -13,12 +13,15 @@ from ropewalk.views.stage.workspaces import WORKSPACES
 from ropewalk.views.style import motion, theme
 
 if TYPE_CHECKING:
+    from ropewalk.app.session.session import Session
     from ropewalk.views.files.file_menu import FileMenu
     from ropewalk.views.panels.interventions import InterventionsPanel
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.panels.why import WhyPanel
     from ropewalk.views.window.palette import Palette
     from ropewalk.views.window.panel_window import PanelWindow
+
+STEPS = ("step", "step_back", "to_start", "to_end", "toggle_play")
 
 Verbs = dict[str, Callable[[], object]]
 
@@ -38,11 +41,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "open": window.choose_checkpoint,
         "engine": window.choose_engine,
         "dismiss": window.dismiss,
-        "step": session.timeline.step,
-        "step_back": session.timeline.step_back,
-        "to_start": session.timeline.to_start,
-        "to_end": session.timeline.to_end,
-        "toggle_play": session.timeline.toggle_play,
+        **{name: partial(_step, session, name) for name in STEPS},
         "back": selection.back,
         "forward": selection.forward,
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
@@ -79,6 +78,12 @@ def _moves(window: PanelWindow) -> Verbs:
     return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
 
 
+def _step(session: Session, name: str) -> None:
+    """Go through the run, unless there is no engine that could read another length of it."""
+    if session.engines.gone is None:
+        getattr(session.timeline, name)()
+
+
 def _fold_levels(window: PanelWindow) -> None:
     """Show every step from the residual to the logits, or fold them again."""
     cast("WhyPanel", window.panels["why"]).fold_levels.toggle()
@@ -89,11 +94,13 @@ def _toggle(window: PanelWindow, switch: str) -> None:
 
 
 def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
-    """Offer everything that can be done, to be found by its words."""
+    """Offer everything that can be done, to be found by its words; lessons too, once they are read."""
     from ropewalk.views.commands import commands
     from ropewalk.views.window.palette import Palette
 
-    palette = Palette(commands(window, verbs(window, files)), window)
+    palette = Palette(lambda: commands(window, verbs(window, files)), window)
+    window.lesson.shelf_read.connect(palette.look_again)
+    window.lesson.read_shelf()
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette

@@ -105,12 +105,14 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="ropewalk",
-        description="A microscope for attention. Without a command the window opens.",
+        usage="%(prog)s [-h] [--version] [--engine COMMAND] [FILE.ropewalk | COMMAND ...]",
+        description="A microscope for attention. Without a command the window opens, with the session that a file "
+        "such as work.ropewalk holds where one is named.",
     )
     top.add_argument("--version", action="version", version=software())
     engine_option(top, "start the window's engine by a command, such as 'ssh gpu1 ropewalk engine' (on this machine)")
     top.set_defaults(take_shot=take_shot)
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", prog="ropewalk", required=True)
     for one in COMMANDS:
         one.declare(commands)
     _declare_engine(commands)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 ENGINE = "--engine"
 SERVES = "This serves a window; see ropewalk --engine."
 """What a person is told who starts an engine in a terminal."""
+
+
+def absent_session(typed: Sequence[str]) -> str:
+    """Why the session that was named cannot be opened, a sentence; empty where it is there, or none was named."""
+    if not typed or not typed[0].endswith(".ropewalk") or Path(typed[0]).is_file():
+        return ""
+    return f"There is no session {typed[0]}; check the path."
 
 
 def split_engine(typed: Sequence[str]) -> tuple[str | None, list[str]]:

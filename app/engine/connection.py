@@ -33,9 +33,18 @@ TICKS = 4
 
 @dataclass(frozen=True)
 class Ended(Failure):
-    """There is no result because the process that was to give it has ended; ``reason`` says how, in a word or two."""
+    """There is no result because the process that was to give it has ended.
+
+    Attributes
+    ----------
+    reason
+        How, in a word or two; empty where the sentence says all there is to say.
+    had_begun
+        Whether it had said that it is there; else nothing that was asked of it is at fault.
+    """
 
     reason: str = ""
+    had_begun: bool = True
 
 
 class CallFailed(RopewalkError):
@@ -232,12 +241,10 @@ class Connection(QObject):
         self.go_if_unused()
 
     def close(self) -> None:
-        """End the process; nobody hears of it."""
+        """End the process, which is no news; whoever still waits for an answer hears that there will be none."""
         if self.gone is None:
-            self.gone = Ended("The engine that was asked has been ended; try again.")
-            self._waiting.clear()
-            self._patience.stop()
-            self._stop()
+            self._leave(Ended("The engine that was asked has been ended; try again."))
+            self._tell_all()
 
     def kill(self) -> None:
         """End the process at once, in the middle of whatever it does; those who wait hear that it ended."""
@@ -291,6 +298,7 @@ class Connection(QObject):
         ended = Ended(
             "The engine said something that cannot be understood, so it was ended; start it again to go on.",
             f"{error.sentence}\n{error.details}".strip(),
+            reason="it said something that cannot be understood",
         )
         self.lose(ended)
         self.kill()
@@ -300,15 +308,11 @@ class Connection(QObject):
         """Have no other side any more: whoever waits hears why."""
         if self.gone is not None:
             return
-        self.gone = ended
         if self._greeted and not self._cancelled:  # else it is no request's fault, or was ended for not hearing
             self.deaths.note(self._suspects())
-        self._patience.stop()
-        self._cancelled.clear()
-        self._stop()
+        self._leave(ended)
         self.ended.emit(ended)
-        for number in tuple(self._waiting):
-            self._tell(number, ended)
+        self._tell_all()
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -340,6 +344,19 @@ class Connection(QObject):
         """Say who is here, and whether torch is to be there before anything needs it."""
         self._is_loading = warm
         self._send("hello", 0, Greeting(self.version, warm=warm))
+
+    def _leave(self, ended: Ended) -> None:
+        """Ask nothing any more, and let the process end."""
+        self.gone = ended
+        self._patience.stop()
+        self._cancelled.clear()
+        self._stop()
+
+    def _tell_all(self) -> None:
+        """Let everybody who waits hear why nothing comes any more."""
+        assert self.gone is not None
+        for number in tuple(self._waiting):
+            self._tell(number, self.gone)
 
     def _tell(self, number: int, failure: Failure) -> None:
         """Let whoever waits for a request hear why it has no result."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QFileInfo, QObject, QProcess, QProcessEnvironment, QTimer
 
 from ropewalk.app.engine.connection import Connection, Ended
-from ropewalk.model.engine.frames import FrameReader, Message, frames_of
+from ropewalk.app.engine.deaths import CRASHED, explained
+from ropewalk.model.engine.frames import FrameReader, Message, NoMagicError, frames_of
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.errors import RopewalkError
 
@@ -135,6 +136,9 @@ class ProcessConnection(Connection):
             return
         try:
             messages = self._frames.feed(data)
+        except NoMagicError as error:
+            self._on_no_engine(error)
+            return
         except RopewalkError as error:
             self.distrust(error)
             return
@@ -152,7 +156,7 @@ class ProcessConnection(Connection):
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
             details = self._process.errorString()
-            self.lose(Ended(self._why_not_started(details), details, reason="it could not be started"))
+            self.lose(Ended(self._why_not_started(details), details, reason="it could not be started", had_begun=False))
 
     def _why_not_started(self, details: str) -> str:
         program = self.command[0]
@@ -173,13 +177,19 @@ class ProcessConnection(Connection):
             reason = _ending(code, status)
             sentence = (
                 f"The engine has ended ({reason}); what is on screen stays, "
-                "and nothing is computed until it is started again."
-            )
-            if self._greeting.isActive():
+                f"and nothing is computed until it is started again. {explained(reason)}"
+            ).strip()
+            has_begun = not self._greeting.isActive()
+            if not has_begun:
                 last = (self.details.splitlines() or ["it said nothing"])[-1]  # as a rule, why
                 sentence = f"{self._what} ended before it had begun ({reason}: {last.rstrip('.')}); {self._advice}."
-            self.lose(Ended(sentence, self.details, reason=reason))
+            self.lose(Ended(sentence, self.details, reason=reason, had_begun=has_begun))
         self.go_if_unused()
+
+    def _on_no_engine(self, error: NoMagicError) -> None:
+        sentence = f"{self._what} prints {error.first!r} and so on, as no engine does; {self._advice}."
+        self.lose(Ended(sentence, self.details, reason="it is no engine", had_begun=False))
+        self.kill()
 
     def _on_no_greeting(self) -> None:
         self._process.kill()
@@ -188,6 +198,7 @@ class ProcessConnection(Connection):
                 f"{self._what} did not answer for {GREETING_MS // 1000} seconds; {self._advice}.",
                 self.details,
                 reason="it did not answer",
+                had_begun=False,
             )
         )
 
@@ -208,8 +219,7 @@ def _size(message: Message) -> int:
 
 def _ending(code: int, status: QProcess.ExitStatus) -> str:
     """How a process ended, in a word or two."""
-    if status == QProcess.ExitStatus.CrashExit:
-        with suppress(ValueError):
-            return signal.Signals(code).name
-        return "it crashed"
-    return f"exit status {code}"
+    crashed = status == QProcess.ExitStatus.CrashExit
+    with suppress(ValueError):
+        return signal.Signals(code if crashed else code - 128).name  # a shell adds so much to its command's signal
+    return CRASHED if crashed else f"exit status {code}"

@@ -37,6 +37,6 @@ class ShortLived(QObject):
 
 def _of_its_own(failure: Failure) -> Failure:
     """Why there is no answer: the end of such a process is not the engine's."""
-    if not isinstance(failure, Ended):
+    if not isinstance(failure, Ended) or not failure.reason:
         return failure
     return Failure(f"The process that was to do this has ended ({failure.reason}); try again.", failure.details)

@@ -10,7 +10,7 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.files.incoming import Incoming
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance
-from ropewalk.app.files.requests import WriteNumbers, Writing
+from ropewalk.app.files.requests import FinishSvg, WriteNumbers, Writing
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.interface import RunHandle
 from ropewalk.model.engine.urgency import Urgency
@@ -33,6 +33,20 @@ def export(
         done,
         lambda failure: failed(failure.sentence),
         what=f"{verb} {path.name}",
+    )
+
+
+def finish_drawing(
+    session: Session, drawing: FinishSvg, done: Callable[[bytes], None], failed: Callable[[str], None]
+) -> None:
+    """Put a drawing right that goes to no file; a newer one replaces it."""
+    session.exports.submit(
+        "drawing",
+        Urgency.PREFILL,
+        session.local.ask(drawing),
+        done,
+        lambda failure: failed(failure.sentence),
+        what="Copying",
     )
 
 

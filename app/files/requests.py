@@ -41,7 +41,7 @@ class SvgPart:
 
 @dataclass(frozen=True)
 class FinishSvg:
-    """Put right what Qt has drawn, and write it.
+    """Put right what Qt has drawn: answered with the whole file as ``bytes``.
 
     Attributes
     ----------
@@ -53,13 +53,20 @@ class FinishSvg:
         (family, families) pairs: what a reader takes that does not have a font.
     """
 
-    path: Path
     drawn: str
     width: int
     height: int
     parts: tuple[SvgPart, ...]
     fallbacks: tuple[tuple[str, str], ...]
     about: Provenance
+
+
+@dataclass(frozen=True)
+class WriteSvg:
+    """Write what Qt has drawn, put right."""
+
+    path: Path
+    drawing: FinishSvg
 
 
 @dataclass(frozen=True)
@@ -139,11 +146,11 @@ class ReadShelf:
     """Read the lessons that Ropewalk has, each a part: answered with ``tuple[Problem, ...]`` for the others."""
 
 
-Writing: TypeAlias = EncodePng | FinishSvg | WriteBytes | EncodeAnimation | WriteNumbers
-Request: TypeAlias = Writing | SaveSession | FindCheckpoint | ReadSession | ReadLesson | ReadShelf
+Writing: TypeAlias = EncodePng | WriteSvg | WriteBytes | EncodeAnimation | WriteNumbers
+Request: TypeAlias = Writing | FinishSvg | SaveSession | FindCheckpoint | ReadSession | ReadLesson | ReadShelf
 
 
 PASSING: Final = (
-    *(EncodePng, FinishSvg, WriteBytes, EncodeAnimation, WriteNumbers, SaveSession),
-    *(FindCheckpoint, Found, ReadSession, ReadLesson, ReadShelf),
+    *(EncodePng, WriteSvg, WriteBytes, EncodeAnimation, WriteNumbers, SaveSession),
+    *(FinishSvg, FindCheckpoint, Found, ReadSession, ReadLesson, ReadShelf),
 )

@@ -23,6 +23,7 @@ from ropewalk.app.files.requests import (
     SaveSession,
     WriteBytes,
     WriteNumbers,
+    WriteSvg,
 )
 from ropewalk.app.files.session_file import SavedSession, read_session, write_session
 from ropewalk.model.engine.interface import Engine
@@ -61,13 +62,18 @@ def encode_png(handles: Handles, request: EncodePng) -> Steps[Path]:
     return request.path
 
 
-def finish_svg(handles: Handles, request: FinishSvg) -> Steps[Path]:
+def write_svg(handles: Handles, request: WriteSvg) -> Steps[Path]:
+    """Write a drawing."""
+    data = yield from finish_svg(handles, request.drawing)
+    return (yield from write_bytes(handles, WriteBytes(request.path, data)))
+
+
+def finish_svg(handles: Handles, request: FinishSvg) -> Steps[bytes]:
     """Put a drawing right."""
     from ropewalk.app.files.svg_file import finished_svg
 
-    yield Progress(0, 2, f"Writing {request.path.name}")
-    data = finished_svg(request)
-    return (yield from write_bytes(handles, WriteBytes(request.path, data)))
+    yield Progress(0, 2, "Finishing the drawing")
+    return finished_svg(request)
 
 
 def write_bytes(handles: Handles, request: WriteBytes) -> Steps[Path]:
@@ -148,6 +154,7 @@ def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...
 
 SERVED: Final[Mapping[type[Any], Serve]] = {
     EncodePng: encode_png,
+    WriteSvg: write_svg,
     FinishSvg: finish_svg,
     WriteBytes: write_bytes,
     EncodeAnimation: encode_animation,

@@ -101,8 +101,8 @@ class LessonPlayer(QObject):
         """Whether a scene is on its way."""
         session.model_changed.connect(self._on_model)
         session.run_changed.connect(self._on_run)
-        session.made_again.connect(self._on_made_again)
-        session.engine_back.connect(self._on_engine_back)
+        session.recovery.made_again.connect(self._on_made_again)
+        session.recovery.engine_back.connect(self._on_engine_back)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -350,7 +350,7 @@ class LessonPlayer(QObject):
     def _select(self, scene: Scene) -> None:
         run = self.session.run
         if run is not None and scene.select:
-            self.session.selection.update(**placed(dict(scene.select), run.length))
+            self.session.selection.put(**placed(dict(scene.select), run.length))
 
     def _show_scene(self, model_handle: ModelHandle, prompt: Prompt, scene: Scene, wanted: SceneRun) -> None:
         filled = self.filled

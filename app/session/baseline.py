@@ -1,6 +1,7 @@
 """The pinned run (A), that later ones are compared with.
 
-Comparing is the engine's; showing both is the window's.
+One that another engine has is made again in the engine of the run on screen. Comparing is the engine's; showing both
+is the window's.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from ropewalk.app.engine.connection import Ended
+from ropewalk.app.session.state import again
+from ropewalk.model.engine.urgency import Urgency
+
 if TYPE_CHECKING:
+    from ropewalk.app.engine.engines import Engines
     from ropewalk.app.session.context import SessionContext
     from ropewalk.app.session.state import Scenes, SessionState
     from ropewalk.model.engine.interface import RunHandle
+    from ropewalk.model.engine.requests import Failure
     from ropewalk.model.readings.records import Run
 
 
@@ -28,9 +35,12 @@ class Baseline(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, session: SessionContext, scenes: Scenes, parent: QObject | None = None) -> None:
+    def __init__(
+        self, session: SessionContext, engines: Engines, scenes: Scenes, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._session = session
+        self._engines = engines
         self._scenes = scenes
         self._handle: RunHandle | None = None
         self._kept: SessionState | None = None
@@ -73,6 +83,37 @@ class Baseline(QObject):
         self._kept = None
         self._set(None)
 
+    # For the session ----------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Make the pinned run again in the engine of the run on screen, so that both can be compared."""
+        kept, handle = self.kept, self._session.handle
+        if kept is None or handle is None or self.shares_engine or self._session.jobs.has("baseline"):
+            return
+        remote, run_id = self._engines.remote(handle.trace.connection), self._session.next_run_id()
+
+        def arrived(back: SessionState) -> None:
+            self.restore(back)
+            self.follow()  # another run may be on screen by now
+
+        self._session.submit(
+            "baseline",
+            Urgency.REFINEMENT,
+            lambda engine: again(remote, kept, run_id),
+            arrived,
+            self._on_lost,
+            what="Bringing the pinned run over",
+        )
+
+    # How it works -------------------------------------------------------------------------------------------------
+
+    def _on_lost(self, failure: Failure) -> None:
+        """Compare no longer with a run that cannot be made there, as when its checkpoint is on another machine."""
+        if not isinstance(failure, Ended):
+            self.unpin()
+        self._session.fail(failure)
+
     def _set(self, handle: RunHandle | None) -> None:
+        self._session.jobs.cancel("baseline")
         self._handle = None if handle is None else replace(handle, baseline=None)
         self.changed.emit(self.run)

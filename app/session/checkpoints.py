@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from ropewalk.app.engine.connection import CallFailed, Calls, Ended
+from ropewalk.app.engine.deaths import explained
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.models.requests import DownloadModel, ListFolder, ListModels
 from ropewalk.model.engine.requests import Failure
@@ -137,12 +138,11 @@ def _asked(connection: Connection, request: Any) -> Calls[Any]:
 
 def of_opening(failure: Failure, path: str | None, elsewhere: str = "") -> Failure:
     """Why a checkpoint could not be opened or looked at, where that ended the process that was to do it."""
-    if not isinstance(failure, Ended):
+    if not isinstance(failure, Ended) or not failure.reason or not failure.had_begun:
         return failure
     name = "The bundled model" if path is None else Path(path).name
     perhaps = f" or the way to {elsewhere} broken" if elsewhere else ""
-    sentence = (
-        f"{name} could not be opened: the process that read it ended ({failure.reason}); "
-        f"the file may be damaged{perhaps}."
-    )
+    said = f"{name} could not be opened: the process that read it ended ({failure.reason})"
+    why = explained(failure.reason)
+    sentence = f"{said}. {why}" if why else f"{said}; the file may be damaged{perhaps}."
     return Failure(sentence, failure.details)

@@ -27,6 +27,8 @@ class SessionContext(Protocol):
     settings: SettingsStore
     selection: SelectionStore
     jobs: Jobs
+    newest: Prompt | None
+    """The newest prompt that was asked for, None before the first."""
 
     @property
     def model_handle(self) -> ModelHandle | None:
@@ -42,7 +44,7 @@ class SessionContext(Protocol):
 
     @property
     def prompt(self) -> Prompt:
-        """The newest prompt that was asked for."""
+        """The newest prompt that was asked for; an empty one before the first."""
 
     def next_run_id(self) -> int:
         """An id that no run has had."""
@@ -63,8 +65,20 @@ class SessionContext(Protocol):
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
 
-    def run_prompt(self, prompt: Prompt, interventions: Sequence[Intervention] | None = None, notice: str = "") -> None:
-        """Run a prompt, under other interventions where some are given; ``notice`` is said once it is there."""
+    def show_notice(self) -> None:
+        """Tell what happened to the settings file, once."""
+
+    def run_prompt(
+        self,
+        prompt: Prompt,
+        interventions: Sequence[Intervention] | None = None,
+        notice: str = "",
+        otherwise: tuple[str, ...] = (),
+    ) -> None:
+        """Run a prompt, under other interventions where some are given.
+
+        ``notice`` is said once it is there; ``otherwise`` are prompts to run instead where this one fails.
+        """
 
     def drop(self, *slots: str) -> None:
         """Forget what was to be run next, and end the jobs of these slots."""

@@ -6,6 +6,7 @@ everybody once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
@@ -17,6 +18,12 @@ __all__ = ["Bounds", "Hover", "Selection", "SelectionStore"]
 
 class SelectionStore(QObject):
     """The only writer of the selection.
+
+    Parameters
+    ----------
+    is_held
+        Whether nobody could answer what a person moves it to, so that :meth:`update`, :meth:`back` and
+        :meth:`forward` leave it where it is.
 
     Signals
     -------
@@ -31,8 +38,9 @@ class SelectionStore(QObject):
 
     HISTORY = 200
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, is_held: Callable[[], bool] = lambda: False) -> None:
         super().__init__(parent)
+        self._is_held = is_held
         self._now = Selection()
         self._bounds = Bounds()
         self._hover = Hover()
@@ -51,7 +59,18 @@ class SelectionStore(QObject):
         return self._hover
 
     def update(self, **changes: int) -> None:
-        """Change some fields, clamped to the run; does nothing when the result is equal.
+        """Change some fields as a person wants, clamped to the run; does nothing when the result is equal.
+
+        Raises
+        ------
+        RuntimeError
+            When called while a change is being announced: no handler writes the selection.
+        """
+        if not self._is_held():
+            self.put(**changes)
+
+    def put(self, **changes: int) -> None:
+        """Change some fields, also where that is to be shown once there is somebody to answer.
 
         Raises
         ------
@@ -99,7 +118,7 @@ class SelectionStore(QObject):
     def _walk(self, source: list[Selection], target: list[Selection]) -> None:
         if self._emitting:
             raise RuntimeError("The selection was written while a change was being announced.")
-        while source:
+        while source and not self._is_held():
             # the length in view belongs to the session's timeline, so walking back does not bring an older one
             after = self._clamped(replace(source.pop(), step=self._now.step))
             if after != self._now:

@@ -35,7 +35,10 @@ LARGEST_DATA: Final = 64 << 20
 """Bytes of a message without its arrays: a session with a million decoded tokens has room."""
 LARGEST_HEADER: Final = 1 << 20
 """Bytes of a header: it names the shape of each array, and tens of thousands have room."""
-LONGEST_BANNER: Final = 64 << 10
+LONGEST_BANNER: Final = 1 << 20
+"""Bytes that may come before it: whoever goes on for longer is no engine."""
+KEPT_BANNER: Final = 64 << 10
+LONGEST_FIRST: Final = 40
 MOST_HALVES: Final = 1000
 """Messages that are half there at most."""
 AT_ONCE: Final = 16 << 20
@@ -57,6 +60,23 @@ Piece: TypeAlias = tuple[bytes | memoryview, ...]
 
 class FrameError(RopewalkError):
     """A stream that is no stream of frames, or one that has ended too early."""
+
+
+class NoMagicError(FrameError):
+    """A stream that goes on and on without :data:`MAGIC`.
+
+    Attributes
+    ----------
+    first
+        The first line of what came instead.
+    """
+
+    def __init__(self, came: bytes) -> None:
+        text = came.decode("utf-8", "replace")
+        self.first = next((line.strip() for line in text.split("\n") if line.strip()), text)
+        super().__init__(
+            f"The other process said {self.first!r} and so on, which is nothing that Ropewalk understands."
+        )
 
 
 @dataclass(frozen=True)
@@ -252,7 +272,7 @@ class FrameReader:
     @property
     def banner(self) -> bytes:
         """The last of what came before the magic."""
-        return bytes(self._before[-LONGEST_BANNER:])
+        return bytes(self._before[-KEPT_BANNER:])
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Message]:
         """Take what has come, and give the messages that are whole with it.
@@ -260,7 +280,8 @@ class FrameReader:
         Raises
         ------
         FrameError
-            For bytes that are no frames; nothing can be read from the stream after that.
+            For bytes that are no frames, a :class:`NoMagicError` where too many come before the first; nothing can be
+            read from the stream after that.
         """
         view = self._after_magic(data) if self._seeking else memoryview(data)
         self.taken += len(view)
@@ -299,7 +320,8 @@ class FrameReader:
         self._before += data
         at = self._before.find(MAGIC, start)
         if at < 0:
-            del self._before[: -(LONGEST_BANNER + len(MAGIC))]
+            if len(self._before) > LONGEST_BANNER:
+                raise NoMagicError(bytes(self._before[:LONGEST_FIRST]))
             return memoryview(b"")
         self._seeking = False
         rest = bytes(self._before[at + len(MAGIC) :])

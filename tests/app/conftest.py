@@ -49,7 +49,7 @@ def session(qtbot: QtBot, engine: FakeEngine, store: SettingsStore) -> Iterator[
 def running(qtbot: QtBot, session: Session) -> Session:
     """A session with a run of ``abc`` on screen and nothing left to do."""
     with qtbot.waitSignal(session.settled):
-        session.begin(prompt=Prompt("abc"))
+        session.opening.begin(prompt=Prompt("abc"))
     return session
 
 

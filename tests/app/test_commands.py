@@ -265,7 +265,7 @@ def test_wrong_usage_is_2(run: Run, typed: str) -> None:
 def test_help_is_0(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
-    for name in ("info", "ledger", "capture", "generate", "heads", "snapshot", "train"):
+    for name in ("FILE.ropewalk", "info", "ledger", "capture", "generate", "heads", "snapshot", "train"):
         assert name in out
 
 

@@ -11,7 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.processes import new_session
-from ropewalk.app.session.session import DEFAULT_PROMPT
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine import engine
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
@@ -241,7 +241,7 @@ def test_a_session_drives_the_engine_on_its_thread(qtbot: QtBot, store: Settings
     session = new_session(store)
     answers: list[Any] = []
     try:
-        session.begin(str(tiny), Prompt("abcabc"))
+        session.opening.begin(str(tiny), Prompt("abcabc"))
         qtbot.waitUntil(lambda: session.consistency.check is not None and not session.busy, timeout=60_000)
         with qtbot.waitSignal(session.settled, timeout=60_000):
             session.timeline.step()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -21,7 +22,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine.connection import Connection
-from ropewalk.app.engine.deaths import MOST
+from ropewalk.app.engine.deaths import MOST, explained
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import light_process, new_session, packing
 from ropewalk.app.session.session import Session
@@ -33,14 +34,15 @@ from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
 from tests.app.tiny_checkpoint import write_chatty
 from tests.closeness import assert_close
-from tests.processes import DEADLINE, family, python, started, staying
+from tests.processes import DEADLINE, ROOT, family, python, started, staying
+from tests.relay import elsewhere
 
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and signals as Linux has them"),
 ]
 
-SAID = "The engine has ended ({}); what is on screen stays, and nothing is computed until it is started again."
+SAID = "The engine has ended ({}); what is on screen stays, and nothing is computed until it is started again. {}"
 
 
 class Heard:
@@ -51,7 +53,7 @@ class Heard:
         self.ended: list[str] = []
         self._session = session
         session.failed.connect(self._on_failed)
-        session.engine_ended.connect(self._on_ended)
+        session.recovery.engine_ended.connect(self._on_ended)
 
     def _on_failed(self, sentence: str, details: str) -> None:
         self.failed.append(sentence)
@@ -115,7 +117,7 @@ def own(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 def worked(qapp: QApplication, own: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A session with real processes, in which a person has done something."""
     session = new_session(SettingsStore(tmp_path_factory.mktemp("settings") / "settings.json"))
-    session.begin(str(own), prompt=Prompt("abcabc"))
+    session.opening.begin(str(own), prompt=Prompt("abcabc"))
     acts: list[Callable[[], object]] = [
         lambda: None,
         session.baseline.pin,
@@ -139,7 +141,7 @@ def session(qtbot: QtBot, worked: Session) -> Iterator[Session]:
     before = state(worked)
     yield worked
     if worked.engines.gone is not None:
-        worked.restart()
+        worked.recovery.restart()
     settle(qtbot, worked)
     assert state(worked) == before
 
@@ -148,10 +150,10 @@ def test_a_real_engine_that_is_killed_is_made_again_with_its_numbers(qtbot: QtBo
     before, was, heard = state(session), numbers(qtbot, session), Heard(session)
     os.kill(engine_of(session).pid, signal.SIGKILL)
     qtbot.waitUntil(lambda: session.engines.gone is not None)
-    assert (heard.ended, heard.failed) == ([SAID.format("SIGKILL")], [])
+    assert (heard.ended, heard.failed) == ([SAID.format("SIGKILL", explained("SIGKILL"))], [])
     assert state(session) == before
-    with qtbot.waitSignal(session.engine_back, timeout=60_000):
-        session.restart()
+    with qtbot.waitSignal(session.recovery.engine_back, timeout=60_000):
+        session.recovery.restart()
     settle(qtbot, session)
     assert state(session) == before
     assert_same(numbers(qtbot, session), was)
@@ -177,7 +179,7 @@ def test_a_file_that_holds_the_interpreter_holds_nobody_else(
     heard, killed, evil = Heard(session), list[None](), holding(tmp_path)
     was, current = numbers(qtbot, session), engine_of(session)
     session.engines.opener_killed.connect(lambda: killed.append(None))
-    session.open(str(evil))
+    session.opening.open(str(evil))
     opener = session.engines.prepare()
     qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
     assert_same(numbers(qtbot, session), was)
@@ -207,38 +209,50 @@ def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
 ) -> None:
     heard = Heard(session)
     evil = holding(tmp_path)
-    session.open(str(evil))
+    session.opening.open(str(evil))
     opener = session.engines.prepare()
     assert isinstance(opener, ProcessConnection)
     qtbot.waitUntil(lambda: reads(opener, evil), timeout=60_000)
     os.kill(opener.pid, signal.SIGSEGV)
     settle(qtbot, session)
     assert heard.failed == [
-        "weights.pth could not be opened: the process that read it ended (SIGSEGV); the file may be damaged."
+        f"weights.pth could not be opened: the process that read it ended (SIGSEGV). {explained('SIGSEGV')}"
     ]
     assert heard.ended == []
     assert session.engines.gone is None
 
 
+def cut_off(weights: Path) -> None:
+    os.truncate(weights, 0)
+
+
+def replaced(weights: Path) -> None:
+    """Put another file in the place of this one, whose bytes stay for whoever has it open."""
+    other = weights.with_suffix(".new")
+    other.write_bytes(bytes(weights.stat().st_size))
+    other.replace(weights)
+
+
 @pytest.mark.slow
-def test_a_checkpoint_that_is_cut_off_while_it_is_open_is_needed_only_to_bring_it_back(
-    qtbot: QtBot, session: Session, own: Path
+@pytest.mark.parametrize("spoil", [cut_off, replaced])
+def test_a_checkpoint_that_is_spoilt_while_it_is_open_is_needed_only_to_bring_it_back(
+    qtbot: QtBot, session: Session, own: Path, spoil: Callable[[Path], None]
 ) -> None:
     before, was, heard, weights = state(session), numbers(qtbot, session), Heard(session), own / "model.safetensors"
     whole = weights.read_bytes()
-    os.truncate(weights, 0)
+    spoil(weights)
     assert_same(numbers(qtbot, session), was)
     os.kill(engine_of(session).pid, signal.SIGBUS)
     qtbot.waitUntil(lambda: session.engines.gone is not None)
     for _ in range(MOST + 1):  # as often as somebody likes: this ends no engine
-        session.restart()
+        session.recovery.restart()
         settle(qtbot, session)
         assert weights.name in heard.ended.pop()
-        assert not session.is_lost
-    assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS")], [])
+        assert not session.recovery.is_lost
+    assert (heard.ended, heard.failed) == ([SAID.format("SIGBUS", explained("SIGBUS"))], [])
     assert state(session) == before
     weights.write_bytes(whole)
-    session.restart()
+    session.recovery.restart()
     settle(qtbot, session)
     assert state(session) == before
     assert_same(numbers(qtbot, session), was)
@@ -257,12 +271,12 @@ def test_a_checkpoint_that_is_cut_off_while_it_is_read_ends_only_the_process_tha
     qtbot.waitUntil(lambda: bool(looked), timeout=60_000)
     process = psutil.Process(opener.pid)
     until = process.memory_info().rss + size // 8
-    session.open(str(large))
+    session.opening.open(str(large))
     qtbot.waitUntil(lambda: process.memory_info().rss > until, timeout=60_000)
     os.truncate(large / "model.safetensors", 0)
     settle(qtbot, session)
     assert heard.failed == [
-        "large could not be opened: the process that read it ended (SIGBUS); the file may be damaged."
+        f"large could not be opened: the process that read it ended (SIGBUS). {explained('SIGBUS')}"
     ]
     assert heard.ended == []
 
@@ -303,7 +317,7 @@ def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Pat
 
     session = Session(SettingsStore(tmp_path / "settings.json"), start, light_process)
     heard = Heard(session)
-    session.begin(prompt=Prompt("a"))
+    session.opening.begin(prompt=Prompt("a"))
     settle(qtbot, session)
     assert len(heard.failed) + len(heard.ended) == 1
     assert session.run is None
@@ -313,7 +327,7 @@ def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Pat
 @pytest.mark.slow
 def test_a_run_that_gets_no_memory_leaves_the_one_before(qtbot: QtBot, own: Path, tmp_path: Path) -> None:
     session = new_session(SettingsStore(tmp_path / "settings.json"))
-    session.begin(str(larger(own, tmp_path)), prompt=Prompt("ab"))
+    session.opening.begin(str(larger(own, tmp_path)), prompt=Prompt("ab"))
     settle(qtbot, session)
     before, heard, process = state(session), Heard(session), psutil.Process(engine_of(session).pid)
     everything = process.rlimit(psutil.RLIMIT_AS)
@@ -344,17 +358,20 @@ from ropewalk.model.tokens.prompt import Prompt
 app = QCoreApplication([])
 session = new_session(SettingsStore(Path(sys.argv[2])))
 session.jobs.show_after = 0
-session.begin(sys.argv[1], Prompt("Hello", chat=sys.argv[3]))
+session.opening.begin(sys.argv[1], Prompt("Hello", chat=sys.argv[3]))
 app.exec()
 """
 
 
 @pytest.mark.slow
-def test_a_window_that_is_killed_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path) -> None:
-    """Its engine renders a chat template that never ends, in a process of its own."""
+@pytest.mark.parametrize("is_here", [True, False], ids=["here", "elsewhere"])
+def test_a_window_that_is_killed_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path, is_here: bool) -> None:
+    """Its engine, at the end of a slow line where it is elsewhere, renders an endless chat template in a child."""
     endless = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
-    folder = write_chatty(tmp_path / "chatty", endless)
-    with started(python(WINDOW, str(folder), str(tmp_path / "settings.json"), "default")) as window:
+    folder, settings = write_chatty(tmp_path / "chatty", endless), tmp_path / "settings.json"
+    there = elsewhere(tmp_path, sys.executable, str(ROOT / "main.py"), "engine")
+    SettingsStore(settings).update(engine="" if is_here else shlex.join(there))
+    with started(python(WINDOW, str(folder), str(settings), "default")) as window:
         left = members(window.pid, "chat_child")
         window.kill()
         assert staying(left) == 0

@@ -50,7 +50,7 @@ def session(qtbot: QtBot, tmp_path: Path, tiny: Path, loading: Loading) -> Itera
     """A run of six tokens on the real engine."""
     session = new_session(SettingsStore(tmp_path / "settings.json"))
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
-        session.begin(str(tiny), prompt=Prompt("abcdef"))
+        session.opening.begin(str(tiny), prompt=Prompt("abcdef"))
     qtbot.waitUntil(lambda: not session.busy, timeout=60_000)
     loading.pieces = 0
     yield session
@@ -63,7 +63,7 @@ def test_a_decode_step_waits_for_no_load(qtbot: QtBot, session: Session, loading
     session.model_changed.connect(lambda card: at.setdefault("model", loading.pieces))
     before = session.model
     loading.meanwhile = session.timeline.step
-    session.open(str(wordless))
+    session.opening.open(str(wordless))
     qtbot.waitUntil(lambda: "model" in at, timeout=60_000)
     assert PIECE <= at["7 rows"] < at["model"]
     assert at["model"] > 4 * PIECE
@@ -75,7 +75,7 @@ def test_a_cancel_ends_a_load_and_keeps_what_is_open(
 ) -> None:
     before, run = session.model, session.run
     loading.meanwhile = session.cancel
-    session.open(str(wordless))
+    session.opening.open(str(wordless))
     qtbot.waitUntil(lambda: loading.pieces >= PIECE, timeout=60_000)
     with qtbot.waitSignal(session.run_changed, timeout=60_000):
         session.timeline.step()
@@ -92,7 +92,7 @@ def test_a_wrong_file_keeps_what_is_open(qtbot: QtBot, session: Session, tiny: P
     file.write_bytes(file.read_bytes()[:-100])
     before, run = session.model, session.run
     with qtbot.waitSignal(session.failed, timeout=60_000) as failed:
-        session.open(str(broken))
+        session.opening.open(str(broken))
     assert failed.args is not None
     assert "model.safetensors" in failed.args[0]
     assert (session.model, session.run) == (before, run)

@@ -67,7 +67,7 @@ def model_handle(chatty: Path) -> ModelHandle:
 def session(qtbot: QtBot, tmp_path: Path, chatty: Path) -> Iterator[Session]:
     """A real session with a run on screen."""
     made = new_session(SettingsStore(tmp_path / "settings.json"))
-    settle(qtbot, made, lambda: made.begin(str(chatty), Prompt("abcdef")))
+    settle(qtbot, made, lambda: made.opening.begin(str(chatty), Prompt("abcdef")))
     yield made
     made.close()
 
@@ -127,7 +127,7 @@ def test_a_template_that_fails_changes_nothing(
     folder = tmp_path / "broken"
     shutil.copytree(chatty, folder)
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
-    settle(qtbot, session, lambda: session.open(str(folder)))
+    settle(qtbot, session, lambda: session.opening.open(str(folder)))
     before, messages = session.run, []
     session.failed.connect(lambda sentence, details: messages.append(sentence))
     settle(qtbot, session, lambda: session.start(CHAT))
@@ -140,7 +140,7 @@ def test_a_template_that_fails_changes_nothing(
 
 def test_another_model_is_not_given_a_template_it_lacks(qtbot: QtBot, session: Session, tiny: Path) -> None:
     settle(qtbot, session, lambda: session.start(CHAT))
-    settle(qtbot, session, lambda: session.open(str(tiny)))
+    settle(qtbot, session, lambda: session.opening.open(str(tiny)))
     assert session.prompt.chat == ""
     assert tokens_of(session.run) == [("h", "text"), ("i", "text")]
 
@@ -152,7 +152,7 @@ def test_cancelling_a_template_that_does_not_end_keeps_the_old_run(
     shutil.copytree(chatty, folder)
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     (folder / "chat_template.jinja").write_text(loop, encoding="utf-8")
-    settle(qtbot, session, lambda: session.open(str(folder)))
+    settle(qtbot, session, lambda: session.opening.open(str(folder)))
     before, messages = session.run, []
     session.progress_changed.connect(lambda progress: messages.append(progress.what if progress else ""))
     session.start(CHAT)

@@ -55,7 +55,7 @@ def test_another_prompt_keeps_the_interventions_but_not_an_order_of_tokens(
 
 def test_another_model_starts_without_interventions(qtbot: QtBot, running: Session) -> None:
     settle(qtbot, running, lambda: running.interventions.apply([NoScale()]))
-    settle(qtbot, running, lambda: running.open("other"))
+    settle(qtbot, running, lambda: running.opening.open("other"))
     assert running.interventions.now == ()
 
 
@@ -108,7 +108,7 @@ def test_interventions_stay_in_the_order_they_were_chosen_in(
 def open_beside(qtbot: QtBot, session: Session, path: str) -> None:
     """Open another checkpoint, in another engine, and wait until the prompt has run on it."""
     with qtbot.waitSignal(session.run_changed):
-        session.open(path)
+        session.opening.open(path)
 
 
 def test_a_baseline_is_run_again_in_the_engine_of_what_is_on_screen(

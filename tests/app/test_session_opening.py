@@ -27,7 +27,7 @@ def test_an_outline_says_what_a_path_is_and_a_broken_one_why_not(qtbot: QtBot, s
 
 def test_options_reach_the_engine(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.model_changed):
-        session.open("mini", options={"heads": 4})
+        session.opening.open("mini", options={"heads": 4})
     assert "open mini cpu float32 {'heads': 4}" in engine.calls
 
 
@@ -35,21 +35,21 @@ def test_opening_the_same_file_otherwise_keeps_the_answers_it_was_opened_with(
     qtbot: QtBot, session: Session, engine: FakeEngine
 ) -> None:
     with qtbot.waitSignal(session.model_changed):
-        session.open("mini", options={"heads": 4})
+        session.opening.open("mini", options={"heads": 4})
     with qtbot.waitSignal(session.model_changed):
-        session.open("mini", dtype="bfloat16")
+        session.opening.open("mini", dtype="bfloat16")
     with qtbot.waitSignal(session.model_changed):
-        session.open("other")
+        session.opening.open("other")
     opened = [call for call in engine.calls if call.startswith("open")]
     assert opened[1:] == ["open mini cpu bfloat16 {'heads': 4}", "open other cpu bfloat16"]
 
 
 def test_an_opening_ends_at_its_next_pause_when_cancelled(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, Prompt("abc"))
+        session.opening.begin(None, Prompt("abc"))
     before = session.model
     engine.gate.shut()
-    session.open("other")
+    session.opening.open("other")
     assert engine.gate.reached.wait(10)
     session.cancel()
     engine.gate.open.set()
@@ -68,10 +68,10 @@ def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store
 
     session = Session(store, start, start)
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, Prompt("abc"))
+        session.opening.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
     second.gate.shut()
-    session.open("other")
+    session.opening.open("other")
     assert second.gate.reached.wait(10)
     with qtbot.waitSignal(session.run_changed):
         session.timeline.step()
@@ -87,7 +87,7 @@ def test_decoding_goes_on_while_another_engine_opens_a_model(qtbot: QtBot, store
 
 def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, session: Session) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, Prompt("abc"))
+        session.opening.begin(None, Prompt("abc"))
     qtbot.waitUntil(lambda: not session.busy)
     handle = session.handle
     assert handle is not None
@@ -100,10 +100,10 @@ def test_a_step_of_the_old_run_does_not_come_after_a_new_one(qtbot: QtBot, sessi
 
 def test_shapes_alone_leave_open_what_was_open(qtbot: QtBot, session: Session) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, Prompt("abc"))
+        session.opening.begin(None, Prompt("abc"))
     before = session.model
     with qtbot.waitSignal(session.failed) as failed:
-        session.open("shapes")
+        session.opening.open("shapes")
     assert failed.args is not None
     assert "holds no weights" in failed.args[0]
     assert session.model is before
@@ -113,7 +113,7 @@ def test_ids_reach_the_engine_and_are_not_remembered_as_text(
     qtbot: QtBot, session: Session, engine: FakeEngine
 ) -> None:
     with qtbot.waitSignal(session.run_changed):
-        session.begin(None, Prompt("abc"))
+        session.opening.begin(None, Prompt("abc"))
     with qtbot.waitSignal(session.run_changed):
         session.start(Prompt("1 2 3", as_ids=True))
     assert any("as_ids=True" in call for call in engine.calls)

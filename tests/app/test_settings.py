@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app.settings import RECENT, Opened, Settings, SettingsStore, settings_path
+from ropewalk.app.settings import RECENT, Opened, Settings, SettingsStore, command_refusal, settings_path
 from ropewalk.model.readings.records import Sampling
 
 BY_0_1_0 = r"""{
@@ -88,6 +88,19 @@ def test_what_was_opened_elsewhere_is_remembered_by_the_command_that_starts_the_
     assert store.opened("ssh gpu1") == Opened(("/there",), {"/there": {"heads": 4}}, "cuda")
     assert store.opened("ssh gpu2") == Opened()
     assert SettingsStore(store.path).now == store.now
+
+
+@pytest.mark.parametrize(("odd", "named"), [("\0", r"'\x00'"), ("\ud800", r"'\ud800'"), ("\n", r"'\n'")])
+def test_a_command_that_is_none_is_left_out_with_a_sentence(tmp_path: Path, odd: str, named: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"theme": "dark", "engine": f"ssh{odd} gpu1"}), encoding="utf-8")
+    store = SettingsStore(path)
+    assert (store.now.theme, store.now.engine) == ("dark", "")
+    assert store.notice == (
+        f"The command that starts the engine has the character {named}, which no command has, so what was remembered "
+        "is left out and the engine runs here."
+    )
+    assert command_refusal("ssh 'größe 1' ropewalk engine") == ""
 
 
 def test_answers_are_those_of_the_last_time_and_go_with_their_checkpoint(tmp_path: Path) -> None:

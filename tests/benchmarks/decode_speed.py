@@ -101,7 +101,7 @@ class Player:
         if self.window is not None:
             self.window.resize(1920, 1080)
             self.window.show()
-        self.session.begin(path, Prompt(prompt(prefill), as_ids=True))
+        self.session.opening.begin(path, Prompt(prompt(prefill), as_ids=True))
         self._wait()
 
     def seconds(self, steps: int) -> float:

@@ -334,7 +334,7 @@ def tiles_meanwhile(session: Session, act: Callable[[], object], over: Callable[
 
 def model_handle(session: Session, window: MainWindow, path: str) -> None:
     """Open the model, importing torch."""
-    session.begin(path)
+    session.opening.begin(path)
     wait_until_drawn(window)
 
 

@@ -61,7 +61,7 @@ def main() -> None:
         window = MainWindow(session, restore=False)
         window.resize(1280, 800)
         window.show()
-        session.begin(prompt=Prompt(" hark, who goes there?" * 8))
+        session.opening.begin(prompt=Prompt(" hark, who goes there?" * 8))
         snapshot.wait_until_drawn(window)
         run = session.run
         assert run is not None

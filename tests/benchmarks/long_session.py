@@ -136,7 +136,7 @@ def main() -> int:
 
 def record(session: Session, window: MainWindow, parsed: argparse.Namespace) -> None:
     """Open, run, and look closer and closer."""
-    session.begin(parsed.checkpoint)
+    session.opening.begin(parsed.checkpoint)
     wait_until_drawn(window)
     assert session.model is not None
     limit = session.model.config.max_position

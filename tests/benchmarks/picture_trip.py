@@ -90,7 +90,7 @@ def asked_for(prompts: list[Prompt]) -> list[float]:
 
     with tempfile.TemporaryDirectory() as folder:
         session = new_session(SettingsStore(Path(folder) / "settings.json"))
-        session.begin(prompt=prompts[0])
+        session.opening.begin(prompt=prompts[0])
         settle()
         for prompt in prompts:
             session.start(prompt)

@@ -31,7 +31,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         canned_session(Path(folder) / "settings.json", engine) as session,
     ):
-        session.begin()
+        session.opening.begin()
         settle(session)
         panel = RopePanel(session)
         panel.resize(900, 600)

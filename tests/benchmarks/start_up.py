@@ -53,7 +53,7 @@ qt.exec()
 ENGINE = """
 from ropewalk.model.engine import engine
 from ropewalk.model.progress import finished
-from ropewalk.app.session.session import DEFAULT_PROMPT
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.model.tokens.prompt import Prompt
 finished(engine.run(finished(engine.open_model(None, "cpu", "float32")), Prompt(DEFAULT_PROMPT), 1))
 print("captured", flush=True)
@@ -69,7 +69,7 @@ from ropewalk.views.start import build_window
 qt, session, window = build_window()
 painted = Painted()
 qt.installEventFilter(painted)
-window.appeared.connect(session.begin)
+window.appeared.connect(session.opening.begin)
 window.show()
 window.panels["heads"].drawn.connect(lambda: session.run and print("heads", flush=True))
 qt.exec()

@@ -41,7 +41,7 @@ def main() -> int:
         window = MainWindow(session, restore=False)
         window.resize(1600, 960)
         window.show()
-        session.begin(parsed.checkpoint)
+        session.opening.begin(parsed.checkpoint)
         report("drawn, with the default prompt", window)
         session.start(Prompt(" ".join(str(3 + i % 89) for i in range(parsed.tokens)), as_ids=True))
         report(f"after a prompt of {parsed.tokens} tokens", window)

@@ -46,7 +46,7 @@ def session(qtbot: QtBot, engine: CannedEngine, tmp_path: Path) -> Iterator[Sess
 @pytest.fixture
 def running(session: Session) -> Session:
     """A session that shows a run of twelve tokens."""
-    session.begin(prompt=Prompt(PROMPT))
+    session.opening.begin(prompt=Prompt(PROMPT))
     settle(session)
     return session
 
@@ -58,7 +58,7 @@ def long_run(session: Session, engine: CannedEngine) -> Callable[[int], Session]
     def run(count: int) -> Session:
         engine.config = engine.config.changed(max_position=max(engine.config.max_position, 2 * count))
         engine.prefill = count
-        session.begin(prompt=Prompt("many words"))
+        session.opening.begin(prompt=Prompt("many words"))
         settle(session)
         return session
 

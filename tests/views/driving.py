@@ -39,10 +39,10 @@ def opened_window(
     app = QApplication.instance()
     assert isinstance(app, QApplication)
     try:
-        session.begin(path if layers is None else None, Prompt(prompt))
+        session.opening.begin(path if layers is None else None, Prompt(prompt))
         snapshot.wait_until_drawn(window)
         if layers is not None:
-            session.open(path, options={FIRST_LAYERS: layers})
+            session.opening.open(path, options={FIRST_LAYERS: layers})
             snapshot.wait_until_drawn(window)
         kept += app.topLevelWidgets()  # held, so that the guard knows Qt's own frames again
         yield window

@@ -25,7 +25,7 @@ def real_window(folder: Path, prompt: str = PROMPT, size: QSize | None = None) -
     session = new_session(SettingsStore(folder / "settings.json"))
     window = window_over(session)
     try:
-        session.begin(prompt=Prompt(prompt))
+        session.opening.begin(prompt=Prompt(prompt))
         wait_until_drawn(window)
         picture(window, size or QSize(1280, 800))
         yield window

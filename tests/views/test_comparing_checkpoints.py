@@ -47,7 +47,7 @@ def window(shared: MainWindow, folder: Path) -> MainWindow:
     """A window that shows a run of one checkpoint, pinned."""
     session = shared.session
     if run_of(shared).model.name != "dense":
-        session.open(str(folder / "dense"))
+        session.opening.open(str(folder / "dense"))
         snapshot.wait_until_drawn(shared)
     if run_of(shared).prompt != IDS:
         session.start(Prompt(IDS))
@@ -59,7 +59,7 @@ def window(shared: MainWindow, folder: Path) -> MainWindow:
 
 def open_other(window: MainWindow, path: Path | None) -> None:
     """Open another checkpoint, in which the same prompt is run."""
-    window.session.open(None if path is None else str(path))
+    window.session.opening.open(None if path is None else str(path))
     snapshot.wait_until_drawn(window)
 
 

@@ -119,7 +119,7 @@ def bench(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     session.failed.connect(lambda sentence, details: said.append(sentence))
     window.resize(1366, 768)
     window.show()
-    session.begin(prompt=Prompt(PROMPT))
+    session.opening.begin(prompt=Prompt(PROMPT))
     wait_until_drawn(window)
     for name in ("compare", "needs"):
         window.reveal(name)
@@ -179,7 +179,7 @@ def run(bench: Bench) -> None:
 
 
 def open_another(bench: Bench) -> None:
-    bench.session.open("another")
+    bench.session.opening.open("another")
 
 
 def export(bench: Bench) -> None:
@@ -210,7 +210,9 @@ def test_the_engine_is_killed(bench: Bench, act: Callable[[Bench], None], where:
     bench.kill()
     sentence = bench.window.engine.sentence.text()
     assert sentence == (
-        "The engine has ended (SIGKILL); what is on screen stays, and nothing is computed until it is started again."
+        "The engine has ended (SIGKILL); what is on screen stays, and nothing is computed until it is started again. "
+        "As a rule SIGKILL means that memory ran out: close other programs, or open a smaller model or fewer of its "
+        "layers."
     )
     assert bench.window.failure.isVisible() is (act is export)
     assert bench.window.failure.sentence.text() == UNWRITTEN or act is not export
@@ -348,7 +350,7 @@ def test_a_panels_question_that_ends_two_engines_is_not_asked_again(bench: Bench
     session, strip = bench.session, bench.window.engine
     bench.wish("dies AskCell")
     session.selection.update(query=9)
-    backs = QSignalSpy(session.engine_back)
+    backs = QSignalSpy(session.recovery.engine_back)
     for count in (1, 2):
         bench.until(lambda: session.engines.gone is not None and not session.busy)
         bench.met.unlink()

@@ -233,7 +233,7 @@ def test_a_link_that_breaks_leaves_the_old_file_and_what_is_on_screen(
     assert failed == ["run.safetensors was not written: the engine has ended; start it again."]
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"old", [path])
     assert session.run is before
-    session.restart()
+    session.recovery.restart()
     wait_until_drawn(window)
     assert [token.id for token in run_of(window).tokens] == [token.id for token in before.tokens]
     assert session.elsewhere == platform.node()

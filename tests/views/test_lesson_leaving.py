@@ -58,7 +58,7 @@ def enter(qtbot: QtBot, window: MainWindow, number: int, step: int) -> Lesson:
 
 
 def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
-    return {name: (dock.is_floating, dock.geometry()) for name, dock in window.cards.items() if dock.panel.on_screen}
+    return {name: (card.is_floating, card.geometry()) for name, card in window.cards.items() if card.panel.on_screen}
 
 
 def everything(window: MainWindow) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: Session) ->
     panel.show_outline(ledger)
     assert panel.body.isVisible()
     assert panel.model.rowCount() == len(ledger.entries)
-    session.begin()  # a run comes meanwhile: the ledger of the sizes stays
+    session.opening.begin()  # a run comes meanwhile: the ledger of the sizes stays
     driving.settle(session)
     assert session.run is not None
     assert panel.model.rowCount() == len(ledger.entries)
@@ -248,7 +248,7 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     lesson, session = window.lesson, window.session
     mine = (session.model_handle, run_of(session), session.selection.now)
     assert not lesson.waiting.isVisible()
-    session.open(None, dtype="bfloat16")
+    session.opening.open(None, dtype="bfloat16")
     qtbot.waitUntil(lambda: not session.busy and session.model is not None and session.model.dtype == "bfloat16")
     settle(window)
     assert lesson.waiting.isVisible()
@@ -262,7 +262,7 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
     assert run_of(session) == mine[1]
     assert session.selection.now == mine[2]
 
-    session.open(None, dtype="float16")
+    session.opening.open(None, dtype="float16")
     qtbot.waitUntil(lambda: lesson.waiting.isVisible() and not session.busy, timeout=60_000)
     QTest.keyClick(window, Qt.Key.Key_PageDown)
     qtbot.waitUntil(lambda: lesson.filled is not None and not session.busy, timeout=60_000)

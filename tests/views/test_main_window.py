@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QAction, QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QMenu, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
@@ -22,11 +22,14 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels import registry
 from ropewalk.views.panels.heads import HeadsPanel
-from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.next_token import NextTokenPanel
+from ropewalk.views.panels.panel import NO_ENGINE, ElidedLabel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
+from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
 from tests.views import canned
@@ -322,6 +325,52 @@ def test_a_menu_that_is_filled_anew_leaves_nothing_of_the_old_one(window: MainWi
         delete_what_is_due()
         counts.append(Counter(type(one).__name__ for one in window.findChildren(QObject)))
     assert counts[0] == counts[1]
+
+
+def test_what_asks_for_more_ends_in_an_ellipsis_without_a_space(qtbot: QtBot, window: MainWindow) -> None:
+    for menu in window.findChildren(QMenu):
+        menu.aboutToShow.emit()
+    opening = OpenDialog(window.session, window)
+    qtbot.addWidget(opening)
+    everything: tuple[QAction | QAbstractButton, ...]
+    everything = (*window.findChildren(QAction), *window.findChildren(QAbstractButton))
+    said = {one.text() for one in everything}
+    assert {"Open…", "Engine…", "File…", "Folder…"} <= said
+    assert [text for text in said if text.endswith((" …", "..."))] == []
+    opening.reject()
+
+
+def test_without_an_engine_nothing_moves_and_buttons_say_why(
+    qtbot: QtBot, window: MainWindow, running: Session
+) -> None:
+    """Else marks would stand in pictures of another cell, and rows in view under numbers of others."""
+    for name in ("next_token", "timeline"):
+        window.reveal(name)
+    running.timeline.step()
+    snapshot.wait_until_drawn(window)
+    next_token, timeline = window.panels["next_token"], window.panels["timeline"]
+    assert isinstance(next_token, NextTokenPanel)
+    assert isinstance(timeline, TimelinePanel)
+    played = (next_token.step_button, next_token.play_button, next_token.run_button, next_token.back_button)
+    bar = window.bar.steps.buttons
+    buttons: tuple[QAbstractButton, ...] = (*bar.values(), *played, timeline.branch_button)
+    before = [(button.isEnabled(), button.toolTip()) for button in buttons]
+    assert [enabled for enabled, _ in before] == [button is not bar["to_end"] for button in buttons]
+    selected, run = running.selection.now, running.run
+    window.setFocus()
+    running.engines.current.kill()
+    assert {(button.isEnabled(), button.toolTip()) for button in buttons} == {(False, NO_ENGINE)}
+    keys = (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Space, Qt.Key.Key_Down, Qt.Key.Key_BracketRight)
+    for key in keys:
+        QTest.keyClick(window, key)
+    timeline.steps.length_chosen.emit(run_on(running).prefill)
+    assert (running.selection.now, running.run, running.timeline.playing) == (selected, run, False)
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
+    snapshot.wait_until_drawn(window)
+    assert [(button.isEnabled(), button.toolTip()) for button in buttons] == before
+    QTest.keyClick(window, Qt.Key.Key_Down)
+    assert running.selection.now.layer == selected.layer + 1
 
 
 def test_step_buttons_know_what_is_possible(window: MainWindow, running: Session) -> None:

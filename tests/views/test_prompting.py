@@ -49,7 +49,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
         windows.append(window)
         window.resize(1280, 800)
         window.show()
-        session.begin(str(path), Prompt(prompt))
+        session.opening.begin(str(path), Prompt(prompt))
         settle(qtbot, window)
         return window
 
@@ -170,7 +170,7 @@ def test_another_model_without_a_template_takes_the_switch_back(
     window = opened(chatty, "abc")
     press(window.bar.chat)
     run(qtbot, window, "hi")
-    window.session.open(str(write_checkpoint(tmp_path / "tiny")))
+    window.session.opening.open(str(write_checkpoint(tmp_path / "tiny")))
     settle(qtbot, window)
     qtbot.waitUntil(lambda: tokens(window) == ["h", "i"])
     assert not window.bar.chat.isChecked()
@@ -183,7 +183,7 @@ def test_several_templates_are_listed_and_ids_need_none(qtbot: QtBot, running: S
     bar.resize(1280, 40)
     bar.show()
     engine.known = {"chats": ("default", "tool_use")}
-    running.open(None)
+    running.opening.open(None)
     driving.settle(running)
     press(bar.chat)
     assert [action.text() for action in bar.chat.templates.actions()] == ["default", "tool_use"]
@@ -245,7 +245,7 @@ def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
     window.resize(1280, 800)
     window.show()
     engine.known = {"bos": bos, "chats": ("default",)}
-    running.open(None)
+    running.opening.open(None)
     driving.settle(running)
     qtbot.waitUntil(lambda: window.bar.prompt.width() >= 160)
     assert window.width() == 1280
@@ -337,7 +337,7 @@ def test_offers_end_with_the_model_they_were_for(qtbot: QtBot, opened: Open, cha
     window = opened(chatty, "abc")
     run(qtbot, window, LONG)
     assert len(window.failure.offered) == 4
-    window.session.open(str(write_checkpoint(tmp_path / "tiny", tokenizer=False)))
+    window.session.opening.open(str(write_checkpoint(tmp_path / "tiny", tokenizer=False)))
     qtbot.waitUntil(lambda: window.failure.offered == () and not window.session.busy)
 
 
@@ -428,7 +428,7 @@ def test_the_template_that_is_chosen_is_the_one_that_is_ticked(
     window = window_over(running)
     qtbot.addWidget(window)
     engine.known = {"chats": ("default", "tool_use")}
-    running.open(None)
+    running.opening.open(None)
     driving.settle(running)
     for name in ("tool_use", "default"):
         window.bar.chat.choose(name, "")

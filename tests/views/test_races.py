@@ -1,4 +1,5 @@
-"""Every panel races with a change of model: nothing of the run that went is drawn or computed with, and nothing fails.
+"""Every panel races with a change of model, and with the end of the engine: nothing of the run that went is drawn or
+computed with, and nothing fails.
 
 The session's questions are held back here, so that a test says when which answer comes; an answer that is looked at
 while its run is not on screen fails the test. Two models are put on screen in turn that have nothing in common: other
@@ -71,7 +72,7 @@ from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.needs import NeedsPanel
-from ropewalk.views.panels.panel import Kept, Panel
+from ropewalk.views.panels.panel import ENDED, Kept, Panel
 from ropewalk.views.panels.registry import PANELS, Entry
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
@@ -80,7 +81,7 @@ from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.panels.why import WhyPanel
 from tests.views import canned
 from tests.views.canned import CannedEngine, token_at
-from tests.views.driving import run_on
+from tests.views.driving import run_on, settle
 
 LARGE = canned.CONFIG.changed(moe=MoeConfig(experts=4, per_token=2, width=64, layers=(True, True, True, True)))
 SMALL = canned.CONFIG.changed(
@@ -508,6 +509,87 @@ def test_a_panel_that_is_gone_hears_nothing(qtbot: QtBot, race: Race, entry: Ent
     session.timeline.playing_changed.emit(True)
     session.failed.emit("Nothing in particular.", "")
     assert race.waiting == {}
+
+
+# The engine ends ------------------------------------------------------------------------------------------------------
+
+
+def said(panel: Panel) -> tuple[str, bool, list[str]]:
+    """What a panel says instead of a picture, whether it shows one, and what can be pressed."""
+    buttons = [button.text() for button in panel.findChildren(QAbstractButton)]
+    return panel.notice.text(), panel.body.isVisible(), buttons
+
+
+def ask_in_vain(qtbot: QtBot, session: Session, panel: Panel, press: Callable[[], object]) -> None:
+    """Want what only an engine could say, in every way, and wait until that was refused."""
+    for act in (panel.refresh, panel.hide, panel.show, partial(select_elsewhere, session), press):
+        act()
+        qtbot.waitUntil(lambda: not session.busy and panel.settled)
+
+
+def press_all(session: Session, panel: Panel) -> None:
+    """Press everything once that asks something; what would be another state of the window is left alone."""
+    for button in panel.findChildren(QAbstractButton):
+        pressed = button.isEnabled() and button.isVisible() and not button.isCheckable()
+        if panel.name != "lesson" and pressed and button.text() not in ("Play", "Unpin"):
+            button.click()
+
+
+@pytest.fixture
+def answering(session: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session that shows a run, and answers whatever is asked."""
+    monkeypatch.setattr(QToolTip, "showText", lambda *said: None)
+    engine.answers |= ANSWERS
+    engine.config = LARGE
+    session.opening.begin(prompt=Prompt("twelve"))
+    settle(session)
+    session.baseline.pin()
+    return session
+
+
+def kill(qtbot: QtBot, session: Session) -> None:
+    """End the engine, and wait until everybody who waited for it has heard."""
+    session.engines.current.kill()
+    qtbot.waitUntil(lambda: session.engines.gone is not None and not session.busy)
+
+
+@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+def test_a_panel_that_comes_after_the_engine_says_so_until_there_is_one(
+    qtbot: QtBot, answering: Session, entry: Entry
+) -> None:
+    kill(qtbot, answering)
+    panel = entry.make(answering)
+    qtbot.addWidget(panel)
+    panel.show()
+    without = said(panel)
+    draws = panel.draws or entry.name in OF_THE_RUN_ITSELF
+    assert without[:2] == (("", True) if draws else (ENDED, False))
+    ask_in_vain(qtbot, answering, panel, panel.grab)
+    assert said(panel) == without
+    before = panel.draws
+    answering.recovery.restart()
+    settle(answering, panel)
+    assert panel.is_current
+    assert (panel.draws > before, panel.notice.text()) == (True, "")
+
+
+@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+def test_a_panel_that_is_asked_again_without_an_engine_keeps_what_it_has_drawn(
+    qtbot: QtBot, answering: Session, entry: Entry
+) -> None:
+    panel = entry.make(answering)
+    qtbot.addWidget(panel)
+    panel.show()
+    settle(answering, panel)
+    drawn = said(panel)
+    kill(qtbot, answering)
+    ask_in_vain(qtbot, answering, panel, partial(press_all, answering, panel))
+    assert said(panel) == drawn
+    before = panel.draws
+    answering.recovery.restart()
+    settle(answering, panel)
+    assert panel.draws > before
+    assert said(panel)[:2] == drawn[:2]
 
 
 # What went wrong, or could --------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     made.resize(1280, 800)
     made.show()
     with qtbot.waitSignal(session.run_changed, timeout=PATIENCE):
-        session.begin(None, Prompt("The cat sat on the mat because it was tired."))
+        session.opening.begin(None, Prompt("The cat sat on the mat because it was tired."))
     yield made
     made.close()
     made.deleteLater()

@@ -26,7 +26,7 @@ def window(
     """A small window on the bundled model, or on one with a long name, special tokens and a template."""
     if request.param != "bundled":
         engine.known = {"name": request.param, "bos": "<|im_start|>", "chats": ("default",)}
-    session.begin()
+    session.opening.begin()
     driving.settle(session)
     made = driving.window_over(session)
     made.resize(SMALL)

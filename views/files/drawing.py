@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QBuffer, QIODevice, QPoint, QPointF, QRect
@@ -27,7 +26,7 @@ TEXT: Final = re.compile(r"(<text\b[^>]*)>([^<]*)</text>")
 ATTRIBUTE: Final = re.compile(r'([\w-]+)="([^"]*)"')
 
 
-def draw_svg(widget: QWidget, about: Provenance, path: Path) -> FinishSvg:
+def draw_svg(widget: QWidget, about: Provenance) -> FinishSvg:
     """Paint shapes and text of an SVG 1.1."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -48,7 +47,7 @@ def draw_svg(widget: QWidget, about: Provenance, path: Path) -> FinishSvg:
         parts.append(SvgPart(part.at.x(), part.at.y(), seen))
     painter.end()
     drawn = TEXT.sub(_measured, bytes(buffer.data().data()).decode("utf-8"))
-    return FinishSvg(path, drawn, widget.width(), widget.height(), tuple(parts), FALLBACKS, about)
+    return FinishSvg(drawn, widget.width(), widget.height(), tuple(parts), FALLBACKS, about)
 
 
 def _measured(text: re.Match[str]) -> str:

@@ -15,11 +15,10 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
 from ropewalk.app.files.animation import AnimationFormat
-from ropewalk.app.files.exporting import export, export_numbers, export_trace
+from ropewalk.app.files.exporting import export, export_numbers, export_trace, finish_drawing
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance, provenance
-from ropewalk.app.files.requests import EncodeAnimation, Writing
-from ropewalk.app.files.svg_file import finished_svg
+from ropewalk.app.files.requests import EncodeAnimation, FinishSvg, Writing
 from ropewalk.model.progress import Progress
 from ropewalk.views.files import pictures
 from ropewalk.views.files.drawing import draw_svg
@@ -97,14 +96,21 @@ class Exporter(QObject):
             self.be_quiet()
             with self.printed(name, paper):
                 image = pictures.to_image(self.widget(name), scale)
-                drawing = draw_svg(self.widget(name), self.about(name), Path())
-            yield Progress(1, 2, "Copying")
+                drawing = draw_svg(self.widget(name), self.about(name))
             data = QMimeData()
             data.setImageData(image)
-            data.setData("image/svg+xml", finished_svg(drawing))
-            return data
+            return drawing, data
 
-        self.task.run(turns(), QGuiApplication.clipboard().setMimeData, self.failed.emit)
+        def finish(drawn: tuple[FinishSvg, QMimeData]) -> None:
+            drawing, data = drawn
+
+            def finished(svg: bytes) -> None:
+                data.setData("image/svg+xml", svg)
+                QGuiApplication.clipboard().setMimeData(data)
+
+            finish_drawing(self.window.session, drawing, finished, self.failed.emit)
+
+        self.task.run(turns(), finish, self.failed.emit)
 
     def in_sight(self, name: str) -> Turns:
         """Bring a panel to the front and wait until it has drawn."""

@@ -69,9 +69,9 @@ class FileMenu(QObject):
     def begin(self, session_file: str = "") -> None:
         """Do what a start does: open a session where one was named, else what was open the last time."""
         if session_file:
-            self.sessions.open(session_file, otherwise=self.window.session.begin)
+            self.sessions.open(session_file, otherwise=self.window.session.opening.begin)
         else:
-            self.window.session.begin()
+            self.window.session.opening.begin()
 
     def export(self, name: str = "") -> ExportDialog:
         """Show the Export dialog, with a panel chosen where one is named."""

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 from ropewalk.app.files.frames import Recording
 from ropewalk.app.files.provenance import Provenance, software
-from ropewalk.app.files.requests import EncodePng, FinishSvg, WriteBytes, Writing
+from ropewalk.app.files.requests import EncodePng, WriteBytes, WriteSvg, Writing
 from ropewalk.model.progress import Pauses, Progress, Steps, saying
 from ropewalk.views.files import drawing
 from ropewalk.views.files.parts import paint_parts
@@ -85,9 +85,9 @@ def _png_steps(image: QImage, about: Provenance, scale: int, path: Path) -> Step
         raise
 
 
-def draw_svg(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[FinishSvg]:
+def draw_svg(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[WriteSvg]:
     """Paint shapes and text."""
-    return _at_once(drawing.draw_svg(widget, about, path))
+    return _at_once(WriteSvg(path, drawing.draw_svg(widget, about)))
 
 
 def draw_pdf(widget: QWidget, about: Provenance, scale: int, path: Path) -> Steps[WriteBytes]:

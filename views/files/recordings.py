@@ -64,6 +64,8 @@ class Film:
     turns: Callable[[Exporter, Shooting, Recording], Turns]
 
 
+NOTHING: Final = "There is nothing to film yet; run a prompt first."
+NO_ENGINE: Final = "There is no engine to film with; start it again."
 FRAMES: Final = 120
 """Frames that a rotation has at most."""
 TURN_MS, STEP_MS, LESSON_MS = 60, 700, 4000
@@ -111,7 +113,9 @@ def _rope(window: PanelWindow) -> RopePanel:
 def _no_rotation(window: PanelWindow) -> str:
     run = window.session.run
     if run is None:
-        return "There is nothing to film yet; run a prompt first."
+        return NOTHING
+    if window.session.engines.gone is not None:
+        return NO_ENGINE
     layer = window.session.selection.now.layer
     return "" if run.specs[layer].rotary_width else f"Layer {layer} does not rotate; choose a layer that does."
 
@@ -148,7 +152,9 @@ def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> T
 def _no_decode(window: PanelWindow) -> str:
     run = window.session.run
     if run is None:
-        return "There is nothing to film yet; run a prompt first."
+        return NOTHING
+    if window.session.engines.gone is not None:
+        return NO_ENGINE
     if run.prefill >= run.config.max_position:
         return "The prompt takes every position of the model, so nothing can be decoded; run a shorter one."
     return ""
@@ -184,7 +190,9 @@ def _decode(exporter: Exporter, shooting: Shooting, recording: Recording) -> Tur
 
 
 def _no_lesson(window: PanelWindow) -> str:
-    return "" if window.open_lesson is not None else "No lesson is open; open one, then film its walk."
+    if window.open_lesson is None:
+        return "No lesson is open; open one, then film its walk."
+    return "" if window.session.engines.gone is None else NO_ENGINE
 
 
 def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:

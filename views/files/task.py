@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Turn: TypeAlias = "Callable[[], bool] | Progress"
 Turns: TypeAlias = Generator[Turn, None, Any]
 
+ENGINE_ENDED = "Nothing was exported: the engine has ended meanwhile; start it again."
+
 
 class Task(QObject):
     """One at a time: a newer task ends the one before.
@@ -47,6 +49,7 @@ class Task(QObject):
         self._timer.timeout.connect(self._turn)
         session.cancelled.connect(self.stop)
         session.failed.connect(self._on_trouble)
+        session.recovery.engine_ended.connect(self._on_engine_ended)
 
     @property
     def busy(self) -> bool:
@@ -109,6 +112,9 @@ class Task(QObject):
             failed = self._failed
             self.stop()
             failed(sentence)
+
+    def _on_engine_ended(self, sentence: str, details: str) -> None:
+        self._on_trouble(ENGINE_ENDED, "")
 
 
 def _ignore(what: Any) -> None:

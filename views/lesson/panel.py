@@ -52,6 +52,8 @@ class LessonPanel(Panel):
         A lesson was opened or closed.
     step_shown()
         Another step is on, or its numbers are there.
+    shelf_read()
+        The lessons to choose from are there.
     """
 
     name: ClassVar[str] = "lesson"
@@ -61,6 +63,7 @@ class LessonPanel(Panel):
     scene_wanted = Signal(object, object)
     lesson_opened = Signal(bool)
     step_shown = Signal()
+    shelf_read = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
@@ -84,7 +87,7 @@ class LessonPanel(Panel):
         rows.addWidget(self.look_at)
         rows.addWidget(self._pages(), 1)
         self._show_choice()
-        session.engine_back.connect(self._say_why_empty)
+        session.recovery.engine_back.connect(self._say_why_empty)
 
     def _choice(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -175,7 +178,12 @@ class LessonPanel(Panel):
         QTimer.singleShot(0, self, self._read_shelf_when_seen)
 
     def _read_shelf_when_seen(self) -> None:
-        if self.shelf is None and self.on_screen:
+        if self.on_screen:
+            self.read_shelf()
+
+    def read_shelf(self) -> None:
+        """Have the lessons read, in a process of its own, unless they have been."""
+        if self.shelf is None and not self.session.jobs.has("shelf"):
             lessons: list[Lesson] = []
             self.session.jobs.submit(
                 "shelf",
@@ -253,14 +261,7 @@ class LessonPanel(Panel):
         self._fill_chooser()
         if self.lesson is None:
             self._show_choice()
-
-    def offered(self) -> tuple[Lesson, ...]:
-        """The lessons there are; the shelf is read if it has not been."""
-        if self.shelf is None:
-            from ropewalk.app.lessons.shelf import load_shelf
-
-            self.take_shelf(load_shelf())
-        return self.lessons()
+        self.shelf_read.emit()
 
     def lessons(self) -> tuple[Lesson, ...]:
         """What can be chosen: the shelf, then the files opened from elsewhere."""
@@ -425,7 +426,7 @@ class LessonPanel(Panel):
     def _say_why_empty(self) -> None:
         """Say in the place of a step that its numbers are on their way, or why they are not."""
         if self.lesson is not None and self.filled is None:
-            why = "Reading the numbers of this step…" if self.session.engines.gone is None else ENDED
+            why = "Reading the numbers of this step …" if self.session.engines.gone is None else ENDED
             self.step_title.show_text((Span("words", why),))
 
     # Questions ----------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class NeedsPanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
-        self._running = self._seen = False
+        self._running = False
         self.token = QComboBox()
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.token.setAccessibleName("Token whose logit is followed")
@@ -71,6 +71,7 @@ class NeedsPanel(Panel):
         self._layout.addLayout(pair, 3)
         self._layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
         session.progress_changed.connect(self._on_progress)
+        session.settled.connect(self._on_no_answer)
 
     # Panel --------------------------------------------------------------------------------------------------------
 
@@ -175,19 +176,18 @@ class NeedsPanel(Panel):
         self.sentence.setText(" ".join(parts))
 
     def _set_running(self, running: bool) -> None:
-        self._running, self._seen = running, False
+        self._running = running
         self.run_button.setText("Cancel" if running else "Ablate each head")
 
     def _on_progress(self, progress: JobProgress | None) -> None:
-        """Show how far it is on the button; a job that was cancelled elsewhere gives the button back."""
-        if not self._running:
-            return
-        if progress is not None and progress.what == ABLATING:
-            self._seen = True
+        """Show how far it is on the button."""
+        if self._running and progress is not None and progress.what == ABLATING:
             self.run_button.setText(f"Cancel ({progress.done} of {progress.total})")
-        elif progress is None and self._seen:
+
+    def _on_no_answer(self) -> None:
+        """Give the button back after what failed, or was cancelled elsewhere."""
+        if self._running and not self.session.busy:
             self._set_running(False)
-            self._awaited.discard(f"{self.name}.needs")
 
     def _select(self, layer: int, head: int) -> None:
         self.session.selection.update(layer=layer, head=head)

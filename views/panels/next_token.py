@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.questions import AskNextToken, Question
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Run, Sampling
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import Panel, offer, plain_label
 from ropewalk.views.style import highlight, ink, theme, wording
 
 if TYPE_CHECKING:
@@ -210,6 +210,8 @@ class NextTokenPanel(Panel):
         session.timeline.playing_changed.connect(self._on_playing)
         self._take(session.timeline.sampling)
         self._on_playing(session.timeline.playing)
+        for signal in (session.recovery.engine_ended, session.recovery.engine_back):
+            signal.connect(self._enable)
         self._size_boxes()
 
     def _sampling_row(self) -> QGridLayout:
@@ -261,6 +263,7 @@ class NextTokenPanel(Panel):
             box.setFixedWidth(round(width))
 
     def _step_row(self) -> QHBoxLayout:
+        self._tips: dict[QPushButton, str] = {}
         self.back_button = self._button("◀", "Step back", "Look at the run one token earlier (←).")
         self.step_button = self._button("step ▶", "Step", "Decode one token, or look at the next one (→).")
         self.play_button = self._button("play", "Play", "Decode token after token until stopped (space).")
@@ -282,6 +285,7 @@ class NextTokenPanel(Panel):
         button = QPushButton(text)
         button.setAccessibleName(name)
         button.setToolTip(tip)
+        self._tips[button] = tip
         return button
 
     # Panel --------------------------------------------------------------------------------------------------------
@@ -303,8 +307,7 @@ class NextTokenPanel(Panel):
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
             self.length_box.setValue(min(run.length + 10, limit))
-        self.back_button.setEnabled(run.length > run.prefill)
-        self.step_button.setEnabled(run.length < max(limit, run.newest))
+        self._enable()
 
     def show_highlights(self) -> None:
         """Ring the ranks that are named."""
@@ -321,6 +324,14 @@ class NextTokenPanel(Panel):
     def _on_sampling(self, sampling: Sampling) -> None:
         self._take(sampling)
         self.refresh()
+
+    def _enable(self, *_: object) -> None:
+        run = self.session.run
+        back = run is None or run.length > run.prefill
+        on = run is None or run.length < max(run.context_limit, run.newest)
+        can = {self.back_button: back, self.step_button: on}
+        for button, tip in self._tips.items():
+            offer(button, self.session, tip, on=can.get(button, True))
 
     def _on_playing(self, playing: bool) -> None:
         self.play_button.setText("pause" if playing else "play")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QToolTip, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from ropewalk.app.session.reading import Reading
@@ -38,6 +38,9 @@ ENDED = "The engine has ended; start it again to see this."
 
 NOT_READ = "This panel was not read before the engine ended; start it again to see it."
 """What a panel says whose picture is of another run, and that nobody can answer now."""
+
+NO_ENGINE = "The engine has ended; start it again to do this."
+"""What the tooltip of a button says that cannot be pressed for that."""
 
 T = TypeVar("T")
 
@@ -376,6 +379,13 @@ class ElidedLabel(QLabel):
         colour = self.palette().color(QPalette.ColorRole.WindowText)
         ink.draw_text(painter, QRectF(self.rect()), self._text, self.font(), colour)
         painter.end()
+
+
+def offer(button: QAbstractButton, session: Session, tip: str, *, on: bool = True) -> None:
+    """Let a button be pressed where there is an engine for what it does, and ``on``; without one say that."""
+    there = session.engines.gone is None
+    button.setEnabled(there and on)
+    button.setToolTip(wording.tooltip(tip if there else NO_ENGINE))
 
 
 def plain_label(text: str, role: str = "body") -> QLabel:

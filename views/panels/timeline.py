@@ -15,11 +15,14 @@ from ropewalk.app.session.selection import Selection
 from ropewalk.model.decoder.costs import kv_bytes
 from ropewalk.model.engine.questions import AskNextToken, Question
 from ropewalk.model.readings.records import NextTokenReading, Run
-from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Panel, offer, plain_label
 from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
+
+
+BRANCH = "Put this token in the place of the last one in view, and go on from there."
 
 
 class StepsView(QWidget):
@@ -158,7 +161,6 @@ class TimelinePanel(Panel):
         self.token.setMinimumContentsLength(self.LETTERS)  # of one width, so that a step moves nothing
         self.token.setAccessibleName("Token to put in the place of the newest one in view")
         self.branch_button = QPushButton("Branch")
-        self.branch_button.setToolTip("Put this token in the place of the last one in view, and go on from there.")
         self.branch_button.clicked.connect(self._branch)
         for widget in (self.caption, self.token, self.branch_button):
             widget.hide()
@@ -167,6 +169,9 @@ class TimelinePanel(Panel):
         for widget in (self.caption, self.token, self.branch_button):
             self.head_row.addWidget(widget)
         self.body.setFixedHeight(0)
+        for signal in (session.recovery.engine_ended, session.recovery.engine_back):
+            signal.connect(self._offer_branch)
+        self._offer_branch()
         self.explain("")
         self.describe("Nothing has been run yet.")
         outer = self.layout()
@@ -213,8 +218,11 @@ class TimelinePanel(Panel):
 
     def _look_at(self, length: int) -> None:
         run = self.session.run
-        if run is not None and length != run.length:
+        if run is not None and length != run.length and self.session.engines.gone is None:
             self.session.timeline.run_to(length)
+
+    def _offer_branch(self, *_: object) -> None:
+        offer(self.branch_button, self.session, BRANCH)
 
     def _branch(self) -> None:
         run, token = self.session.run, self.token.currentData()

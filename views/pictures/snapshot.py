@@ -45,7 +45,7 @@ def wait_until_drawn(window: MainWindow, limit_ms: int = LIMIT_MS) -> None:
     limit.timeout.connect(too_late)
     limit.start(limit_ms)
     session.failed.connect(failed)
-    session.engine_ended.connect(failed)
+    session.recovery.engine_ended.connect(failed)
     session.settled.connect(loop.quit)
     window.panel_drawn.connect(loop.quit)
     try:
@@ -58,7 +58,7 @@ def wait_until_drawn(window: MainWindow, limit_ms: int = LIMIT_MS) -> None:
     finally:
         limit.stop()
         session.failed.disconnect(failed)
-        session.engine_ended.disconnect(failed)
+        session.recovery.engine_ended.disconnect(failed)
         session.settled.disconnect(loop.quit)
         window.panel_drawn.disconnect(loop.quit)
     if failures:

@@ -78,7 +78,7 @@ class EngineDialog(QDialog):
             return
         self._set_moving(True)
         self.notice.setText("Starting the engine …")
-        self.session.move(command, self._on_failed)
+        self.session.opening.move(command, self._on_failed)
 
     def _set_moving(self, moving: bool) -> None:
         self.moving = moving

@@ -44,31 +44,31 @@ class EngineStrip(Strip):
         super().__init__(parent)
         self._session = session
         self._ended = ("", "")
-        self._act: Callable[[], None] = session.restart
+        self._recovery = session.recovery
+        self._act: Callable[[], None] = self._recovery.restart
         self.button = StripButton(AGAIN)
-        self.button.setProperty("kind", "main")
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.button.clicked.connect(self._on_button)
         self.row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
-        session.engine_ended.connect(self._on_ended)
-        session.engine_starting.connect(self._on_starting)
-        session.engine_back.connect(self.hide)
-        session.engine_unheard.connect(self._on_unheard)
-        session.engine_heard.connect(self.hide)
+        self._recovery.engine_ended.connect(self._on_ended)
+        self._recovery.engine_starting.connect(self._on_starting)
+        self._recovery.engine_back.connect(self.hide)
+        self._recovery.engine_unheard.connect(self._on_unheard)
+        self._recovery.engine_heard.connect(self.hide)
         session.settled.connect(self._on_settled)
 
     def _on_ended(self, sentence: str, details: str) -> None:
         self._ended = (sentence, details)
-        self._offer("Open the bundled model" if self._session.is_lost else AGAIN, self._session.restart)
+        self._offer("Open the bundled model" if self._recovery.is_lost else AGAIN, self._recovery.restart)
         self.say(sentence, "\n".join(details.splitlines()[-LINES:]))
 
     def _on_unheard(self) -> None:
-        self._offer("End the engine", self._session.end_engine)
+        self._offer("End the engine", self._recovery.end_engine)
         self.say(UNHEARD, "")
 
     def _on_starting(self) -> None:
         self._offer("Cancel", self._session.cancel)
-        self.say(STARTING, "")
+        self.say(STARTING, "", is_failure=False)
 
     def _on_settled(self) -> None:
         """Offer it again where another engine was being started and that was cancelled."""
@@ -81,3 +81,6 @@ class EngineStrip(Strip):
     def _offer(self, what: str, act: Callable[[], None]) -> None:
         self._act = act
         self.button.setText(what)
+        self.button.setProperty("kind", "" if act == self._session.cancel else "main")
+        self.button.style().unpolish(self.button)
+        self.button.style().polish(self.button)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 ENTRY = Qt.ItemDataRole.UserRole
+EMPTY = {
+    True: "There are no folders in this one; hidden ones are not listed.",
+    False: "There are no folders and no files in this one; hidden ones are not listed.",
+}
+"""What is said of a folder in which there is nothing to choose, where folders are chosen and where files are."""
 
 
 class FolderDialog(QDialog):
@@ -112,9 +117,9 @@ class FolderDialog(QDialog):
             if entry.is_folder or not self._folders:
                 item = QListWidgetItem(_said(entry), self.entries)
                 item.setData(ENTRY, entry)
-        self.notice.setText(
-            f"{folder.left_out:,} more are not listed; type the path of what you look for." if folder.left_out else ""
-        )
+        empty = "" if self.entries.count() else EMPTY[self._folders]
+        more = f"{folder.left_out:,} more are not listed; type the path of what you look for."
+        self.notice.setText(more if folder.left_out else empty)
         self._offer()
 
     def _chosen(self) -> str:

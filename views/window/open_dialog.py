@@ -50,7 +50,7 @@ class OpenDialog(QDialog):
         super().__init__(parent)
         self.session = session
         self.outline: CheckpointOutline | None = None
-        self.opening = False
+        self.opening = self._looking = False
         self._fetching = False
         self._at_once = False
         self._answers: dict[str, QComboBox | QSpinBox] = {}
@@ -63,8 +63,8 @@ class OpenDialog(QDialog):
         self.path = QLineEdit()
         self.path.setPlaceholderText("A folder or a file")
         self.path.setAccessibleName("path of the checkpoint")
-        self.file = QPushButton("File …")
-        self.folder = QPushButton("Folder …")
+        self.file = QPushButton("File…")
+        self.folder = QPushButton("Folder…")
         self.facts = plain_label("", "body")
         self.facts.setWordWrap(True)
         self.costs = QGridLayout()
@@ -169,7 +169,7 @@ class OpenDialog(QDialog):
         if item is None:
             return
         path = item.data(PATH)
-        if path is None or (path == self.path.text() and self.outline is not None):
+        if path is None or (path == self.path.text() and (self._looking or self.outline is not None)):
             return
         if path == self.path.text():
             self._look(path)
@@ -199,14 +199,16 @@ class OpenDialog(QDialog):
         return self.path.text().strip() or None
 
     def _look(self, text: str) -> None:
-        """Ask what the path is."""
-        self.open_button.setEnabled(False)
+        """Ask what the path is; the first answer of a fresh engine takes as long as torch takes to be imported."""
+        self._show_outline(None)
         self.download.hide()
+        self.notice.setText(f"Looking at {Path(text.strip()).name or 'the bundled model'} …")
+        self._looking = True
         self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
 
     def _show_outline(self, outline: CheckpointOutline | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
-        self.outline = outline
+        self.outline, self._looking = outline, False
         _empty(self.costs)
         _empty(self.questions)
         self._answers = {}
@@ -308,7 +310,7 @@ class OpenDialog(QDialog):
             return
         self._set_opening(True)
         self.notice.setText(f"Opening {self.outline.name} …")
-        self.session.open(
+        self.session.opening.open(
             self._wanted(), dtype=self.dtype.currentText(), options=self.options(), failed=self._on_failed
         )
 

@@ -64,16 +64,17 @@ class Palette(QDialog):
     Parameters
     ----------
     commands
-        Everything on offer.
+        Says everything on offer.
     parent
         The window, over whose upper part it stands.
     """
 
     ROWS = 12
 
-    def __init__(self, commands: Sequence[Command], parent: QWidget) -> None:
+    def __init__(self, commands: Callable[[], Sequence[Command]], parent: QWidget) -> None:
         super().__init__(parent)
-        self.commands = tuple(commands)
+        self._offered = commands
+        self.commands = tuple(commands())
         self.chosen: Command | None = None
         self.setWindowTitle("Do something")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -106,6 +107,13 @@ class Palette(QDialog):
         wanted = QSize(46 * now.size("body"), (self.ROWS + 4) * round(1.9 * now.size("body")))
         self.resize(wanted.boundedTo(parent.size() * 0.9))
         self.search("")
+
+    def look_again(self) -> None:
+        """List what is on offer by now, and go on with what was typed."""
+        place = self.list.currentIndex().row()
+        self.commands = tuple(self._offered())
+        self.search(self.field.text())
+        self._go_to(place)
 
     def search(self, typed: str) -> None:
         """List what answers to the words."""

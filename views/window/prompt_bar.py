@@ -203,9 +203,9 @@ class PromptBar(QWidget):
     def _fill_checkpoints(self) -> None:
         menu = self.checkpoint.menu()
         menu.clear()
-        menu.addAction("Bundled model").triggered.connect(lambda: self.session.open(None))
-        menu.addAction("Open …").triggered.connect(lambda: self.open_wanted.emit("", False))
-        menu.addAction("Engine …").triggered.connect(self.engine_wanted)
+        menu.addAction("Bundled model").triggered.connect(lambda: self.session.opening.open(None))
+        menu.addAction("Open…").triggered.connect(lambda: self.open_wanted.emit("", False))
+        menu.addAction("Engine…").triggered.connect(self.engine_wanted)
         recent = self.session.opened.recent
         if recent:
             menu.addSeparator()
@@ -234,10 +234,10 @@ class PromptBar(QWidget):
                 menu.addAction(entry)
 
     def _open_on(self, device: str) -> None:
-        self.session.open(self._path(), device=device)
+        self.session.opening.open(self._path(), device=device)
 
     def _open_as(self, dtype: str) -> None:
-        self.session.open(self._path(), dtype=dtype)
+        self.session.opening.open(self._path(), dtype=dtype)
 
     def _path(self) -> str | None:
         """What is open, to be opened again; None is the bundled model."""

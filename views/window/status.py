@@ -78,7 +78,7 @@ class StatusLine(QWidget):
         session.consistency.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
         session.interventions.changed.connect(self._on_interventions)
-        for signal in (session.engine_ended, session.engine_back):
+        for signal in (session.recovery.engine_ended, session.recovery.engine_back):
             signal.connect(self._show_facts)
         self._on_progress(None)
         self._on_check(session.consistency.check)
@@ -169,6 +169,11 @@ class StatusLine(QWidget):
 class Strip(QFrame):
     """One sentence over the bottom of the window, its details folded.
 
+    Attributes
+    ----------
+    is_failure
+        Whether it says what went wrong; else it says what is going on, and has other colours.
+
     Signals
     -------
     resized()
@@ -179,7 +184,8 @@ class Strip(QFrame):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setObjectName("failure")
+        self.is_failure = True
+        self.setObjectName("strip")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.sentence = plain_label("", "body")
         self.details = plain_label("", "number")
@@ -201,8 +207,10 @@ class Strip(QFrame):
         self.theme_changed()
         self.hide()
 
-    def say(self, sentence: str, details: str) -> None:
+    def say(self, sentence: str, details: str, *, is_failure: bool = True) -> None:
         """Show a sentence in the place of the one before."""
+        self.is_failure = is_failure
+        self.theme_changed()
         self.sentence.setText(sentence)
         self.details.setText(details)
         self.unfold.setVisible(bool(details))
@@ -220,9 +228,10 @@ class Strip(QFrame):
     def theme_changed(self) -> None:
         """Take the colours of the theme in use."""
         now = theme.current()
+        edge = (now.bad if self.is_failure else now.accent).name()
         self.setStyleSheet(
-            f"#failure {{ background: {now.panel.name()}; border: 1px solid {now.bad.name()};"
-            f" border-left: {theme.GRID}px solid {now.bad.name()}; border-radius: 4px; }}"
+            f"#strip {{ background: {now.panel.name()}; border: 1px solid {edge};"
+            f" border-left: {theme.GRID}px solid {edge}; border-radius: 4px; }}"
         )
 
     def hideEvent(self, event: QHideEvent) -> None:

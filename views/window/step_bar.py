@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from ropewalk.model.readings.records import Run
 from ropewalk.views import keys
+from ropewalk.views.panels.panel import offer
 from ropewalk.views.style import icons, theme, wording
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class StepBar(QWidget):
         self.buttons["toggle_play"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         session.run_changed.connect(self._on_run)
         session.timeline.playing_changed.connect(self._on_playing)
-        self._enable(session.run)
+        for signal in (session.recovery.engine_ended, session.recovery.engine_back):
+            signal.connect(self._enable)
+        self._enable()
         self.theme_changed()
 
     def theme_changed(self) -> None:
@@ -61,14 +64,15 @@ class StepBar(QWidget):
         play.setFixedWidth(widest + 2 * theme.GRID + 4)
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
-        self._enable(after)
+        self._enable()
 
-    def _enable(self, run: Run | None) -> None:
-        self.buttons["to_start"].setEnabled(run is not None and run.length > run.prefill)
-        self.buttons["step_back"].setEnabled(run is not None and run.length > run.prefill)
-        self.buttons["step"].setEnabled(run is not None)
-        self.buttons["to_end"].setEnabled(run is not None and run.length < run.newest)
-        self.buttons["toggle_play"].setEnabled(run is not None)
+    def _enable(self, *_: object) -> None:
+        """Offer what can be done; panels could not read another length without an engine."""
+        run = self._session.run
+        back, on = run is not None and run.length > run.prefill, run is not None and run.length < run.newest
+        can = {"to_start": back, "step_back": back, "to_end": on}
+        for name, button in self.buttons.items():
+            offer(button, self._session, keys.tip(name), on=can.get(name, run is not None))
 
     def _on_playing(self, playing: bool) -> None:
         self.theme_changed()

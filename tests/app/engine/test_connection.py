@@ -211,13 +211,18 @@ def test_the_end_is_said_once_and_whoever_waits_hears_why(
     assert not other._patience.isActive()
 
 
-def test_closing_is_quiet(qtbot: QtBot, other: FakeConnection, heard: list[Reply]) -> None:
+def test_closing_is_no_news_but_whoever_waits_hears_that_nothing_comes(
+    qtbot: QtBot, other: FakeConnection, heard: list[Reply]
+) -> None:
     call(other, heard)
+    other.cancel(call(other, heard))
     with qtbot.assertNotEmitted(other.ended):
         other.close()
     other.kill()
-    other.say("done", "late")
-    assert heard == []
+    other.say("done", "late", 1)
+    assert [reply.value() for reply in heard] == [other.gone]
+    assert isinstance(other.gone, Ended)
+    assert not other._patience.isActive()
     assert other.stopped == 1
 
 

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk import __version__
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine import process as processing
-from ropewalk.app.engine.connection import Reply
+from ropewalk.app.engine.connection import Ended, Reply
 from ropewalk.app.engine.deaths import MOST, REFUSAL, Deaths
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import _started, packing
@@ -131,10 +131,26 @@ def test_half_a_frame_and_an_end(qtbot: QtBot, talk: Talk) -> None:
         "and nothing is computed until it is started again."
     )
     assert failure.details == "no more room"
+    assert isinstance(failure, Ended)
+    assert failure.had_begun
 
 
-def test_an_end_by_a_signal_is_named(qtbot: QtBot, talk: Talk) -> None:
-    assert "(SIGSEGV)" in end_of(qtbot, talk(HELLO, "os.kill(os.getpid(), 11)")).sentence
+@pytest.mark.parametrize(
+    ("end", "name", "why"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL", "As a rule SIGKILL means that memory ran out: "),
+        ("os._exit(128 + signal.SIGBUS)", "SIGBUS", "As a rule SIGBUS means that a file was cut short or replaced "),
+        ("os.kill(os.getpid(), signal.SIGFPE)", "SIGFPE", "As a rule this is a fault of a library: "),
+    ],
+    ids=["a signal", "a shell's child", "another signal"],
+)
+def test_an_end_by_a_signal_is_named_and_explained(qtbot: QtBot, talk: Talk, end: str, name: str, why: str) -> None:
+    failure = end_of(qtbot, talk(HELLO, f"import signal; {end}"))
+    assert failure.sentence.startswith(
+        f"The engine has ended ({name}); what is on screen stays, and nothing is computed until it is started again. "
+        f"{why}"
+    )
+    assert failure.sentence.endswith(".")
 
 
 def test_one_that_ends_before_it_has_begun_says_why(qtbot: QtBot, talk: Talk) -> None:
@@ -143,6 +159,8 @@ def test_one_that_ends_before_it_has_begun_says_why(qtbot: QtBot, talk: Talk) ->
         "The engine ended before it had begun (exit status 1: ropewalk: not found); start it again."
     )
     assert failure.details == "Welcome!\nropewalk: not found"
+    assert isinstance(failure, Ended)
+    assert not failure.had_begun
 
 
 def test_a_command_that_is_not_there(qtbot: QtBot, talk: Talk) -> None:
@@ -179,9 +197,11 @@ def test_one_that_never_says_that_it_is_there(
 
 @pytest.mark.parametrize("stream", ["", " >&2"])
 def test_endless_output_is_not_kept(qtbot: QtBot, talk: Talk, monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
-    monkeypatch.setattr(processing, "GREETING_MS", 300)
-    failure = end_of(qtbot, talk(command=["sh", "-c", f"exec yes{stream}"]))
+    monkeypatch.setattr(processing, "GREETING_MS", 300 if stream else 600_000)
+    failure = end_of(qtbot, talk(command=["sh", "-c", f"exec yes 'Usage: yes'{stream}"]))
     assert 0 < len(failure.details) <= 2 * processing.DETAILS
+    if not stream:
+        assert failure.sentence == "The engine prints 'Usage: yes' and so on, as no engine does; start it again."
 
 
 def test_what_a_shell_says_first_is_kept_apart(qtbot: QtBot, talk: Talk) -> None:

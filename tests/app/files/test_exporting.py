@@ -42,7 +42,7 @@ SAME = 1e-12
 def session(qtbot: QtBot, tiny: Path, tmp_path: Path) -> Iterator[Session]:
     made = new_session(SettingsStore(tmp_path / "settings.json"))
     with qtbot.waitSignal(made.settled, timeout=60_000):
-        made.begin(str(tiny), prompt=Prompt(PROMPT))
+        made.opening.begin(str(tiny), prompt=Prompt(PROMPT))
     made.selection.update(layer=1, head=2, query=4, key=1)
     qtbot.waitUntil(lambda: not made.busy)
     yield made

@@ -32,6 +32,7 @@ from ropewalk.app.files.requests import (
     SvgPart,
     WriteBytes,
     WriteNumbers,
+    WriteSvg,
 )
 from ropewalk.app.files.serving import SERVED, serve
 from ropewalk.app.files.session_file import SessionFileError
@@ -94,7 +95,8 @@ def one_of_each(folder: Path) -> tuple[Request, ...]:
     film = filmed((PIXELS, 100), (PIXELS[::-1].copy(), 100))
     return (
         EncodePng(folder / "a.png", filmed((PIXELS, 0)), 7559, ABOUT),
-        FinishSvg(folder / "a.svg", DRAWN, 40, 30, PARTS, FALLBACKS, ABOUT),
+        WriteSvg(folder / "a.svg", FinishSvg(DRAWN, 40, 30, PARTS, FALLBACKS, ABOUT)),
+        FinishSvg(DRAWN, 40, 30, PARTS, FALLBACKS, ABOUT),
         WriteBytes(folder / "a.pdf", b"%PDF"),
         EncodeAnimation(folder / "a.gif", "gif", film, ABOUT),
         WriteNumbers(folder / "a.csv", "csv", NUMBERS, TOKENS, ABOUT),

@@ -37,7 +37,7 @@ def fresh(qtbot: QtBot, folder: Path, name: str, path: Path | None = None) -> Se
     session = new_session(SettingsStore(folder / f"{name}.json"))
     session.timeline.set_pace(0)
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(None if path is None else str(path), prompt=Prompt("ab<c>"))
+        session.opening.begin(None if path is None else str(path), prompt=Prompt("ab<c>"))
     return session
 
 
@@ -221,7 +221,7 @@ def test_nothing_to_save_is_reported(qtbot: QtBot, tmp_path: Path) -> None:
 
 
 def test_a_baseline_of_another_model_is_left_out(qtbot: QtBot, worked: Session, tmp_path: Path) -> None:
-    worked.open(None)
+    worked.opening.open(None)
     qtbot.waitUntil(
         lambda: not worked.busy and worked.model is not None and worked.model.name == "bundled", timeout=60_000
     )

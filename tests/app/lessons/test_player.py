@@ -104,7 +104,7 @@ def session(qtbot: QtBot, tmp_path: Path) -> Iterator[Session]:
 def player(qtbot: QtBot, session: Session, tiny: Path, tmp_path: Path) -> LessonPlayer:
     """A player whose session has a tiny checkpoint open, with a run."""
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(str(tiny), prompt=Prompt("abcdef"))
+        session.opening.begin(str(tiny), prompt=Prompt("abcdef"))
     return LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
 
 
@@ -240,7 +240,7 @@ def test_another_model_opened_meanwhile_is_theirs_from_then_on(
     qtbot: QtBot, player: LessonPlayer, lesson: Any, wordless: Path
 ) -> None:
     open_lesson(qtbot, player, lesson)
-    player.session.open(str(wordless))
+    player.session.opening.open(str(wordless))
     settle(qtbot, player.session)
     other = player.session.model_handle
     player.go(5)
@@ -278,7 +278,7 @@ def test_a_lessons_model_that_is_late_leaves_the_persons_own_on_screen(
     late = Late(session, "lesson model", monkeypatch)
     player.go(3)
     settle(qtbot, session)
-    session.open(str(wordless))
+    session.opening.open(str(wordless))
     settle(qtbot, session)
     own = session.model_handle
     late.arrive()
@@ -297,7 +297,7 @@ def test_fresh_numbers_of_a_model_that_is_gone_are_not_asked_about(
     open_lesson(qtbot, player, lesson)
     late = Late(player.session, "lesson check", monkeypatch)
     player.again(1)
-    player.session.open(str(wordless))
+    player.session.opening.open(str(wordless))
     settle(qtbot, player.session)
     asked = player.asked(1)
     late.arrive()
@@ -394,7 +394,7 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
 def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
     """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
     with qtbot.waitSignal(session.settled, timeout=60_000):
-        session.begin(prompt=Prompt(" hark, who goes there?"))
+        session.opening.begin(prompt=Prompt(" hark, who goes there?"))
     lesson = load_shelf().lesson(str(number))
     player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
     failed: list[str] = []
@@ -436,15 +436,15 @@ def scene_on(session: Session) -> tuple[Any, ...]:
 
 
 def end_engine(qtbot: QtBot, session: Session) -> None:
-    with qtbot.waitSignal(session.engine_ended):
+    with qtbot.waitSignal(session.recovery.engine_ended):
         session.engines.current.kill()
     settle(qtbot, session)
     assert session.engines.gone is not None
 
 
 def start_again(qtbot: QtBot, session: Session) -> None:
-    with qtbot.waitSignal(session.engine_back, timeout=60_000):
-        session.restart()
+    with qtbot.waitSignal(session.recovery.engine_back, timeout=60_000):
+        session.recovery.restart()
     settle(qtbot, session)
 
 
@@ -486,7 +486,7 @@ def test_a_lesson_that_is_left_without_an_engine_starts_one_for_what_was_open_be
     yours = scene_on(session)
     open_lesson(qtbot, player, lesson, 3)
     end_engine(qtbot, session)
-    with qtbot.waitSignal(session.engine_back, timeout=60_000):
+    with qtbot.waitSignal(session.recovery.engine_back, timeout=60_000):
         player.close()
     settle(qtbot, session)
     assert scene_on(session) == yours
@@ -507,7 +507,7 @@ def test_what_was_on_its_way_when_the_engine_ended_arrives_after_all(
             QTimer.singleShot(0, session, session.engines.current.kill)
 
     monkeypatch.setattr(session.jobs, "submit", submitted)
-    with qtbot.waitSignal(session.engine_ended, timeout=60_000):
+    with qtbot.waitSignal(session.recovery.engine_ended, timeout=60_000):
         player.open(lesson, 2)
     settle(qtbot, session)
     assert scene_on(session) == yours

@@ -90,6 +90,23 @@ def test_the_history_is_bounded(store: SelectionStore) -> None:
     assert len(store._back) == SelectionStore.HISTORY
 
 
+def test_what_a_person_moves_is_held_where_nobody_could_answer() -> None:
+    held = False
+    store = SelectionStore(is_held=lambda: held)
+    store.bind(BOUNDS)
+    store.update(layer=1)
+    held = True
+    moves: list[Callable[[], None]] = [lambda: store.update(layer=2), store.back, store.forward]
+    for move in moves:
+        move()
+        assert store.now.layer == 1
+    store.put(layer=3)
+    assert store.now.layer == 3
+    held = False
+    store.back()
+    assert store.now.layer == 1
+
+
 def test_no_handler_writes_the_selection(store: SelectionStore) -> None:
     refused: list[str] = []
 

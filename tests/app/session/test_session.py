@@ -8,9 +8,10 @@ from typing import Any
 
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Selection
-from ropewalk.app.session.session import DEFAULT_PROMPT, Session
+from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.engine.questions import AskAtlas, AskHead, AskRow
 from ropewalk.model.readings.records import Run, Sampling
@@ -53,7 +54,7 @@ def settle(qtbot: QtBot, session: Session, *calls: Any) -> None:
 def test_refined_pictures_keep_what_the_settings_allow(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     engine.tiles = TileCache()
     session.settings.update(tile_mib=3)
-    settle(qtbot, session, session.begin)
+    settle(qtbot, session, session.opening.begin)
     assert engine.tiles.limit == 3 << 20
 
 
@@ -64,7 +65,7 @@ def test_the_first_start_opens_the_bundled_model_and_runs_a_prompt_that_repeats(
     qtbot: QtBot, session: Session, engine: FakeEngine
 ) -> None:
     with qtbot.waitSignal(session.model_changed):
-        session.begin()
+        session.opening.begin()
     qtbot.waitUntil(lambda: not session.busy)
     assert engine.calls[0] == "open None cpu float32"
     assert engine.calls[1] == f"run {DEFAULT_PROMPT} 1 None"
@@ -74,7 +75,7 @@ def test_the_first_start_opens_the_bundled_model_and_runs_a_prompt_that_repeats(
 
 def test_a_run_says_so_once_and_selects_a_cell_worth_seeing(qtbot: QtBot, session: Session) -> None:
     watch = Watch(session)
-    settle(qtbot, session, lambda: session.begin(prompt=Prompt("abc")))
+    settle(qtbot, session, lambda: session.opening.begin(prompt=Prompt("abc")))
     ((before, after),) = watch.runs
     assert before is None
     assert after is session.run
@@ -104,7 +105,7 @@ def test_what_is_remembered_comes_back(qtbot: QtBot, engine: FakeEngine, store: 
     engine.devices = ("cpu", "cuda")
     store.update(prompt="again", device="cuda", dtype="bfloat16", sampling=Sampling(seed=5))
     session = Session(store, *without_packing(engine))
-    settle(qtbot, session, session.begin)
+    settle(qtbot, session, session.opening.begin)
     assert engine.calls[:2] == ["open None cuda bfloat16", "run again 1 None"]
     assert session.timeline.sampling == Sampling(seed=5)
     session.close()
@@ -116,7 +117,7 @@ def test_a_remembered_device_that_is_gone_and_a_prompt_that_does_not_fit_fall_ba
     store.update(prompt="x" * 99, device="cuda")
     session = Session(store, *without_packing(engine))
     watch = Watch(session)
-    settle(qtbot, session, session.begin)
+    settle(qtbot, session, session.opening.begin)
     assert [call.split()[0] for call in engine.calls[:4]] == ["open", "open", "run", "run"]
     assert "cuda" in watch.failures[0][0]
     assert "99" in watch.failures[1][0]
@@ -124,7 +125,7 @@ def test_a_remembered_device_that_is_gone_and_a_prompt_that_does_not_fit_fall_ba
 
 
 def test_a_prompt_typed_before_the_model_is_there_is_run_when_it_is(qtbot: QtBot, session: Session) -> None:
-    settle(qtbot, session, session.begin, lambda: session.start(Prompt("early")))
+    settle(qtbot, session, session.opening.begin, lambda: session.start(Prompt("early")))
     assert text(session) == "early"
 
 
@@ -137,7 +138,7 @@ def test_another_checkpoint_runs_the_prompt_again_and_is_remembered(
     qtbot: QtBot, running: Session, engine: FakeEngine, store: SettingsStore
 ) -> None:
     engine.devices = ("cpu", "mps")
-    settle(qtbot, running, lambda: running.open("/tiny", device="mps"))
+    settle(qtbot, running, lambda: running.opening.open("/tiny", device="mps"))
     assert running.model is not None
     assert (running.model.path, running.model.device, running.model.dtype) == ("/tiny", "mps", "float32")
     assert text(running) == "abc"
@@ -166,7 +167,7 @@ def test_an_empty_prompt_is_refused_in_a_sentence(running: Session) -> None:
 
 def test_a_device_that_is_not_there_leaves_everything_as_it_was(qtbot: QtBot, running: Session) -> None:
     watch, before, card = Watch(running), running.run, running.model
-    settle(qtbot, running, lambda: running.open(None, device="cuda"))
+    settle(qtbot, running, lambda: running.opening.open(None, device="cuda"))
     assert running.run is before
     assert running.model is card
     assert watch.failures == [("There is no cuda here; the devices are cpu.", "")]
@@ -175,18 +176,20 @@ def test_a_device_that_is_not_there_leaves_everything_as_it_was(qtbot: QtBot, ru
 def test_a_prompt_typed_while_a_model_fails_to_open_runs_on_the_old_one(
     qtbot: QtBot, running: Session, engine: FakeEngine
 ) -> None:
-    settle(qtbot, running, lambda: running.open(None, device="cuda"), lambda: running.start(Prompt("meanwhile")))
+    settle(
+        qtbot, running, lambda: running.opening.open(None, device="cuda"), lambda: running.start(Prompt("meanwhile"))
+    )
     assert text(running) == "meanwhile"
     engine.gate.shut()
     running.start(Prompt("before"))
     assert engine.gate.reached.wait(10)
-    settle(qtbot, running, lambda: running.open(None, device="cuda"), engine.gate.open.set)
+    settle(qtbot, running, lambda: running.opening.open(None, device="cuda"), engine.gate.open.set)
     assert text(running) == "before"
 
 
 def test_a_start_with_an_empty_prompt_says_so(qtbot: QtBot, session: Session) -> None:
     watch = Watch(session)
-    settle(qtbot, session, lambda: session.begin(prompt=Prompt("")))
+    settle(qtbot, session, lambda: session.opening.begin(prompt=Prompt("")))
     assert "empty" in watch.failures[0][0]
     assert session.run is None
 
@@ -235,7 +238,7 @@ def test_a_broken_settings_file_is_reported_once(qtbot: QtBot, engine: FakeEngin
     store.path.write_text("{", encoding="utf-8")
     session = Session(SettingsStore(store.path), *without_packing(engine))
     watch = Watch(session)
-    settle(qtbot, session, session.begin)
+    settle(qtbot, session, session.opening.begin)
     assert len(watch.failures) == 1
     assert "settings file" in watch.failures[0][0]
     session.close()
@@ -451,7 +454,7 @@ def test_close_while_running(qtbot: QtBot, running: Session, engine: FakeEngine)
 def test_a_large_model_is_proved_on_demand(qtbot: QtBot, session: Session, engine: FakeEngine) -> None:
     watch = Watch(session)
     with qtbot.waitSignal(session.settled):
-        session.begin(prompt=Prompt("abc"))
+        session.opening.begin(prompt=Prompt("abc"))
     assert session.consistency.checks_itself
     assert session.consistency.check is not None
     assert session.consistency.branches is None

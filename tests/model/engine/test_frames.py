@@ -18,6 +18,7 @@ from ropewalk.model.engine.frames import (
     BEGINS,
     GOES_ON,
     HEAD,
+    KEPT_BANNER,
     LARGEST,
     LARGEST_DATA,
     LARGEST_HEADER,
@@ -28,6 +29,7 @@ from ropewalk.model.engine.frames import (
     FrameError,
     FrameReader,
     Message,
+    NoMagicError,
     abandoned,
     frames_of,
 )
@@ -142,14 +144,25 @@ def test_what_came_before_the_magic_is_kept_as_far_as_it_is_short() -> None:
     greeting = b"Welcome to gpu1\r\n" * 5000
     for start in range(0, len(greeting), 4096):
         assert reader.feed(greeting[start : start + 4096]) == []
-    assert reader.banner == greeting[-LONGEST_BANNER:]
+    assert reader.banner == greeting[-KEPT_BANNER:]
     with pytest.raises(FrameError, match="ended before it said anything that Ropewalk understands"):
         reader.end()
     assert reader.taken == 0
     assert len(reader.feed(MAGIC + said(*SMALL))) == len(SMALL)
-    assert reader.banner == greeting[-LONGEST_BANNER:]
+    assert reader.banner == greeting[-KEPT_BANNER:]
     assert reader.taken == len(said(*SMALL))
     reader.end()
+
+
+@pytest.mark.parametrize(
+    ("line", "first"), [(b"\nwe are Welcome\n", "we are Welcome"), (b"\n", "\n" * 40), (b"\xff\x00", "\ufffd\x00" * 20)]
+)
+def test_what_never_comes_to_the_magic_is_refused_by_its_first_line(line: bytes, first: str) -> None:
+    reader = FrameReader(magic=True)
+    assert reader.feed(line * (LONGEST_BANNER // len(line))) == []
+    with pytest.raises(NoMagicError) as told:
+        reader.feed(line)
+    assert told.value.first == first
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_a_baseline_of_another_model_is_left_out_with_a_notice(
     qtbot: QtBot, window: MainWindow, do: Do, tiny: Path, tmp_path: Path
 ) -> None:
     window.session.baseline.pin()
-    window.session.open(str(tiny))
+    window.session.opening.open(str(tiny))
     qtbot.waitUntil(lambda: window.session.model is not None and window.session.model.name == "tiny", timeout=60_000)
     qtbot.waitUntil(lambda: not window.session.busy, timeout=60_000)
     path = tmp_path / "work.ropewalk"

@@ -123,6 +123,21 @@ def test_a_failure_of_the_session_ends_it(qtbot: QtBot, task: Task, session: Ses
     assert not task.busy
 
 
+def test_the_engines_end_ends_it_and_another_engine_does_not(qtbot: QtBot, task: Task, running: Session) -> None:
+    failed: list[str] = []
+
+    def turns() -> Turns:
+        yield lambda: False
+
+    task.run(turns(), failed.append, failed.append)
+    running.engines.current.kill()
+    assert failed == ["Nothing was exported: the engine has ended meanwhile; start it again."]
+    assert not task.busy
+    with qtbot.waitSignal(running.recovery.engine_back):
+        running.recovery.restart()
+    assert len(failed) == 1
+
+
 def test_a_newer_task_ends_the_one_before(qtbot: QtBot, task: Task) -> None:
     messages: list[str] = []
 

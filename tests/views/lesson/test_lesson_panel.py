@@ -135,7 +135,7 @@ def lesson_panel(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
 
 
 def shown(window: MainWindow) -> set[str]:
-    return {name for name, dock in window.cards.items() if dock.isVisible()}
+    return {name for name, card in window.cards.items() if card.isVisible()}
 
 
 def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:
@@ -425,7 +425,7 @@ def test_a_step_whose_numbers_nobody_can_read_says_so_until_the_engine_is_back(
     panel.open(lesson)
     qtbot.waitUntil(lambda: not session.busy)
     assert plain_text(panel.step_title.content) == ENDED
-    session.restart()
+    session.recovery.restart()
     qtbot.waitUntil(lambda: panel.filled is not None, timeout=60_000)
     assert plain_text(panel.step_title.content).startswith("First, with ")
     panel.leave()

@@ -103,7 +103,7 @@ def test_a_picture_of_another_run_is_not_shown_once_the_engine_has_ended(
     qtbot.waitUntil(lambda: panel.settled)
     assert not panel.body.isVisible()
     before = panel.draws
-    running.restart()
+    running.recovery.restart()
     settle(running, panel)
     assert (panel.notice.text(), panel.body.isVisible(), panel.draws) == ("", True, before + 1)
 
@@ -138,7 +138,7 @@ def test_a_panel_that_has_drawn_nothing_says_that_the_engine_has_ended(
     kill(qtbot, running)
     panel = shown(NeedsPanel, running)
     assert panel.notice.text() == ENDED
-    running.restart()
+    running.recovery.restart()
     settle(running, panel)
     assert panel.notice.text() == ""
 

@@ -213,7 +213,7 @@ def test_up_to_128_planes_stay_apart_and_readable(qtbot: QtBot, room: tuple[int,
 
 def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine: CannedEngine) -> None:
     engine.config = engine.config.changed(rope=RopeConfig(), rope_layers=(True, False, True, True))
-    session.begin()
+    session.opening.begin()
     settle(session)
     panel = shown(RopePanel, session, 570, 400)
     assert session.selection.now.layer == 1

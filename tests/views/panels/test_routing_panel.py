@@ -27,7 +27,7 @@ MOE = MoeConfig(experts=4, per_token=2, width=64, layers=(False, True, True, Tru
 def routed(session: Session, engine: CannedEngine) -> Session:
     """A session that shows a run of a model with experts."""
     engine.config = engine.config.changed(moe=MOE)
-    session.begin()
+    session.opening.begin()
     settle(session)
     return session
 

@@ -32,7 +32,7 @@ from tests.views.canned import CannedEngine, canned_session
 
 qt = QApplication(["ropewalk"])
 with canned_session(Path(sys.argv[1]), CannedEngine()) as session:
-    session.begin()
+    session.opening.begin()
     window = MainWindow(session, restore=False)
     window.set_look("light")
     snapshot.picture(window, QSize(1280, 800))
@@ -84,7 +84,7 @@ def test_an_unknown_panel_is_named_with_those_there_are(window: MainWindow) -> N
 def test_a_failure_ends_the_waiting(session: Session, engine: CannedEngine) -> None:
     window = window_over(session)
     engine.devices = ()
-    session.begin()
+    session.opening.begin()
     with pytest.raises(RopewalkError, match="There is no cpu here"):
         snapshot.wait_until_drawn(window)
     window.close()

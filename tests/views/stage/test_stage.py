@@ -197,7 +197,7 @@ def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:
     engine = CannedEngine()
     engine.config = engine.config.changed(moe=MoeConfig(experts=4, per_token=2, width=64))
     with canned_session(tmp_path / "settings.json", engine) as session:
-        session.begin(prompt=Prompt("one two"))
+        session.opening.begin(prompt=Prompt("one two"))
         settle(session)
         window = opened(session, QSize(1366, 768))
         window.show_workspace("heads")
@@ -266,7 +266,7 @@ def test_an_edge_is_pulled_and_the_sizes_come_back_next_time(qtbot: QtBot, runni
     first.close()
     first.deleteLater()
     with canned_session(running.settings.path) as again:
-        again.begin(prompt=Prompt("one two three"))
+        again.opening.begin(prompt=Prompt("one two three"))
         settle(again)
         second = opened(again, QSize(), restore=True)
         assert second.stage.workspace == "decode"

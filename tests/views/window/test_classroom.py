@@ -70,11 +70,11 @@ def settled(window: MainWindow) -> None:
 
 
 def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
-    return {name: (dock.isVisible(), dock.geometry()) for name, dock in window.cards.items() if dock.panel.on_screen}
+    return {name: (card.isVisible(), card.geometry()) for name, card in window.cards.items() if card.panel.on_screen}
 
 
 def shown(window: MainWindow) -> set[str]:
-    return {name for name, dock in window.cards.items() if dock.isVisible()}
+    return {name for name, card in window.cards.items() if card.isVisible()}
 
 
 # One panel alone ------------------------------------------------------------------------------------------------------
@@ -187,9 +187,9 @@ def test_a_spotlight_darkens_everything_but_a_circle_that_follows(window: MainWi
 
 
 def test_a_spotlight_on_a_panel_stays_until_another_is_pointed_at(window: MainWindow) -> None:
-    spot, dock = window.classroom.spotlight, window.cards["scores"]
+    spot, card = window.classroom.spotlight, window.cards["scores"]
     QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
-    box = QRect(dock.mapTo(window, QPoint(0, 0)), dock.size())
+    box = QRect(card.mapTo(window, QPoint(0, 0)), card.size())
     spot.point_at(box.center())
     assert spot.hole == box
     spot.point_at(QPoint(2, 2))
@@ -268,7 +268,7 @@ from ropewalk.views.main_window import MainWindow
 
 app = QApplication(sys.argv)
 with canned_session(Path(tempfile.mkdtemp()) / "settings.json") as session:
-    session.begin()
+    session.opening.begin()
     window = MainWindow(session, restore=False)
     window.setGeometry(1400, 40, 1280, 800)
     window.show()
@@ -316,7 +316,17 @@ def test_every_action_of_the_table_is_in_the_palette_with_its_key(window: MainWi
     for entry in keys.ACTIONS:
         if entry.group != "Lesson":  # those wait for a lesson
             assert offered[entry.text] == keys.written(entry.keys)
-    assert any(text.startswith("Lesson 7: ") for text in offered)
+
+
+def test_the_palette_finds_lessons_once_they_are_read(qtbot: QtBot, window: MainWindow) -> None:
+    palette = show_palette(window, window.files)
+    palette.field.setText("lesson 7:")
+    assert not any(one.text.startswith("Lesson ") for one in palette.commands)
+    qtbot.waitUntil(lambda: window.lesson.shelf is not None)
+    item = palette.list.currentItem()
+    assert item is not None
+    assert item.text(0).startswith("Lesson 7: ")
+    palette.reject()
 
 
 def test_every_action_has_a_key_and_a_verb_and_every_panel_an_action(window: MainWindow) -> None:

@@ -55,7 +55,7 @@ def session(qtbot: QtBot, engines: dict[str, CannedEngine], tmp_path: Path) -> I
         return connection
 
     made = Session(SettingsStore(tmp_path / "settings.json"), start, start)
-    made.begin(prompt=Prompt(PROMPT))
+    made.opening.begin(prompt=Prompt(PROMPT))
     settle(made)
     yield made
     for engine in engines.values():
@@ -66,7 +66,7 @@ def session(qtbot: QtBot, engines: dict[str, CannedEngine], tmp_path: Path) -> I
 @pytest.fixture
 def there(session: Session) -> Session:
     """The session, moved to the other machine."""
-    session.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    session.opening.move(GPU1, lambda sentence, details: pytest.fail(sentence))
     settle(session)
     return session
 
@@ -106,21 +106,21 @@ def test_another_engine_opens_the_bundled_model_and_runs_the_prompt_there(
 
 
 def test_what_is_opened_there_is_remembered_there(there: Session, engines: dict[str, CannedEngine]) -> None:
-    there.open("/models/smol", device="cuda")
+    there.opening.open("/models/smol", device="cuda")
     settle(there)
     assert there.opened.recent == ("/models/smol",)
     assert there.settings.now.recent == ()
-    there.move("", lambda sentence, details: pytest.fail(sentence))
+    there.opening.move("", lambda sentence, details: pytest.fail(sentence))
     settle(there)
     assert (there.elsewhere, there.settings.now.engine, run_on(there).model.device) == ("", "", "cpu")
-    there.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    there.opening.move(GPU1, lambda sentence, details: pytest.fail(sentence))
     settle(there)
     assert run_on(there).model.device == "cuda"
 
 
 def test_a_device_that_is_gone_there_is_replaced_by_the_cpu(session: Session, engines: dict[str, CannedEngine]) -> None:
     session.settings.remember(GPU1, device="mps")
-    session.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    session.opening.move(GPU1, lambda sentence, details: pytest.fail(sentence))
     settle(session)
     assert engines[GPU1].calls[:2] == ["open None mps float32", "open None cpu float32"]
     assert session.elsewhere == "gpu1"
@@ -139,6 +139,10 @@ def test_an_engine_that_cannot_be_reached_changes_nothing(
     session.timeline.step()
     settle(session)
     assert run_on(session).length == with_step
+    use(dialog, "ssh\u0007 gpu1")
+    assert dialog.notice.text() == (
+        r"The command that starts the engine has the character '\x07', which no command has."
+    )
     use(dialog, "")  # the one in use
     assert not dialog.isVisible()
 
@@ -160,13 +164,13 @@ def test_a_move_can_be_cancelled(
 def test_a_pinned_run_whose_checkpoint_is_on_the_other_machine_is_let_go(
     there: Session, engines: dict[str, CannedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there.open("/models/smol")
+    there.opening.open("/models/smol")
     settle(there)
     there.baseline.pin()
     failures: list[str] = []
     there.failed.connect(lambda sentence, details: failures.append(sentence))
     monkeypatch.setattr(engines[""], "open_model", _only_bundled(engines[""].open_model))
-    there.move("", lambda sentence, details: pytest.fail(sentence))
+    there.opening.move("", lambda sentence, details: pytest.fail(sentence))
     settle(there)
     assert there.baseline.run is None
     assert failures == ["There is no /models/smol here."]
@@ -236,6 +240,29 @@ def test_folders_there_are_walked_through(
     assert not dialog.isVisible()
 
 
+@pytest.mark.parametrize(
+    ("folders", "folder", "says"),
+    [
+        (True, "empty", "There are no folders in this one; hidden ones are not listed."),
+        (True, "models/smol", "There are no folders in this one; hidden ones are not listed."),
+        (False, "empty", "There are no folders and no files in this one; hidden ones are not listed."),
+        (False, "models/smol", ""),
+    ],
+)
+def test_a_folder_with_nothing_to_choose_says_so(
+    there: Session, models: Path, shown: Callable[[QDialog], FolderDialog], folders: bool, folder: str, says: str
+) -> None:
+    (models.parent / "empty" / ".hidden").mkdir(parents=True)
+    dialog = shown(FolderDialog(there, folders))
+    dialog.go(folder)
+    settle(there)
+    assert dialog.path.text() == str(models.parent / folder)
+    assert dialog.notice.text() == says
+    dialog.go("models")
+    settle(there)
+    assert dialog.notice.text() == ""
+
+
 def test_a_folder_there_is_chosen(there: Session, models: Path, shown: Callable[[QDialog], FolderDialog]) -> None:
     chosen: list[str] = []
     for pick in (None, "smol"):
@@ -278,7 +305,7 @@ def test_the_status_line_says_where_the_engine_is(qtbot: QtBot, session: Session
     line = StatusLine(session)
     qtbot.addWidget(line)
     assert " · cpu · " in line.facts.text()
-    session.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    session.opening.move(GPU1, lambda sentence, details: pytest.fail(sentence))
     settle(session)
     assert " · cpu on gpu1 · " in line.facts.text()
 
@@ -314,7 +341,7 @@ def test_what_is_dropped_has_to_be_where_the_engine_is_unless_it_is_a_lesson_or_
 
 
 def opened_there(session: Session, checkpoint: Path) -> None:
-    session.open(str(checkpoint))
+    session.opening.open(str(checkpoint))
     settle(session)
     session.timeline.step()
     settle(session)
@@ -341,7 +368,7 @@ def test_a_session_says_on_which_machine_its_checkpoint_was(
 
     (models / "smol").rename(models / "other")
     assert refused().endswith(f", but there is nothing at {models / 'smol'} on gpu1; put it back there.")
-    there.move("", lambda sentence, details: pytest.fail(sentence))
+    there.opening.move("", lambda sentence, details: pytest.fail(sentence))
     settle(there)
     assert refused().endswith(
         f"nothing at {models / 'smol'}; it was on gpu1 when the session was saved, so run the engine there, or copy it."
@@ -360,7 +387,7 @@ def test_a_session_of_this_machine_is_not_looked_for_beside_its_file_there(
     assert "host" not in json.loads(file.read_text())["checkpoint"]
     both = tmp_path / "moved"
     (tmp_path / "home").rename(both)
-    session.move(GPU1, lambda sentence, details: pytest.fail(sentence))
+    session.opening.move(GPU1, lambda sentence, details: pytest.fail(sentence))
     settle(session)
     open_session(session, both / "work.ropewalk", done.append, failed.append)
     qtbot.waitUntil(lambda: bool(failed))

@@ -99,11 +99,11 @@ def test_closing_it_ends_no_engine_in_which_another_is_brought_back(
 ) -> None:
     engine.gate.shut()
     running.engines.current.kill()
-    running.restart()
+    running.recovery.restart()
     qtbot.waitUntil(engine.gate.reached.is_set)
     dialog.reject()
     engine.gate.open.set()
-    with qtbot.waitSignal(running.engine_back):
+    with qtbot.waitSignal(running.recovery.engine_back):
         pass
     settle(running)
 
@@ -124,6 +124,33 @@ def test_an_opening_that_does_not_hear_its_cancel_is_ended(
     assert "did not hear the cancel, so it was ended" in dialog.notice.text()
     assert running.run is before
     assert running.engines.gone is None
+
+
+def test_what_is_looked_at_is_said_at_once_and_nothing_of_another_is_shown(
+    dialog: OpenDialog, running: Session, engine: CannedEngine
+) -> None:
+    click_on(dialog, "smol")
+    asked: list[str | None] = []
+    outlined = engine.outline_of
+
+    def outline_of(path: str | None) -> CheckpointOutline:
+        asked.append(path)
+        return outlined(path)
+
+    engine.outline_of = outline_of  # type: ignore[method-assign]
+    item = dialog.known.findItems("Bundled", Qt.MatchFlag.MatchStartsWith)[0]
+    QTest.mouseClick(dialog.known.viewport(), LEFT, pos=dialog.known.visualItemRect(item).center())
+    assert dialog.notice.text() == "Looking at the bundled model …"
+    assert not dialog.open_button.isEnabled()
+    assert "135 M" not in texts_of(dialog)
+    settle(running)
+    assert asked == [None]
+    assert "Looking" not in dialog.notice.text()
+    assert dialog.open_button.isEnabled()
+    dialog.path.setText("/models/nowhere/ ")
+    assert dialog.notice.text() == "Looking at nowhere …"
+    settle(running)
+    assert "Looking" not in dialog.notice.text()
 
 
 def test_a_click_states_the_costs_and_open_opens(
@@ -294,7 +321,7 @@ def test_ids_and_special_tokens_are_chosen_in_the_bar(qtbot: QtBot, running: Ses
     bar.show()
     assert not bar.special.isVisible()
     engine.known = {"bos": "<s>"}
-    running.open(None)
+    running.opening.open(None)
     settle(running)
     assert bar.special.isVisible()
     assert bar.special.text() == "<s>"
@@ -316,7 +343,7 @@ def test_a_model_without_a_tokenizer_takes_ids(qtbot: QtBot, running: Session, e
     bar = PromptBar(running)
     qtbot.addWidget(bar)
     engine.known = {"has_tokenizer": False}
-    running.open(None)
+    running.opening.open(None)
     settle(running)
     assert "ids" in bar.prompt.placeholderText()
     assert not bar.ids.isEnabled()
@@ -363,7 +390,7 @@ def test_what_goes_on_beside_a_download_does_not_end_it(
     with qtbot.waitSignal(running.failed):
         running.timeline.run_to(513)
     with qtbot.waitSignal(running.model_changed):
-        running.open(None)
+        running.opening.open(None)
     settle(running)
     assert dialog.isVisible()
     assert dialog.opening
