@@ -617,6 +617,7 @@ def go_home(window: MainWindow) -> bool:
     window.set_look("dark", projector=False)
     window.resize(SIZE)
     window.reset_layout()
+    window.show_workspace("overview")
     window.session.baseline.unpin()
     window.bar.ids.setChecked(False)
     window.session.opening.open(None, dtype="float32")
