@@ -64,6 +64,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.qt_guards import ALLOWED_MESSAGES, WARNINGS
 from tests.views.plots.hand import click, drag, point_at, wheel
@@ -455,9 +456,12 @@ def resize(window: MainWindow, draw: random.Random) -> None:
 
 
 def show_panel(window: MainWindow, draw: random.Random) -> None:
-    """Bring a panel to the front, or close one."""
-    if draw.random() < 0.2:
-        window.cards[draw.choice(sorted(window.cards))].close()
+    """Bring a panel in sight, put another workspace on, or let a card float or go back."""
+    chance = draw.random()
+    if chance < 0.2:
+        window.stage.toggle_floating(window.cards[draw.choice(sorted(window.cards))])
+    elif chance < 0.5:
+        press(window, f"workspace_{draw.choice(sorted(NAMED))}")
     else:
         press(window, f"show_{draw.choice(sorted(window.cards))}")
 
@@ -466,9 +470,9 @@ def push_anything(window: MainWindow, draw: random.Random) -> None:
     """Push a button of a panel that is in sight."""
     found = [
         button
-        for dock in window.cards.values()
-        if dock.on_screen
-        for button in dock.findChildren(QAbstractButton)
+        for card in window.cards.values()
+        if card.on_screen
+        for button in card.findChildren(QAbstractButton)
         if button.isVisible() and button.isEnabled() and not (isinstance(button, QToolButton) and button.menu())
     ]
     if found:
@@ -614,6 +618,7 @@ def go_home(window: MainWindow) -> bool:
     window.set_look("dark", projector=False)
     window.resize(SIZE)
     window.reset_layout()
+    window.show_workspace("overview")
     window.session.baseline.unpin()
     window.bar.ids.setChecked(False)
     window.session.opening.open(None, dtype="float32")
@@ -655,8 +660,8 @@ def soak(
     if kill_every:
         plan[kill_every - 1 :: kill_every] = [kill_engine] * (actions // kill_every)
     with listening(report, window):
-        for dock in window.cards.values():
-            dock.make_panel()
+        for card in window.cards.values():
+            card.make_panel()
         for number, act in enumerate(plan, 1):
             own = random.Random(draw.getrandbits(64))  # of its own: what one meets changes nothing for the next
             waits = draw.random() < 0.5

@@ -91,7 +91,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 def test_all_of_it_was_done(said: dict[str, list[str]]) -> None:
     assert said["model"] == ["bundled"]
-    assert {"heads", "compare", "routing", "lesson"} <= set(said["made"])
+    assert {"heads", "compare", "experiments", "lesson"} <= set(said["made"])
     assert said["files"] == ["numbers", "picture", "trace.safetensors"]
     assert said["lesson"] == ["0"]
     assert "failed" not in said

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 
 from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.stage.workspaces import WORKSPACES
-from ropewalk.views.style import motion, theme
+from ropewalk.views.style import motion
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -54,7 +54,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "theme": window.toggle_theme,
         "projector": window.toggle_projector,
         "motion": lambda: _toggle_motion(window),
-        "present": lambda: _present(window),
+        "present": window.present,
         "layout": window.reset_layout,
         "full_screen": lambda: window.setWindowState(window.windowState() ^ Qt.WindowState.WindowFullScreen),
         "keys": window.show_keys,
@@ -104,17 +104,6 @@ def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette
-
-
-def _present(window: PanelWindow) -> None:
-    """Projector mode on the whole screen with the notes beside it, or back."""
-    on = not window.isFullScreen() or not theme.current().projector
-    window.classroom.full.leave()
-    window.set_look(projector=on)
-    full = Qt.WindowState.WindowFullScreen
-    window.setWindowState(window.windowState() | full if on else window.windowState() & ~full)
-    if on == (window.classroom.presenter is None):
-        window.classroom.toggle_notes()
 
 
 def _toggle_motion(window: PanelWindow) -> None:

@@ -38,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
     with opened_window(folder, str(folder / "dense"), IDS) as window:
+        front(window, "compare")  # here, for the lists of its panels live as long as this window, and not as one test
         yield window
 
 

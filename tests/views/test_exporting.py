@@ -90,8 +90,8 @@ def choose(dialog: ExportDialog, suffix: str) -> None:
     dialog.kind.setCurrentIndex([one.name for one in dialog.page.formats()].index(suffix))
 
 
-def docks_in_sight(window: MainWindow) -> dict[str, QImage]:
-    return {name: pictures.to_image(dock) for name, dock in window.cards.items() if dock.panel.on_screen}
+def cards_in_sight(window: MainWindow) -> dict[str, QImage]:
+    return {name: pictures.to_image(card) for name, card in window.cards.items() if card.panel.on_screen}
 
 
 def as_array(image: QImage) -> NDArray[np.uint8]:
@@ -128,12 +128,12 @@ def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, 
     choose(dialog, "png")
     assert take(lambda: dialog.save_to(str(tmp_path / "scores.png"))) == ""
     image = Image.open(tmp_path / "scores.png").convert("RGB")
-    dock = window.cards["scores"]
+    card = window.cards["scores"]
     figure = window.files.exporter.figure("scores")
     assert figure is not None
-    assert image.size == (3 * dock.width(), 3 * figure.size.height())
+    assert image.size == (3 * card.width(), 3 * figure.size.height())
     heatmap = weights_panel(window).weights
-    middle = heatmap.mapTo(dock, heatmap.cell_rect(3, 1).center().toPoint())
+    middle = heatmap.mapTo(card, heatmap.cell_rect(3, 1).center().toPoint())
     colour = heatmap.cell_color(3, 1)
     assert colour is not None
     assert image.getpixel((3 * middle.x(), 3 * middle.y())) == (colour.red(), colour.green(), colour.blue())
@@ -184,19 +184,19 @@ def test_paper_is_white_and_the_window_stays_dark(qtbot: QtBot, window: MainWind
 def check_paper(qtbot: QtBot, window: MainWindow, take: Take, path: Path, name: str) -> None:
     window.reveal(name or "rope")
     qtbot.waitUntil(window.files.exporter.drawn)
-    before = docks_in_sight(window)
+    before = cards_in_sight(window)
     assert take(lambda: window.files.exporter.picture(name, pictures.FORMATS[0], path, 1, paper=True)) == ""
     pixels = np.asarray(Image.open(path).convert("L"))
     assert np.median(pixels) > 225
     assert (pixels < 90).mean() < 0.2  # what is dark is ink, not ground
     assert pixels.min() < 60
     assert theme.current().name == "dark"
-    after = docks_in_sight(window)
-    for dock, image in before.items():
-        changed = np.abs(as_array(image).astype(int) - as_array(after[dock]).astype(int))
-        assert np.median(changed) == 0, dock
-        if name not in ("", dock):  # what was dressed may fit a heading anew, by a pixel
-            assert not changed.any(), dock
+    after = cards_in_sight(window)
+    for card, image in before.items():
+        changed = np.abs(as_array(image).astype(int) - as_array(after[card]).astype(int))
+        assert np.median(changed) == 0, card
+        if name not in ("", card):  # what was dressed may fit a heading anew, by a pixel
+            assert not changed.any(), card
 
 
 def test_a_panel_behind_another_is_brought_forward_and_drawn(window: MainWindow, take: Take, tmp_path: Path) -> None:
@@ -316,15 +316,15 @@ def test_the_rotation_is_filmed_and_put_back_while_the_window_lives(
     with Image.open(tmp_path / "turn.webp") as film:
         span = panel.slider.maximum() - panel.slider.minimum()
         assert 60 <= film.n_frames <= 121  # type: ignore[attr-defined]
-        dock = window.cards["rope"]
-        scale = max(1280 / dock.width(), 1)
-        assert film.size == (math.ceil(dock.width() * scale), math.ceil(dock.height() * scale))
+        card = window.cards["rope"]
+        scale = max(1280 / card.width(), 1)
+        assert film.size == (math.ceil(card.width() * scale), math.ceil(card.height() * scale))
         stride = -(-span // 120)
         film.seek(10)
         shown = np.asarray(film.convert("RGB"))
     panel.slider.setValue(panel.slider.minimum() + 10 * max(stride, 4))
     QApplication.processEvents()  # a longer sentence takes another line
-    now = as_array(pictures.to_image(dock, scale, window.files.exporter.figure("rope", moving=True)))
+    now = as_array(pictures.to_image(card, scale, window.files.exporter.figure("rope", moving=True)))
     assert np.mean(now == shown) > 0.995  # the tenth frame is what the slider shows there
 
 

@@ -36,8 +36,8 @@ PROMPT = " hark, who goes there? hark, who goes there?"
 def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     """One window for every test here: opening the model takes longer than they do."""
     with opened_window(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
-        for dock in window.cards.values():
-            dock.make_panel()  # here, for their menus live as long as this window, and not as one test
+        for card in window.cards.values():
+            card.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window
 
 

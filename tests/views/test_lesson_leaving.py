@@ -58,7 +58,7 @@ def enter(qtbot: QtBot, window: MainWindow, number: int, step: int) -> Lesson:
 
 
 def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
-    return {name: (dock.is_floating, dock.geometry()) for name, dock in window.cards.items() if dock.panel.on_screen}
+    return {name: (card.is_floating, card.geometry()) for name, card in window.cards.items() if card.panel.on_screen}
 
 
 def everything(window: MainWindow) -> dict[str, Any]:

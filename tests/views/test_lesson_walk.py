@@ -138,7 +138,7 @@ def check_scene(window: MainWindow, lesson: Lesson) -> None:
     assert filled is not None
     scene, shapes = filled.scene, window.lesson.player.ledger
     wanted = set(scene.panels) if shapes is None else set(scene.panels) & NEED_NO_RUN
-    assert {name for name, dock in window.cards.items() if dock.isVisible()} == wanted | {"lesson"}
+    assert {name for name, card in window.cards.items() if card.isVisible()} == wanted | {"lesson"}
     line = window.classroom.line
     assert line.isVisible()
     assert line.place.text() == f"{window.lesson.player.step + 1} / {len(lesson.steps)}"

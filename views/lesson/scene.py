@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.stage.stage import Stage
 
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 2, "why": 3, "cache": 4, "rope": 7}
+HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7}
 """Shares of the height; a panel that is not named takes 5."""
 
 LINES: Final = frozenset({"tokens", "why"})
@@ -139,7 +139,8 @@ class LessonScenes(QObject):
         if self.scene is None:
             return
         self._show_bars(theme.current().projector)
-        self._stage.show_scene(_arranged(self._shown))
+        first = sorted(self._shown, key=LINES.__contains__)
+        self._stage.show_scene(_arranged(self._shown), first)
 
     def _show_bars(self, on_projector: bool) -> None:
         """On a projector the large line of the step stands where the bars are otherwise."""
@@ -173,5 +174,6 @@ def _arranged(shown: tuple[str, ...]) -> Split:
     """The lesson beside the panels of a step: the first named is what the step is about."""
     tall = next((name for name in shown if name not in LINES), "")
     shares = {name: HEIGHTS.get(name, 5) + (FIRST if name == tall else 0) for name in names() if name in shown}
+    shares |= {name: 1 for name in shares if not any(shares.values())}
     beside = column(*((share, name) for name, share in shares.items()))
     return row((SHARE, "lesson"), (100 - SHARE, beside))

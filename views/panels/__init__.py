@@ -1,1 +1,1 @@
-"""The panels, a file each, their contract, their table and the docks they lie in."""
+"""The panels, a file each, their contract, their table and the cards they lie in."""

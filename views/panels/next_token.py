@@ -163,9 +163,9 @@ class BesideOrUnder(QWidget):
         return self.parts.direction() == QBoxLayout.Direction.LeftToRight
 
     def minimumSizeHint(self) -> QSize:
-        """The width of the wider part: the other can stand under it."""
+        """The width of the wider part, and the height of both: the other can stand under it."""
         parts = [self._least(widget) for widget in (self.first, self.second) if not widget.isHidden()]
-        return QSize(max(part.width() for part in parts), max(part.height() for part in parts))
+        return QSize(max(part.width() for part in parts), sum(part.height() for part in parts))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the second part where it fits."""

@@ -172,7 +172,7 @@ class PanelCard(QFrame):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Go back to the stage instead."""
-        if self.is_floating and event.spontaneous():
+        if self.is_floating:
             event.ignore()
             self.float_wanted.emit(self)
         else:

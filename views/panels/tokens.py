@@ -25,8 +25,9 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QWheelEvent,
 )
-from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRow, Question
@@ -70,12 +71,14 @@ class Type(NamedTuple):
 
 AT_ONCE = 2048
 """Tokens that are placed in one turn of the event loop; there may be ten thousands."""
+BESIDE = 12.0
+"""Pixels by which a position may be wider than its token, to either side."""
 CHANGEABLE = 8
 """Tokens at the end that one more token may show in another way: bytes that turn out to be a character."""
 
 
 class TokenStrip(QWidget):
-    """The painted tokens, wrapped into lines.
+    """The painted tokens, wrapped into lines, or all in one.
 
     Signals
     -------
@@ -103,6 +106,7 @@ class TokenStrip(QWidget):
         self._hover = (-1, -1)
         self.highlighted: frozenset[int] = frozenset()
         self._looks: list[Look] = []
+        self._wrapped = True
         self._room = 0
         """Height that can be seen at a time."""
         self._line = 0.0
@@ -138,7 +142,7 @@ class TokenStrip(QWidget):
         differs = np.ones(len(self._tokens), np.bool_)
         both = min(len(before), len(self._tints), len(differs))
         differs[:both] = before[:both] != self._tints[:both]
-        seen = self._between(*self._band(self.visibleRegion().boundingRect()))
+        seen = self._within(self.visibleRegion().boundingRect())
         for position in seen.start + np.flatnonzero(differs[seen.start : seen.stop]):
             self.update(self.box_of(int(position)).toAlignedRect())
 
@@ -183,6 +187,17 @@ class TokenStrip(QWidget):
 
     # Layout -------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether tokens that do not fit in one line go on in another one."""
+        return self._wrapped
+
+    def wrap(self, wrapped: bool) -> None:
+        """Stand in as many lines as it takes, or in one that is as long as it takes."""
+        if wrapped != self._wrapped:
+            self._wrapped = wrapped
+            self.arrange()
+
     def arrange(self) -> None:
         """Place the tokens in the width there is."""
         self._looks, self._written = [], {}
@@ -201,6 +216,8 @@ class TokenStrip(QWidget):
         last = self._looks[-1].top if self._looks else 0.0
         height = self._wanted_height()
         self.setMinimumHeight(height)
+        end = 0 if self._wrapped or not self._looks else self._looks[-1].left + self._looks[-1].width
+        self.setMinimumWidth(math.ceil(end) + 1)
         top = self._looks[start].top if start < len(self._looks) else last
         self.update(0, math.floor(top) - 6, self.width(), max(height, self.height()))
         if self.is_placed:
@@ -228,7 +245,8 @@ class TokenStrip(QWidget):
         """Place tokens after the one before ``start``."""
         now, letters, small = theme.current(), face(_font()), face(theme.current().font("label"))
         pad, gap = now.grid(1), now.grid(0.75)
-        digit, room = small.metrics.horizontalAdvance("0"), max(self.width() - 2.0, 1.0)
+        digit = small.metrics.horizontalAdvance("0")
+        room = max(self.width() - 2.0, 1.0) if self._wrapped else math.inf
         apart, pitch = now.grid(2), self._pitch()
         left, top = 1.0, 1.0
         if start:
@@ -297,23 +315,24 @@ class TokenStrip(QWidget):
     def token_at(self, point: QPointF) -> int:
         """Return the position of the token under a point, -1 where there is none."""
         under = self._small_height()
-        for position in self._between(point.y() - under, point.y()):
+        for position in self._within(QRectF(point.x(), point.y() - under, 1, under).toAlignedRect()):
             if self.box_of(position).adjusted(0, 0, 0, under).contains(point):
                 return position
         return -1
 
-    def _between(self, top: float, bottom: float) -> range:
-        """The tokens that reach into a band: they stand in lines, from top to bottom."""
-        first = bisect_left(self._looks, top - self._line, key=lambda look: look.top)
-        return range(first, bisect_right(self._looks, bottom, key=lambda look: look.top))
-
-    def _band(self, area: QRect) -> tuple[float, float]:
-        """Between which heights tokens lie that reach into a part of the strip, their positions included."""
-        return area.top() - self._small_height() - 4, area.bottom() + 5
+    def _within(self, area: QRect) -> range:
+        """The tokens, or the lines of them, that reach into a part of the strip, their positions included."""
+        if self._wrapped:
+            start, end = area.top() - self._small_height() - 4 - self._line, area.bottom() + 5.0
+            first = bisect_left(self._looks, start, key=lambda look: look.top)
+            return range(first, bisect_right(self._looks, end, key=lambda look: look.top))
+        start, end = area.left() - BESIDE, area.right() + BESIDE
+        first = bisect_right(self._looks, start, key=lambda look: look.left) - 1
+        return range(max(first, 0), bisect_right(self._looks, end, key=lambda look: look.left))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Wrap anew."""
-        if event.oldSize().width() != event.size().width():
+        if self._wrapped and event.oldSize().width() != event.size().width():
             self.arrange()
 
     # Painting -----------------------------------------------------------------------------------------------------
@@ -323,7 +342,7 @@ class TokenStrip(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         dirty, kind = event.region(), Type.of(theme.current())
-        for position in self._between(*self._band(event.rect())):
+        for position in self._within(event.rect()):
             box = self.box_of(position)
             if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
                 self._paint_token(painter, position, box, kind)
@@ -494,6 +513,13 @@ class StripArea(QScrollArea):
         super().resizeEvent(event)
         self._strip.set_room(self.viewport().height())
 
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Go along a single line as through several."""
+        if self._strip.is_wrapped:
+            super().wheelEvent(event)
+        else:
+            QApplication.sendEvent(self.horizontalScrollBar(), event)
+
 
 class TokensPanel(Panel):
     """The tokens of the run."""
@@ -513,6 +539,7 @@ class TokensPanel(Panel):
         self.area = StripArea(self.strip)
         self.area.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.area.verticalScrollBar().valueChanged.connect(self._count_hidden)
+        self.area.horizontalScrollBar().rangeChanged.connect(self._see_query)
         self.more = plain_label("", "subtitle")
         self.cell = plain_label("", "subtitle")
         self.head_row.addWidget(self.more)
@@ -589,6 +616,11 @@ class TokensPanel(Panel):
     def _bring_into_sight(self, box: QRectF) -> None:
         """Scroll by whole lines, so that a line is never cut where one is all there is room for."""
         if box.isEmpty():
+            return
+        if not self.strip.is_wrapped:
+            along, seen = self.area.horizontalScrollBar(), self.area.viewport().width()
+            if box.left() < along.value() or box.right() > along.value() + seen:
+                along.setValue(round(box.center().x() - seen / 2))
             return
         bar = self.area.verticalScrollBar()
         top = math.floor(box.top()) - 1

@@ -8,7 +8,7 @@ nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -23,7 +23,7 @@ from ropewalk.views.stage.workspaces import NAMED, WORKSPACES, home_of
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
-    from ropewalk.views.panels.tokens import TokensPanel
+    from ropewalk.views.panels.tokens import TokensPanel, TokenStrip
 
 LEAST: Final = QSize(280, 150)
 """No card is smaller, at ordinary type, but one that is a single row: a panel shows itself whole, or stands behind."""
@@ -79,6 +79,8 @@ class Stage(QWidget):
         """The trees that a person has changed, by workspace and variant."""
         self._turned: list[str] = []
         """The panels that were turned to, the last one last: it is in front of those that share its place."""
+        self._turned_before: list[str] = []
+        """The same before a lesson."""
         self._tree: Tree = ()
         self._plan = Plan((), QRect(), self._least, 0)
         self._opened = False
@@ -112,9 +114,15 @@ class Stage(QWidget):
         self.alone = name
         self.arrange()
 
-    def show_scene(self, scene: Tree | None) -> None:
-        """Put the panels of a lesson's step on, or take them off again."""
+    def show_scene(self, scene: Tree | None, first: Sequence[str] = ()) -> None:
+        """Put the panels of a lesson's step on, those named first in front; or take them off again."""
+        if scene is None:
+            self._turned = self._turned_before
+        elif self.scene is None:
+            self._turned_before = self._turned
         self.scene = scene
+        for name in reversed(first):
+            self._turn_to(name)
         if scene is not None:
             for name in trees.names(scene):
                 if self._cards[name].is_floating:
@@ -131,9 +139,10 @@ class Stage(QWidget):
         self._turn_to(name)
         if not self._has(name):
             self.show_workspace(home_of(name))
-        if not self._has(name):  # a person has moved it away, or a lesson's step does without it
-            self._keep(trees.behind(self._wanted(), name))
         self.arrange()
+        if card.isHidden():  # a person has moved it away, or there is no room for it above the others
+            self._keep(trees.behind(self._wanted(), name))
+            self.arrange()
 
     def _turn_to(self, name: str) -> None:
         self._turned = [*(other for other in self._turned if other != name), name]
@@ -229,28 +238,35 @@ class Stage(QWidget):
             return
         floating = frozenset(name for name, card in self._cards.items() if card.is_floating)
         tree: Tree = (self.alone,) if self.alone else trees.without(self._wanted(), self._absent | floating)
-        lines = 0 if STRIP in floating else self._strip_lines(tree)
-        places, box = {}, self._box
-        if STRIP not in floating:
-            self._cards[STRIP].fold_heading(lines == 1)
-        if lines:
-            places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
-            box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
-        self._plan = self._planned(tree, box)
+        places = self._placed(tree, 0 if STRIP in floating else self._strip_lines(tree))
         for leaf, place in self._plan.boxes.items():
             top = self._tab_height() if len(leaf) > 1 else 0
             places |= {self._front(leaf): place.adjusted(0, top, 0, 0)} if leaf else {}
         self._show(places, floating)
 
-    def _planned(self, tree: Tree, box: QRect) -> Plan:
-        """A plan in which everything is whole: what has too little room shares the place of its neighbour."""
-        while isinstance(tree, trees.Split):
-            least = trees.least_of(tree, self._least, theme.GRID)
-            if least.width() <= box.width() and least.height() <= box.height():
-                break
+    def _placed(self, tree: Tree, lines: int) -> dict[str, QRect]:
+        """Plan so that everything is whole, and say where the tokens above stand.
+
+        What has too little room shares the place of its neighbour; where one place is still too small, the tokens go.
+        """
+        places, box = {}, self._box
+        if not self._cards[STRIP].is_floating:
+            self._cards[STRIP].fold_heading(lines == 1)
+        if not lines and self._cards[STRIP].is_made:
+            self._strip.wrap(True)
+        if lines:
+            places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
+            box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
+        while not (fits := self._fits(tree, box)) and isinstance(tree, trees.Split):
             tree = trees.folded(tree)
-        self._tree = tree
-        return Plan(tree, box, self._least, theme.GRID)
+        if lines and not fits:
+            return self._placed(tree, 0)
+        self._tree, self._plan = tree, Plan(tree, box, self._least, theme.GRID)
+        return places
+
+    def _fits(self, tree: Tree, box: QRect) -> bool:
+        least = trees.least_of(tree, self._least, theme.GRID)
+        return least.width() <= box.width() and least.height() <= box.height()
 
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
         before = [(name, self._cards[name].geometry()) for name in self.in_sight]
@@ -276,10 +292,17 @@ class Stage(QWidget):
         """How small a place may be: large enough for the panel in front, and for its tabs."""
         if not leaf:
             return QSize(0, 0)
-        card, scale = self._cards[self._front(leaf)], _scale()
+        name = self._front(leaf)
+        card = self._cards[name]
         card.make_panel()
-        size = card.minimumSizeHint().expandedTo(QSize() if set(leaf) <= ROWS else LEAST * scale)
-        return size + QSize(0, self._tab_height() if len(leaf) > 1 else 0)
+        least = card.minimumSizeHint()
+        if name == STRIP:
+            lines = max(min(self._strip.lines, MOST_LINES), 1)
+            least.setHeight(max(card.around + self._strip.height_of(lines), least.height()))
+        elif name not in ROWS:
+            scale, doubled = _scale(), theme.current().size("body") / theme.themed("dark").size("body")
+            least = least.expandedTo(QSize(round(LEAST.width() * scale), round(LEAST.height() * doubled)))
+        return least + QSize(0, self._tab_height() if len(leaf) > 1 else 0)
 
     # The tokens above ---------------------------------------------------------------------------------------------
 
@@ -294,12 +317,16 @@ class Stage(QWidget):
         return NAMED[self.workspace].strip == "line"
 
     def _strip_height(self, most: int) -> int:
-        """As high as the tokens need, up to so many lines."""
-        card = self._cards[STRIP]
-        strip, around = cast("TokensPanel", card.panel).strip, card.around
-        room = self.height() // SHARE - around
+        """As high as the tokens need, up to so many lines; where there is room for one, they stand in one."""
+        card, strip = self._cards[STRIP], self._strip
+        room = self.height() // SHARE - card.around
         lines = next((count for count in range(most, 1, -1) if strip.height_of(count) <= room), 1)
-        return around + strip.height_of(max(min(lines, strip.lines), 1))
+        strip.wrap(lines > 1)
+        return card.around + strip.height_of(max(min(lines, strip.lines), 1))
+
+    @property
+    def _strip(self) -> TokenStrip:
+        return cast("TokensPanel", self._cards[STRIP].panel).strip
 
     def _follow_strip(self) -> None:
         """Give the tokens their lines, once they have theirs."""

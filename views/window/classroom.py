@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject, QPoint, QRect
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QScreen
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from ropewalk.views.panels.panel import Panel
@@ -116,12 +116,22 @@ class Classroom(QObject):
         self.blank_screen.lift()
         self.full.leave()
 
+    def show_notes(self, shown: bool) -> None:
+        """Open the notes where there is a second screen, which they would not cover the stage on; or close them."""
+        if shown != (self.presenter is not None) and (not shown or self._second_screen() is not None):
+            self.toggle_notes()
+
+    def _second_screen(self) -> QScreen | None:
+        from ropewalk.views.window.presenter import spare_screen
+
+        return spare_screen(QGuiApplication.screens(), self._window.screen())
+
     def toggle_notes(self) -> None:
         """Open the notes, on the second screen where there is one, or close them."""
         if self.presenter is not None:
             self.presenter.close()
             return
-        from ropewalk.views.window.presenter import Presenter, spare_screen
+        from ropewalk.views.window.presenter import Presenter
 
         presenter = self.presenter = Presenter()
         presenter.forward.connect(self.forward)
@@ -130,7 +140,7 @@ class Classroom(QObject):
         presenter.closed.connect(self._on_notes_closed)
         presenter.show_cue(self._cue())
         presenter.show_blank(self.blank_screen.is_down)
-        presenter.open_on(spare_screen(QGuiApplication.screens(), self._window.screen()))
+        presenter.open_on(self._second_screen())
 
     def _on_notes_closed(self) -> None:
         presenter, self.presenter = self.presenter, None

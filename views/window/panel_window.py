@@ -69,6 +69,8 @@ class PanelWindow(QMainWindow):
     ----------
     panels
         Those that are made, by name; asking for another one makes it.
+    presenting
+        Whether the window is on a projector for a class.
     """
 
     appeared = Signal()
@@ -80,6 +82,7 @@ class PanelWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._arranged, self._painted = False, False
+        self.presenting = False
         self._alarms: dict[str, str] = {}
         self._before_lesson = ""
         saved = session.settings.now
@@ -206,13 +209,25 @@ class PanelWindow(QMainWindow):
         self.bar.prompt.selectAll()
 
     def dismiss(self) -> None:
-        """Take away what covers the panels, else close the message and give the keys back to the window."""
+        """Take away what covers the panels, else stop presenting, else close the message and give the keys back."""
+        focused = QApplication.focusWidget()
         if self.classroom.dismiss():
             return
+        if self.presenting and self.failure.isHidden() and not isinstance(focused, keys.TYPED_INTO):
+            self.present()
+            return
         self.failure.dismiss()
-        focused = QApplication.focusWidget()
         if focused is not None:
             focused.clearFocus()
+
+    def present(self) -> None:
+        """Projector mode on the whole screen, with the notes on a second one where there is one; or all as before."""
+        self.presenting = on = not self.presenting
+        self.classroom.full.leave()
+        self.set_look(projector=on)
+        full = Qt.WindowState.WindowFullScreen
+        self.setWindowState(self.windowState() | full if on else self.windowState() & ~full)
+        self.classroom.show_notes(on)
 
     def show_consistency(self) -> None:
         """Bring the consistency checks of the run to the front."""

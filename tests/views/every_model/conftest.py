@@ -50,8 +50,8 @@ def whole(
     path = subject.path(folder / "checkpoint")
     imported.set_aside()  # the classes of its family
     with opened_window(folder, None if path is None else str(path), subject.prompt, layers=subject.layers) as window:
-        for dock in window.cards.values():
-            dock.make_panel()  # here, for their menus live as long as this window, and not as one test
+        for card in window.cards.values():
+            card.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window, subject
 
 

@@ -135,7 +135,7 @@ def lesson_panel(qtbot: QtBot, panel: LessonPanel) -> LessonPanel:
 
 
 def shown(window: MainWindow) -> set[str]:
-    return {name for name, dock in window.cards.items() if dock.isVisible()}
+    return {name for name, card in window.cards.items() if card.isVisible()}
 
 
 def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:

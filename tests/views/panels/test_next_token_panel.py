@@ -162,8 +162,8 @@ def test_only_the_query_redraws_it(running: Session, shown: Shown, qtbot: QtBot)
 
 
 def test_it_fits_its_place_in_the_window(running: Session, shown: Shown) -> None:
-    panel = shown(NextTokenPanel, running, 570, 180)
-    assert (panel.width(), panel.height()) == (570, 180)
+    panel = shown(NextTokenPanel, running, 570, 200)
+    assert (panel.width(), panel.height()) == (570, 200)
     assert len(panel.candidates.shown()) >= 5
 
 

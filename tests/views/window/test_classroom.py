@@ -70,11 +70,11 @@ def settled(window: MainWindow) -> None:
 
 
 def places(window: MainWindow) -> dict[str, tuple[bool, QRect]]:
-    return {name: (dock.isVisible(), dock.geometry()) for name, dock in window.cards.items() if dock.panel.on_screen}
+    return {name: (card.isVisible(), card.geometry()) for name, card in window.cards.items() if card.panel.on_screen}
 
 
 def shown(window: MainWindow) -> set[str]:
-    return {name for name, dock in window.cards.items() if dock.isVisible()}
+    return {name for name, card in window.cards.items() if card.isVisible()}
 
 
 # One panel alone ------------------------------------------------------------------------------------------------------
@@ -187,9 +187,9 @@ def test_a_spotlight_darkens_everything_but_a_circle_that_follows(window: MainWi
 
 
 def test_a_spotlight_on_a_panel_stays_until_another_is_pointed_at(window: MainWindow) -> None:
-    spot, dock = window.classroom.spotlight, window.cards["scores"]
+    spot, card = window.classroom.spotlight, window.cards["scores"]
     QTest.keyClick(window, Qt.Key.Key_S, Qt.KeyboardModifier.ShiftModifier)
-    box = QRect(dock.mapTo(window, QPoint(0, 0)), dock.size())
+    box = QRect(card.mapTo(window, QPoint(0, 0)), card.size())
     spot.point_at(box.center())
     assert spot.hole == box
     spot.point_at(QPoint(2, 2))
@@ -295,17 +295,36 @@ def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
     assert done.stdout.split() == ["projector", "laptop", "True"], done.stderr
 
 
-def test_presenting_is_projector_mode_on_the_whole_screen_with_notes(window: MainWindow) -> None:
+@pytest.mark.parametrize("screens", [1, 2])
+@pytest.mark.parametrize("leave", [Qt.Key.Key_F5, Qt.Key.Key_Escape])
+def test_presenting_is_projector_mode_on_the_whole_screen_with_notes_on_a_second_one(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, screens: int, leave: Qt.Key
+) -> None:
+    second = window.screen() if screens == 2 else None
+    monkeypatch.setattr("ropewalk.views.window.presenter.spare_screen", lambda screens, used: second)
     before = shown(window)
     QTest.keyClick(window, Qt.Key.Key_F5)
     assert window.isFullScreen()
     assert theme.current().projector
-    assert window.classroom.presenter is not None
-    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert (window.classroom.presenter is not None) == (screens == 2)
+    window.classroom.full.enter("scores")
+    QTest.keyClick(window, Qt.Key.Key_P)  # whatever happened meanwhile
+    QTest.keyClick(window, leave)
+    if leave == Qt.Key.Key_Escape:
+        assert window.presenting, "the panel that was alone comes first"
+        QTest.keyClick(window, leave)
     assert not window.isFullScreen()
     assert not theme.current().projector
     assert window.classroom.presenter is None
     assert shown(window) == before
+
+
+def test_notes_that_were_asked_for_open_on_one_screen_too(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    QTest.keyClick(window, Qt.Key.Key_N)
+    assert window.classroom.presenter is not None
+    QTest.keyClick(window, Qt.Key.Key_F5)
+    assert window.classroom.presenter is None
 
 
 # The palette ----------------------------------------------------------------------------------------------------------

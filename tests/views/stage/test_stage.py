@@ -1,0 +1,359 @@
+"""The stage in the real window over canned readings: what is shown where, what a person moves, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, cycle, islice
+from pathlib import Path
+from typing import cast
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QTabBar, QWidget
+from pytestqt.qtbot import QtBot
+
+from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.config import MoeConfig
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.tokens import TokensPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
+from ropewalk.views.style import theme
+from tests.qt_guards import delete_what_is_due
+from tests.views.canned import CannedEngine, canned_session
+from tests.views.driving import settle, window_over
+
+SIZES = ((1366, 768), (1920, 1080), (1280, 720), (960, 540), (1024, 768), (2560, 1440))
+"""Screens, in pixels of the window: two of them are 1920 × 1080 at 150 and at 200 per cent."""
+
+
+def opened(session: Session, size: QSize, *, restore: bool = False) -> MainWindow:
+    window = window_over(session, restore=restore)
+    if not restore:
+        window.resize(size)
+    window.show()
+    window.activateWindow()
+    snapshot.wait_until_drawn(window)
+    settled()
+    return window
+
+
+def settled() -> None:
+    for _ in range(3):
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        QApplication.processEvents()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    window = opened(running, QSize(1366, 768))
+    window.setFocus()
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def places(window: MainWindow) -> dict[str, QRect]:
+    return {name: window.cards[name].geometry() for name in window.stage.in_sight}
+
+
+def pull(widget: QWidget, start: QPoint, end: QPoint) -> None:
+    """Press, move and let go; ``end`` is a point of the screen."""
+    QTest.mousePress(widget, Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(widget, widget.mapFromGlobal(end))
+    QTest.mouseMove(widget, widget.mapFromGlobal(end) + QPoint(1, 1))
+    QTest.mouseRelease(widget, Qt.MouseButton.LeftButton, pos=widget.mapFromGlobal(end))
+    settled()
+
+
+def drag(window: MainWindow, name: str, onto: str, share: tuple[float, float]) -> None:
+    """Drag a card by its heading to a point of another one, given in parts of its width and height."""
+    other = window.cards[onto]
+    point = QPoint(round(other.width() * share[0]), round(other.height() * share[1]))
+    pull(window.cards[name].handle, QPoint(30, 10), other.mapToGlobal(point))
+
+
+# Workspaces -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_number_and_a_click_put_each_workspace_on(window: MainWindow) -> None:
+    for workspace in reversed(WORKSPACES):
+        QTest.keyClick(window, Qt.Key(Qt.Key.Key_0 + workspace.number), Qt.KeyboardModifier.ControlModifier)
+        assert window.stage.workspace == workspace.name
+        assert [name for name, tab in window.bar.tabs.buttons.items() if tab.isChecked()] == [workspace.name]
+        assert "tokens" in window.stage.in_sight
+        assert 3 <= len(window.stage.in_sight) <= 5
+    for name, tab in window.bar.tabs.buttons.items():
+        for _ in range(2):  # once more changes nothing
+            QTest.mouseClick(tab, Qt.MouseButton.LeftButton)
+            assert window.stage.workspace == name
+            assert tab.isChecked()
+
+
+def test_a_number_replaces_what_is_on_stage_also_a_panel_that_is_alone(window: MainWindow) -> None:
+    window.classroom.full.enter("scores")
+    QTest.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert window.stage.in_sight == ["tokens", "cache", "next_token", "timeline"]
+    assert window.bar.isVisible()
+    assert not window.isFullScreen()
+
+
+def test_the_number_of_widgets_is_flat(window: MainWindow) -> None:
+    names = [workspace.name for workspace in WORKSPACES]
+    for name in names:
+        window.show_workspace(name)
+    snapshot.wait_until_drawn(window)
+    delete_what_is_due()
+    before = len(window.findChildren(QWidget)), len(QApplication.topLevelWidgets())
+    for name in islice(cycle(names), 50):
+        window.show_workspace(name)
+    snapshot.wait_until_drawn(window)
+    delete_what_is_due()
+    assert (len(window.findChildren(QWidget)), len(QApplication.topLevelWidgets())) == before
+
+
+def test_coming_back_to_a_workspace_changes_nothing_in_it(window: MainWindow) -> None:
+    before = places(window)
+    for name in ("compare", "rope", "overview"):
+        window.show_workspace(name)
+        settled()
+    assert places(window) == before
+
+
+def test_a_line_of_tokens_or_the_whole_panel_stands_above(window: MainWindow) -> None:
+    tokens = window.cards["tokens"]
+    for workspace in WORKSPACES:
+        window.show_workspace(workspace.name)
+        assert tokens.handle.isVisible() == (workspace.strip == "whole")
+        assert tokens.y() == 0
+        assert tokens.width() == window.stage.width() - 2 * theme.GRID
+
+
+def test_tokens_get_the_lines_they_need_up_to_three(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    strip = cast("TokensPanel", window.panels["tokens"]).strip
+    window.resize(1366, 900)
+    heights = []
+    for count in (6, 40, 500):
+        engine.prefill = count
+        running.start(Prompt(f"{count} words"))
+        snapshot.wait_until_drawn(window)
+        settled()
+        heights.append(window.cards["tokens"].height() - window.cards["tokens"].around)
+        assert strip.is_placed
+    assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(3)]
+
+
+def test_a_larger_window_shows_more_and_a_smaller_one_less(window: MainWindow) -> None:
+    before = places(window)
+    window.resize(1920, 1080)
+    settled()
+    assert len(window.stage.in_sight) == 9
+    window.resize(960, 540)
+    settled()
+    assert len(window.stage.in_sight) == 3
+    window.resize(1366, 768)
+    settled()
+    assert places(window) == before
+
+
+# A panel that is asked for --------------------------------------------------------------------------------------------
+
+
+def test_a_panel_of_this_workspace_is_shown_here_and_another_in_its_own(window: MainWindow) -> None:
+    window.show_workspace("rope")
+    window.reveal("why")
+    assert window.stage.workspace == "rope"
+    window.reveal("timeline")
+    assert window.stage.workspace == "decode"
+    window.reveal("needs")
+    assert window.stage.workspace == "heads"
+    assert window.panels["needs"].on_screen
+    assert not window.panels["heads"].on_screen
+
+
+@pytest.mark.parametrize("size", [QSize(1366, 768), QSize(960, 540)])
+@pytest.mark.parametrize("projector", [False, True])
+def test_every_panel_comes_in_sight_when_asked_for(window: MainWindow, size: QSize, projector: bool) -> None:
+    window.set_look(projector=projector)
+    window.resize(size)
+    for name in [*window.cards, *reversed(window.cards)]:
+        if name != "routing":
+            window.reveal(name)
+            assert window.panels[name].on_screen, name
+
+
+def test_a_tab_turns_to_the_panel_behind(window: MainWindow) -> None:
+    (bar,) = (bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.tabText(0) == "RoPE")
+    for tab, name in enumerate(("rope", "cache", "next_token", "ledger")):
+        QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(tab).center())
+        assert window.panels[name].on_screen
+        assert window.cards[name].y() == bar.geometry().bottom() + 1
+
+
+def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:
+    engine = CannedEngine()
+    engine.config = engine.config.changed(moe=MoeConfig(experts=4, per_token=2, width=64))
+    with canned_session(tmp_path / "settings.json", engine) as session:
+        session.opening.begin(prompt=Prompt("one two"))
+        settle(session)
+        window = opened(session, QSize(1366, 768))
+        window.show_workspace("heads")
+        assert window.menu_entries["routing"].isVisible()
+        window.reveal("routing")
+        assert window.panels["routing"].on_screen
+        window.close()
+        window.deleteLater()
+
+
+# What a person moves --------------------------------------------------------------------------------------------------
+
+
+def test_a_card_dropped_on_the_middle_of_another_changes_places_with_it(window: MainWindow) -> None:
+    window.show_workspace("scores")
+    before = places(window)
+    drag(window, "heads", "scores", (0.5, 0.5))
+    after = places(window)
+    assert (after["heads"], after["scores"]) == (before["scores"], before["heads"])
+    assert after["why"] == before["why"]
+    QTest.keyClick(window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
+    assert places(window) == before
+
+
+@pytest.mark.parametrize(
+    ("share", "side"), [((0.1, 0.5), "left"), ((0.9, 0.5), "right"), ((0.5, 0.1), "above"), ((0.5, 0.95), "below")]
+)
+def test_a_card_dropped_on_a_side_stands_there(window: MainWindow, share: tuple[float, float], side: str) -> None:
+    window.resize(1920, 1080)
+    window.show_workspace("rope")
+    drag(window, "why", "rope", share)
+    after = places(window)
+    why, rope = after["why"], after["rope"]
+    assert {
+        "left": why.right() < rope.left(),
+        "right": why.left() > rope.right(),
+        "above": why.bottom() < rope.top(),
+        "below": why.top() > rope.bottom(),
+    }[side]
+    assert not any(one.intersects(other) for one, other in combinations(after.values(), 2))
+
+
+def test_a_card_dropped_nowhere_stays(window: MainWindow) -> None:
+    before = places(window)
+    drag(window, "heads", "heads", (0.5, 0.5))
+    pull(window.cards["heads"].handle, QPoint(30, 10), window.mapToGlobal(QPoint(5, 5)))
+    assert places(window) == before
+
+
+def test_an_edge_is_pulled_and_the_sizes_come_back_next_time(qtbot: QtBot, running: Session) -> None:
+    first = opened(running, QSize(1366, 768))
+    first.show_workspace("rope")
+    rope = first.cards["rope"]
+    width = rope.width()
+    edge = next(
+        part
+        for part in first.stage.children()
+        if isinstance(part, QWidget) and part.isVisible() and part.cursor().shape() == Qt.CursorShape.SplitHCursor
+    )
+    pull(edge, edge.rect().center(), edge.mapToGlobal(edge.rect().center()) - QPoint(60, 0))
+    assert width - 62 <= rope.width() <= width - 58
+    pull(edge, edge.rect().center(), edge.mapToGlobal(edge.rect().center()) - QPoint(3000, 0))
+    assert rope.width() >= rope.minimumSizeHint().width()
+    kept = places(first)
+    first.show_workspace("decode")
+    first.close()
+    first.deleteLater()
+    with canned_session(running.settings.path) as again:
+        again.opening.begin(prompt=Prompt("one two three"))
+        settle(again)
+        second = opened(again, QSize(), restore=True)
+        assert second.stage.workspace == "decode"
+        second.resize(1366, 768)
+        second.show_workspace("rope")
+        settled()
+        assert places(second) == kept
+        second.close()
+        second.deleteLater()
+
+
+def test_a_double_click_floats_a_card_and_another_puts_it_back(qtbot: QtBot, window: MainWindow) -> None:
+    window.show_workspace("decode")
+    before = places(window)
+    card = window.cards["cache"]
+    card.handle.customContextMenuRequested.disconnect()
+    QTest.mouseDClick(card.handle, Qt.MouseButton.LeftButton)
+    settled()
+    assert card.is_floating
+    assert card.isVisible()
+    assert window.cards["next_token"].width() > before["next_token"].width()
+    QTest.keyClick(window, Qt.Key.Key_2, Qt.KeyboardModifier.ControlModifier)
+    assert card.isVisible()
+    window.reveal("cache")
+    assert window.stage.workspace == "scores"
+    QTest.mouseDClick(card.handle, Qt.MouseButton.LeftButton)
+    assert not card.is_floating
+    window.show_workspace("decode")
+    settled()
+    assert places(window) == before
+
+
+def test_a_floating_card_goes_back_when_it_is_closed_or_everything_is_put_back(window: MainWindow) -> None:
+    card, stage = window.cards["heads"], window.stage
+    for put_back in (lambda: QApplication.sendEvent(card, QCloseEvent()), window.reset_layout):
+        stage.toggle_floating(card)
+        assert card.is_floating
+        put_back()
+        assert not card.is_floating
+        assert card.parent() is stage
+        assert card.isVisible()
+
+
+# Nothing is a sliver --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("projector", [False, True], ids=["ordinary", "projector"])
+def test_every_card_is_whole_in_every_workspace_on_every_screen(window: MainWindow, projector: bool) -> None:
+    window.set_look(projector=projector)
+    for size in SIZES:
+        window.resize(*size)
+        for name in NAMED:
+            window.show_workspace(name)
+            snapshot.wait_until_drawn(window)
+            settled()
+            at = f"{name} at {size}"
+            assert window.size() == QSize(*size), at
+            standing = places(window)
+            for one, box in standing.items():
+                card = window.cards[one]
+                assert window.stage.rect().contains(box), (at, one)
+                assert box.size() == box.size().expandedTo(card.minimumSizeHint()), (at, one)
+            assert not any(one.intersects(other) for one, other in combinations(standing.values(), 2)), at
+
+
+# The keyboard ---------------------------------------------------------------------------------------------------------
+
+
+def test_after_enter_the_keyboard_belongs_to_the_window(window: MainWindow, running: Session) -> None:
+    prompt = window.bar.prompt
+    prompt.setFocus()
+    QTest.keyClicks(prompt, "x")
+    QTest.keyClick(prompt, Qt.Key.Key_Return)
+    snapshot.wait_until_drawn(window)
+    assert QApplication.focusWidget() is window
+    QTest.keyClick(window, Qt.Key.Key_Right)
+    snapshot.wait_until_drawn(window)
+    assert running.run is not None
+    assert running.run.steps == 1
+    QTest.keyClick(window, Qt.Key.Key_Space)
+    assert running.timeline.playing
+    running.timeline.pause()
+
+
+def test_the_first_window_fits_its_screen(qtbot: QtBot, running: Session) -> None:
+    window = window_over(running)
+    room = window.screen().availableGeometry().size()
+    assert window.size().boundedTo(room) == window.size()
+    window.close()
+    window.deleteLater()
