@@ -58,6 +58,8 @@ _SIZES: dict[Role, int] = {
 }
 _PROJECTED = 2
 """Projector mode doubles the type: the smallest becomes 24 px, 18 points at 96 dots an inch."""
+_ENLARGED = 1.4
+"""How much larger type and marks are in a panel that has the screen to itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,8 @@ class Theme:
 
     Attributes
     ----------
+    projector, enlarged
+        Whether it is for a projector, and whether for one panel alone.
     window, panel, field, hover, chosen
         Grounds: behind the cards, the cards, inputs, what the pointer is on, the chosen row of a table.
     text, faint, line
@@ -82,6 +86,7 @@ class Theme:
 
     name: ThemeName
     projector: bool
+    enlarged: bool
     window: QColor
     panel: QColor
     field: QColor
@@ -105,15 +110,15 @@ class Theme:
 
     def size(self, role: Role) -> int:
         """Height of the type of a role, in pixels."""
-        return _SIZES[role] * (_PROJECTED if self.projector else 1)
+        return round(_SIZES[role] * (_PROJECTED if self.projector else 1) * (_ENLARGED if self.enlarged else 1))
 
     def font(self, role: Role) -> QFont:
         """The font of a role, with tabular figures; the caller's own."""
         return QFont(_font(role, self.size(role)))
 
     def grid(self, steps: float) -> int:
-        """A distance of so many grid steps, wider in projector mode."""
-        return round(GRID * steps * (1.5 if self.projector else 1))
+        """A distance of so many grid steps, wider where the type is larger."""
+        return round(GRID * steps * (1.5 if self.projector else 1) * (1.2 if self.enlarged else 1))
 
     def ink_on(self, ground: QColor) -> QColor:
         """Black or white, whichever can be read on a colour."""
@@ -213,14 +218,16 @@ def _rgb(colour: QColor) -> NDArray[np.float64]:
     return np.array([colour.red(), colour.green(), colour.blue()], dtype=np.float64)
 
 
-@lru_cache(maxsize=4)
-def themed(name: ThemeName, projector: bool = False) -> Theme:
+@lru_cache(maxsize=8)
+def themed(name: ThemeName, projector: bool = False, enlarged: bool = False) -> Theme:
     """Return the theme of that name."""
     colours = {key: QColor(value) for key, value in _COLOURS[name].items()}
     ends = ("#b07cff", "#2fd6c3") if name == "dark" else ("#6a2fc0", "#00796d")
     neutral = QColor("#2a2d37") if name == "dark" else QColor("#f4f4f6")
     diverging = _diverging(neutral, QColor(ends[0]), QColor(ends[1]))
-    return Theme(name=name, projector=projector, sequential=_sequential(), diverging=diverging, **colours)
+    return Theme(
+        name=name, projector=projector, enlarged=enlarged, sequential=_sequential(), diverging=diverging, **colours
+    )
 
 
 _in_use: list[Theme] = [themed("dark")]
@@ -306,11 +313,19 @@ def dress() -> None:
         app.setStyleSheet(_stylesheet(current()))
 
 
+def enlarge(widget: QWidget, enlarged: bool) -> None:
+    """Let one widget wear the theme in use with larger type, or as all do; what paints itself must be told."""
+    before = _in_use[0]
+    now = _in_use[0] = themed(before.name, before.projector, enlarged)
+    type_size = f"QWidget {{ font-size: {now.size('body')}px; }}"  # a widget's own font does not reach its buttons
+    widget.setStyleSheet(type_size + _stylesheet(now) if enlarged else "")
+
+
 @contextmanager
 def worn_by(widget: QWidget, name: ThemeName) -> Iterator[Theme]:
     """Let one widget wear another theme for as long as a picture of it takes; what paints itself must be told."""
     before = _in_use[0]
-    now = _in_use[0] = themed(name, before.projector)
+    now = _in_use[0] = themed(name, before.projector, before.enlarged)
     kept, palette = widget.styleSheet(), _palette(now)
     wearers = [widget, *(part for part in widget.findChildren(QWidget) if isinstance(part, BY_PALETTE))]
     widget.setStyleSheet(_stylesheet(now))
