@@ -106,6 +106,8 @@ ACTIONS: Final = (
     Action("panel_before", "Panel before", "Panels", ("Shift+F6",)),
     Action("scores.log", "Weights over powers of ten", "Switches", ("G",)),
     Action("scores.skip_first", "Leave token 0 out of the colours", "Switches", ("K",)),
+    Action("scores.one", "One large map, or all three", "Switches", ("O",)),
+    Action("score_state", "The one map: before mask, masked, softmax", "Switches", ("Shift+O",)),
     Action("ledger.all_columns", "All columns of the ledger", "Switches", ("C",)),
     Action("rotation", "Play or pause the rotation", "Switches", ("R",)),
     Action("pin", "Pin this run as A, to compare with", "Switches", ("A",)),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ropewalk.views.files.file_menu import FileMenu
     from ropewalk.views.panels.interventions import InterventionsPanel
     from ropewalk.views.panels.rope import RopePanel
+    from ropewalk.views.panels.scores import ScoresPanel
     from ropewalk.views.panels.why import WhyPanel
     from ropewalk.views.window.palette import Palette
     from ropewalk.views.window.panel_window import PanelWindow
@@ -45,6 +46,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "back": selection.back,
         "forward": selection.forward,
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
+        "score_state": lambda: cast("ScoresPanel", window.panels["scores"]).next_state(),
         "pin": session.baseline.pin,
         "unpin": session.baseline.unpin,
         "every_step": partial(_fold_levels, window),

@@ -44,7 +44,7 @@ PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_t
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
 """Fields of the selection that a step may set; ``head`` takes a head such as L2H5 as well."""
 
-TOGGLES: Final = ("scores.log", "scores.skip_first", "ledger.all_columns")
+TOGGLES: Final = ("scores.log", "scores.skip_first", "scores.one", "ledger.all_columns")
 """Switches that a step may turn on: a panel's name and one of its own switches."""
 
 HIGHLIGHTS: Final[Mapping[str, tuple[What, str]]] = {

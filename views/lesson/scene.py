@@ -42,6 +42,7 @@ NEED_NO_RUN: Final = frozenset({"ledger"})
 SWITCHES: Final[Mapping[str, tuple[str, str]]] = {
     "scores.log": ("scores", "log_scale"),
     "scores.skip_first": ("scores", "skip_first"),
+    "scores.one": ("scores", "one"),
     "ledger.all_columns": ("ledger", "all_columns"),
 }
 """The switches that a step may turn on: each one's panel, and what that calls it."""

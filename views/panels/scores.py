@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSlider, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
@@ -42,27 +42,69 @@ LOG_FLOOR = 1e-4
 ROUNDING = 1e-6
 """Relative difference up to which scores count as equal: that of float32."""
 
+STATES = ("before mask", "masked", "softmax")
+"""What the one map shows, as the slider says it."""
+
+BESIDE = 1.3
+"""How much wider than high the panel is where the row stands beside the one map."""
+
+UNBOUND = 16_777_215
+"""Qt's largest size of a widget."""
+
 _SIDES = (96, 128, 192, 256, 384, 512)
 
 
 class Triptych(QWidget):
-    """Three maps whose cells have the same size; the row labels stand left of the first."""
+    """Three maps whose cells have the same size, or one of them; the row labels stand left of the first.
+
+    Attributes
+    ----------
+    alone
+        The map that is shown without the others; None shows all three.
+    """
 
     def __init__(self, maps: tuple[Heatmap, Heatmap, Heatmap], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.maps = maps
-        for index, heatmap in enumerate(maps):
+        self.alone: Heatmap | None = None
+        for heatmap in maps:
             heatmap.setParent(self)
-            heatmap.form.row_labels = index == 0
-            heatmap.titles = ("", "key")
-        least = maps[0].minimumSizeHint()
-        self.setMinimumSize(3 * least.width(), least.height())
+        self.show_alone(None)
+
+    @property
+    def shown(self) -> tuple[Heatmap, ...]:
+        """The maps that can be seen."""
+        return self.maps if self.alone is None else (self.alone,)
+
+    def show_alone(self, heatmap: Heatmap | None) -> None:
+        """Show one map without the others, or all three."""
+        self.alone = heatmap
+        for one in self.maps:
+            one.form.row_labels = one is self.shown[0]
+            one.titles = ("query" if one is heatmap else "", "key")
+            one.setVisible(one in self.shown)
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """Take the sizes of the theme in use."""
+        least = self.maps[0].minimumSizeHint()
+        self.setMinimumSize(len(self.shown) * least.width(), least.height())
+        self.arrange()
 
     @property
     def side(self) -> float:
         """Width that each map has for its cells."""
-        margins = sum(heatmap.form.left_margin(0) for heatmap in self.maps)
-        return max((self.width() - margins - 2 * theme.GRID) / 3, 0)
+        return self.side_in(self.width())
+
+    def side_in(self, width: int) -> float:
+        """Width that each map would have for its cells."""
+        margins, count = sum(heatmap.form.left_margin(0) for heatmap in self.shown), len(self.shown)
+        return max((width - margins - (count - 1) * theme.GRID) / count, 0)
+
+    def width_for(self, height: int) -> int:
+        """Width that one map alone can use at a height; more than that stays empty."""
+        form = self.shown[0].form
+        return form.left_margin(0) + height + form.aside_width()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""
@@ -70,10 +112,10 @@ class Triptych(QWidget):
 
     def arrange(self) -> None:
         """Give each map the same room for its cells."""
-        aside = max(heatmap.form.aside_width() for heatmap in self.maps)
+        aside = max(heatmap.form.aside_width() for heatmap in self.shown)
         for heatmap in self.maps:
             heatmap.form.gutter = None
-        form, rows = self.maps[0].form, self.maps[0].rows_axis
+        form, rows = self.shown[0].form, self.shown[0].rows_axis
         sizes: dict[int, float] = {}
         for pitch in (LEAST_NAMED, 0):  # names of rows need more room than numbers, and are written only in large cells
             form.gutter = rows.room(pitch)
@@ -83,7 +125,7 @@ class Triptych(QWidget):
                 sizes[form.gutter] = step
         form.gutter = max(sizes, key=lambda gutter: sizes[gutter])
         side, left = self.side, 0.0
-        for heatmap in self.maps:
+        for heatmap in self.shown:
             heatmap.form.aside, heatmap.form.gutter = aside, heatmap.form.left_margin(0)
             width = heatmap.form.gutter + side
             heatmap.setGeometry(round(left), 0, math.floor(width), self.height())
@@ -121,20 +163,38 @@ class ScoresPanel(Panel):
             "without first token", "Colour without the first token: many heads rest there, and the others would be dark"
         )
         self.skip_first.toggled.connect(self._relevel)
+        self.one = self._toggle(
+            "one map", "Show one large map instead of three: before the mask, masked, or the weights"
+        )
+        self.one.toggled.connect(self._show_state)
+        self.state = QSlider(Qt.Orientation.Horizontal)
+        self.state.setRange(0, len(STATES) - 1)
+        self.state.setValue(len(STATES) - 1)
+        self.state.setPageStep(1)
+        self.state.setFixedWidth(12 * theme.GRID)
+        self.state.setAccessibleName("What the map shows: before the mask, masked, or softmax")
+        self.state.setToolTip("From the scores before the mask over the masked ones to the weights")
+        self.state.valueChanged.connect(self._show_state)
+        self.state_name = plain_label("", "subtitle")
+        for widget in (self.state, self.state_name):
+            self.head_row.addWidget(widget)
         self._asked_pixels = 0
         self._asked_row: AskRow | None = None
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
-        layout = QVBoxLayout(self.body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(theme.GRID)
         self.unchanged = plain_label("", "label")
         self.unchanged.setWordWrap(True)
         self.unchanged.hide()
+        self._plots = QBoxLayout(QBoxLayout.Direction.TopToBottom)
+        self._plots.setSpacing(theme.GRID)
+        self._plots.addWidget(self.triptych, 4)
+        self._plots.addWidget(self.row, 1)
+        layout = QVBoxLayout(self.body)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(theme.GRID)
         layout.addWidget(self.unchanged)
-        layout.addWidget(self.triptych, 4)
-        layout.addWidget(self.row, 1)
+        layout.addLayout(self._plots, 1)
         for heatmap in self.maps[1:]:
             heatmap.link(self.raw)
         for heatmap in self.maps:
@@ -145,6 +205,7 @@ class ScoresPanel(Panel):
             one.levelled.connect(other.choose_levels)  # one colour is one number in both
         self.hear(self.row.picked, lambda key: self.session.selection.update(key=key), ScoresPanel.selected_row)
         self.hear(self.row.pointed, self._point_in_row, ScoresPanel.selected_row)
+        self._show_state()
 
     def _toggle(self, text: str, tip: str) -> QToolButton:
         button = QToolButton()
@@ -201,7 +262,7 @@ class ScoresPanel(Panel):
             self._look(view)
         else:
             self._refine(answer, self._asking(answer.layer, answer.head))
-        self._share_height()
+        self._share_room()
         self.triptych.arrange()
 
     def show_selection(self, selection: Selection) -> None:
@@ -232,16 +293,18 @@ class ScoresPanel(Panel):
         """Repaint in the theme in use."""
         for heatmap in self.maps:
             heatmap.theme_changed()
-        least = self.raw.minimumSizeHint()
-        self.triptych.setMinimumSize(3 * least.width(), least.height())
-        self.triptych.arrange()
+        self.triptych.theme_changed()
         self.row.theme_changed()
-        self._share_height()
+        self._share_room()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Ask for a finer picture when there is room for one."""
         super().resizeEvent(event)
-        self._share_height()
+        self._share_room()
+        self._ask_finer()
+
+    def _ask_finer(self) -> None:
+        """Ask for the picture again where there is room for more of its pixels."""
         shown = self.picture
         coarse = shown is None or shown.weights.reduction != "exact"  # or still to come, and asked for in fewer pixels
         if coarse and self._asked_pixels and self._pixels() != self._asked_pixels:
@@ -278,11 +341,35 @@ class ScoresPanel(Panel):
         self.masked.patch(patch.top, patch.left, patch.scores, patch.visible)
         self.weights.patch(patch.top, patch.left, patch.weights, patch.visible)
 
-    def _share_height(self) -> None:
+    def next_state(self) -> None:
+        """Show one map, or the next of its states."""
+        if self.one.isChecked():
+            self.state.setValue((self.state.value() + 1) % len(STATES))
+        else:
+            self.one.setChecked(True)
+
+    def _show_state(self) -> None:
+        """Show all maps, or the one that the slider says."""
+        alone = self.one.isChecked()
+        self.state.setVisible(alone)
+        self.state_name.setVisible(alone)
+        self.state_name.setText(STATES[self.state.value()])
+        self.triptych.show_alone(self.maps[self.state.value()] if alone else None)
+        self._share_room()
+        self._ask_finer()
+
+    def _share_room(self) -> None:
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
-        now = theme.current()
+        now, triptych, body = theme.current(), self.triptych, self.body
+        beside = triptych.alone is not None and body.width() > BESIDE * body.height()
+        self._plots.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
         self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
-        self.triptych.setMaximumHeight(max(self.raw.form.height_for(self.triptych.side), self.triptych.minimumHeight()))
+        tallest, widest = UNBOUND, UNBOUND
+        if beside:
+            widest = max(triptych.width_for(body.height()), triptych.minimumWidth())
+        else:
+            tallest = max(triptych.shown[0].form.height_for(triptych.side_in(body.width())), triptych.minimumHeight())
+        triptych.setMaximumSize(widest, tallest)
 
     def _pixels(self) -> int:
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""

@@ -19,7 +19,7 @@ from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
 from ropewalk.model.readings.records import HeadPatch, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import NOTHING_YET
-from ropewalk.views.panels.scores import ScoresPanel, value_range
+from ropewalk.views.panels.scores import STATES, ScoresPanel, value_range
 from ropewalk.views.plots.map_data import MapData
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import theme
@@ -174,6 +174,41 @@ def test_cells_have_the_same_size_whether_they_are_named_or_numbered(
     for width in range(600, 1800, 90):
         panel.triptych.resize(width, 500)
         assert len({m.cell_rect(0, 0).width() for m in panel.maps}) == 1, width
+
+
+def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: ScoresPanel, running: Session) -> None:
+    side, three = panel.raw.box.geometry().width(), [m.value(7, 3) for m in panel.maps]
+    panel.one.click()
+    shown = {name: one for name, one in zip(STATES, panel.maps, strict=True) if one.isVisible()}
+    assert shown == {"softmax": panel.weights}
+    assert panel.weights.form.row_labels
+    assert panel.weights.titles == ("query", "key")
+    assert panel.weights.box.geometry().width() > side
+    seen = []
+    for _ in STATES:
+        panel.next_state()
+        (alone,) = (one for one in panel.maps if one.isVisible())
+        assert (panel.state_name.text(), panel.triptych.alone) == (STATES[panel.state.value()], alone)
+        seen.append(alone.value(7, 3))
+    assert seen == three
+    panel.state.setFocus()
+    QTest.keyClick(panel.state, Qt.Key.Key_Left)
+    assert panel.triptych.alone is panel.masked
+    panel.one.click()
+    QTest.qWait(0)
+    assert all(one.isVisible() for one in panel.maps)
+    assert panel.raw.box.geometry().width() == side
+
+
+def test_the_row_stands_beside_one_map_where_the_panel_is_wide(panel: ScoresPanel) -> None:
+    panel.one.click()
+    panel.resize(1200, 500)
+    QTest.qWait(0)
+    assert panel.row.geometry().left() >= panel.triptych.geometry().right()
+    assert panel.row.height() == panel.triptych.height()
+    panel.resize(600, 900)
+    QTest.qWait(0)
+    assert panel.row.geometry().top() >= panel.triptych.geometry().bottom()
 
 
 def test_zooming_one_map_zooms_all(panel: ScoresPanel) -> None:
