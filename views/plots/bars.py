@@ -22,6 +22,8 @@ from ropewalk.views.style.lettering import face
 
 WIDTH = 0.7
 """A bar, as a share of its place."""
+ROOMY = 14
+"""Lines of type from which on the axis has room for its title."""
 LEAST = 2
 """Pixels of a place from which on it has a bar of its own."""
 
@@ -35,6 +37,8 @@ class Bars(Plot):
         A bar was clicked, or an arrow key went to one; the pointer is over one (−1 when it left).
     """
 
+    title = "plane"
+    """What the places are."""
     picked = Signal(int)
     pointed = Signal(int)
 
@@ -149,9 +153,15 @@ class Bars(Plot):
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)
-        asked = (self.names, len(self.heights), self.size(), theme.current())
+        self._name()
+
+    def _name(self) -> None:
+        """Name the places, or number them."""
+        asked = (self.names, round(self.pitch, 1), self.size(), theme.current())
         if asked != self._named:  # the bars first: where there is little room, numbers want less of it than names
-            self._named = asked
+            self._named, now = asked, theme.current()
+            self.bottom.title = self.title if self.height() >= ROOMY * now.size("label") else ""
+            self.bottom.title_colour = now.faint
             self.bottom.set_names(self.names)
             if self.bottom.room(self.pitch) > self.height() / 3:
                 self.bottom.set_names(())
@@ -183,6 +193,8 @@ class Bars(Plot):
         if self.box.height() > 0:
             self._fit()
             self._redraw()
+        elif self.heights.size:
+            self._name()  # so that there is a height
 
     # What a person does -------------------------------------------------------------------------------------------
 
