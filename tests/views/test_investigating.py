@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -244,6 +244,10 @@ def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainW
     assert panel.scores.is_masked(3, 9)
     levels = panel.weights.levels
     assert levels.low == -levels.high
+    panel.scores.look_at(QRectF(3.5, 3.5, 6, 6))
+    assert panel.weights.view == panel.scores.view != panel.scores.box.extent
+    panel.weights.look_at_all()
+    assert panel.scores.view == panel.scores.box.extent
     moved = panel.next_token
     assert moved is not None
     assert moved.kl_forward > 0

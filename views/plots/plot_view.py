@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QMouseEvent, QPainter, QResizeEvent, QShowEvent
@@ -21,11 +21,14 @@ else:
 class PlotView(GraphicsView):
     """A view without a frame, a ground or a menu of its own. One pixel of its scene is one of the widget's."""
 
+    sceneObj: Any  # noqa: N815 - pyqtgraph's own name
     centralWidget: QGraphicsWidget  # noqa: N815 - pyqtgraph's own name
     """What fills the view; everything is put into it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        while self.sceneObj.contextMenu:  # pyqtgraph's own menu
+            self.sceneObj.contextMenu.pop().deleteLater()
         self.setBackgroundBrush(Qt.BrushStyle.NoBrush)
         self.centralWidget.setLayout(None)  # type: ignore[arg-type]  # places are given here; a layout makes a widget more
         self.setCacheMode(QGraphicsView.CacheModeFlag(0))  # a kept ground would be pixels in a vector file
