@@ -52,6 +52,8 @@ _SIZES: dict[Role, int] = {
 }
 _PROJECTED = 2
 """Projector mode doubles the type: the smallest becomes 24 px, 18 points at 96 dots an inch."""
+_ENLARGED = 1.4
+"""How much larger type and marks are in a panel that has the screen to itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ class Theme:
 
     Attributes
     ----------
+    projector, enlarged
+        Whether it is for a projector, and whether for one panel alone.
     window, panel, field, hover, chosen
         Grounds: behind the cards, the cards, inputs, what the pointer is on, the chosen row of a table.
     text, faint, line
@@ -78,6 +82,7 @@ class Theme:
     name: ThemeName
     projector: bool
     colour_map: str
+    enlarged: bool
     window: QColor
     panel: QColor
     field: QColor
@@ -101,15 +106,15 @@ class Theme:
 
     def size(self, role: Role) -> int:
         """Height of the type of a role, in pixels."""
-        return _SIZES[role] * (_PROJECTED if self.projector else 1)
+        return round(_SIZES[role] * (_PROJECTED if self.projector else 1) * (_ENLARGED if self.enlarged else 1))
 
     def font(self, role: Role) -> QFont:
         """The font of a role, with tabular figures; the caller's own."""
         return QFont(_font(role, self.size(role)))
 
     def grid(self, steps: float) -> int:
-        """A distance of so many grid steps, wider in projector mode."""
-        return round(GRID * steps * (1.5 if self.projector else 1))
+        """A distance of so many grid steps, wider where the type is larger."""
+        return round(GRID * steps * (1.5 if self.projector else 1) * (1.2 if self.enlarged else 1))
 
     def ink_on(self, ground: QColor) -> QColor:
         """Black or white, whichever can be read on a colour."""
@@ -200,15 +205,15 @@ def _rgb(colour: QColor) -> NDArray[np.float64]:
     return np.array([colour.red(), colour.green(), colour.blue()], dtype=np.float64)
 
 
-@lru_cache(maxsize=4 * len(COLOUR_MAPS))
-def themed(name: ThemeName, projector: bool = False, colour_map: str = "viridis") -> Theme:
+@lru_cache(maxsize=8 * len(COLOUR_MAPS))
+def themed(name: ThemeName, projector: bool = False, colour_map: str = "viridis", enlarged: bool = False) -> Theme:
     """Return the theme of that name; ``colour_map`` is one of ``COLOUR_MAPS``."""
     colours = {key: QColor(value) for key, value in _COLOURS[name].items()}
     ends = ("#b07cff", "#2fd6c3") if name == "dark" else ("#6a2fc0", "#00796d")
     neutral = QColor("#2a2d37") if name == "dark" else QColor("#f4f4f6")
     diverging = _diverging(neutral, QColor(ends[0]), QColor(ends[1]))
     sequential = colour_table(colour_map)
-    return Theme(name, projector, colour_map, sequential=sequential, diverging=diverging, **colours)
+    return Theme(name, projector, colour_map, enlarged, sequential=sequential, diverging=diverging, **colours)
 
 
 _in_use: list[Theme] = [themed("dark")]
@@ -228,7 +233,7 @@ def colour_in(colour_map: str) -> None:
         When there is no map of that name.
     """
     now = current()
-    _in_use[0] = themed(now.name, now.projector, colour_map)
+    _in_use[0] = themed(now.name, now.projector, colour_map, now.enlarged)
 
 
 @lru_cache(maxsize=1)
@@ -306,11 +311,19 @@ def dress() -> None:
         app.setStyleSheet(_stylesheet(current()))
 
 
+def enlarge(widget: QWidget, enlarged: bool) -> None:
+    """Let one widget wear the theme in use with larger type, or as all do; what paints itself must be told."""
+    before = _in_use[0]
+    now = _in_use[0] = themed(before.name, before.projector, before.colour_map, enlarged)
+    type_size = f"QWidget {{ font-size: {now.size('body')}px; }}"  # a widget's own font does not reach its buttons
+    widget.setStyleSheet(type_size + _stylesheet(now) if enlarged else "")
+
+
 @contextmanager
 def worn_by(widget: QWidget, name: ThemeName) -> Iterator[Theme]:
     """Let one widget wear another theme for as long as a picture of it takes; what paints itself must be told."""
     before = _in_use[0]
-    now = _in_use[0] = themed(name, before.projector, before.colour_map)
+    now = _in_use[0] = themed(name, before.projector, before.colour_map, before.enlarged)
     kept, palette = widget.styleSheet(), _palette(now)
     wearers = [widget, *(part for part in widget.findChildren(QWidget) if isinstance(part, BY_PALETTE))]
     widget.setStyleSheet(_stylesheet(now))

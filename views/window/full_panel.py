@@ -13,8 +13,8 @@ class FullPanel(QObject):
 
     Signals
     -------
-    left()
-        Everything is back.
+    changed(name, alone)
+        A panel is alone, or no longer.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class FullPanel(QObject):
         What stands around the stage: the bar on top, the line at the bottom.
     """
 
-    left = Signal()
+    changed = Signal(str, bool)
 
     def __init__(self, window: QMainWindow, stage: Stage, chrome: tuple[QWidget, ...]) -> None:
         super().__init__(window)
@@ -55,6 +55,7 @@ class FullPanel(QObject):
             part.hide()
         self._stage.show_alone(name)
         self._window.setWindowState(self._state | Qt.WindowState.WindowFullScreen)
+        self.changed.emit(name, True)
 
     def leave(self) -> bool:
         """Bring everything back as it was; says whether there was anything to bring back."""
@@ -65,6 +66,7 @@ class FullPanel(QObject):
         self._window.setWindowState(self._state)
         if self._state == Qt.WindowState.WindowNoState:
             self._window.setGeometry(self._place)
+        name = self.name
         self._stage.show_alone("")
-        self.left.emit()
+        self.changed.emit(name, False)
         return True

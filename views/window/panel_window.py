@@ -136,7 +136,7 @@ class PanelWindow(QMainWindow):
         self.failure.chosen.connect(self.session.interventions.accept)
         for strip in (self.failure, self.engine):
             strip.resized.connect(self._place_strips)
-        self.classroom.full.left.connect(self._arrange_scene)
+        self.classroom.full.changed.connect(self._on_full)
         self.bar.theme_wanted.connect(self.toggle_theme)
         self.bar.projector_wanted.connect(self.toggle_projector)
         self.bar.keys_wanted.connect(self.show_keys)
@@ -269,11 +269,13 @@ class PanelWindow(QMainWindow):
 
     def set_look(self, name: theme.ThemeName | None = None, projector: bool | None = None) -> None:
         """Put on a theme, projector mode, or both, and remember it."""
-        before = theme.current()
+        before, alone = theme.current(), self.classroom.full.name
         now = theme.apply(name or before.name, before.projector if projector is None else projector)
         self.dress()
-        if self.lesson_scenes.scene is not None and not self.classroom.full.name:
-            self.lesson_scenes.arrange()
+        if alone:
+            self._enlarge(alone, True)
+        else:
+            self._arrange_scene()
         self.stage.arrange()
         self._place_strips()
         self.session.settings.update(theme=now.name, projector=now.projector)
@@ -283,6 +285,16 @@ class PanelWindow(QMainWindow):
         theme.colour_in(name)
         self.dress()
         self.session.settings.update(colour_map=name)
+
+    def _on_full(self, name: str, alone: bool) -> None:
+        """Write larger in a panel that is alone; put the bars of a lesson where they belong when it no longer is."""
+        self._enlarge(name, alone)
+        if not alone:
+            self._arrange_scene()
+
+    def _enlarge(self, name: str, enlarged: bool) -> None:
+        theme.enlarge(self.cards[name], enlarged)
+        self.cards[name].panel.theme_changed()
 
     def dress(self) -> None:
         """Let whatever paints itself take the theme in use."""

@@ -100,6 +100,23 @@ def test_a_panel_is_alone_on_the_screen_and_everything_returns_exactly(
     assert window.statusBar().isVisible()
 
 
+def test_type_grows_with_a_panel_that_is_alone_and_shrinks_again(window: MainWindow) -> None:
+    panel: Any = window.panels["scores"]
+
+    def sizes() -> list[int]:
+        theirs = [widget.fontInfo().pixelSize() for widget in (panel.heading, panel.log_scale)]
+        return [*theirs, theme.current().size("label")]
+
+    before, picture = sizes(), panel.grab().toImage()
+    for key in (Qt.Key.Key_F, Qt.Key.Key_T, Qt.Key.Key_T):  # and stays so under another theme
+        QTest.keyClick(window, key)
+        assert all(now > was for now, was in zip(sizes(), before, strict=True))
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    settled(window)
+    assert sizes() == before
+    assert panel.grab().toImage() == picture
+
+
 def test_the_same_key_brings_everything_back(window: MainWindow) -> None:
     window.show_workspace("rope")
     before = shown(window)
