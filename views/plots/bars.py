@@ -62,7 +62,7 @@ class Bars(Plot):
         for item in (self.bars, self.zero):
             self.add(item)
         self.scene().addItem(self.marks)
-        self.box.sigRangeChanged.connect(lambda *_: self._redraw())
+        self.box.sigRangeChanged.connect(lambda *_: self._on_range())
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
@@ -87,6 +87,7 @@ class Bars(Plot):
         self.heights, self._colours = heights, colours
         self._extent = (low, high)
         self._fit()
+        self._name()
         self._redraw()
 
     def mark(self, place: int) -> None:
@@ -153,20 +154,34 @@ class Bars(Plot):
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)
+
+    def arrange(self) -> None:
+        """Leave room for the heading and for the names of places."""
+        super().arrange()
         self._name()
 
     def _name(self) -> None:
-        """Name the places, or number them."""
-        asked = (self.names, round(self.pitch, 1), self.size(), theme.current())
-        if asked != self._named:  # the bars first: where there is little room, numbers want less of it than names
-            self._named, now = asked, theme.current()
-            self.bottom.title = self.title if self.height() >= ROOMY * now.size("label") else ""
-            self.bottom.title_colour = now.faint
-            self.bottom.set_names(self.names)
-            if self.bottom.room(self.pitch) > self.height() / 3:
-                self.bottom.set_names(())
-            self.bottom.setHeight(self.bottom.room(self.pitch))
-            self._grid.activate()
+        """Name the places, or number them: the bars first, where there is little room.
+
+        It goes by the size of the view, not by that of the plot in it, which is not known yet while that is made.
+        """
+        (left, right), _ = self.box.viewRange()
+        asked, now = (self.names, right - left, self.size(), theme.current()), theme.current()
+        if asked == self._named:
+            return
+        self._named = asked
+        pitch = max(self.width() - self.left.width() - theme.GRID, 1) / (right - left)
+        self.bottom.title = self.title if self.height() >= ROOMY * now.size("label") else ""
+        self.bottom.title_colour = now.faint
+        self.bottom.set_names(self.names)
+        if self.bottom.room(pitch) > self.height() / 3:
+            self.bottom.set_names(())
+        self.bottom.setHeight(self.bottom.room(pitch))
+        self.lay_out()
+
+    def _on_range(self) -> None:
+        self._name()
+        self._redraw()
 
     def _redraw(self) -> None:
         """Make the bars in view, or, of more bars than pixels, what every pixel has the largest of."""
@@ -193,8 +208,6 @@ class Bars(Plot):
         if self.box.height() > 0:
             self._fit()
             self._redraw()
-        elif self.heights.size:
-            self._name()  # so that there is a height
 
     # What a person does -------------------------------------------------------------------------------------------
 
