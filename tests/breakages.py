@@ -428,7 +428,9 @@ BREAKAGES = (
         "settings are not saved", "        self.now = after\n        self._write()", "        self.now = after"
     ),
     of("views/files/pictures.py", "views/files/test_pictures")(
-        "a PNG has one pixel for each whatever the scale", "QImage(widget.size() * scale,", "QImage(widget.size() * 1,"
+        "a PNG has one pixel for each whatever the scale",
+        "QImage(math.ceil(size.width() * scale), math.ceil(size.height() * scale),",
+        "QImage(size.width(), size.height(),",
     ),
     # Jobs, the session, the selection
     jobs(
@@ -604,6 +606,22 @@ BREAKAGES = (
     ),
     of("views/plots/signed.py", "views/plots/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"
+    ),
+    of("views/plots/bars.py", "views/plots/test_plot")(
+        "of more keys than pixels the smallest is seen",
+        "np.maximum.reduceat(heights, starts)",
+        "np.minimum.reduceat(heights, starts)",
+    ),
+    of("views/plots/plot.py", "views/plots/test_plot")(
+        "a vector file's lines are as wide as they are scaled",
+        "painter.setWorldTransform(",
+        "painter.worldTransform() and (",
+    ),
+    of("views/files/figure.py", "views/test_exporting")(
+        "a figure has its panel's buttons", "return isinstance(part if named", "return not isinstance(part if named"
+    ),
+    of("views/window/status.py", "views/test_words")(
+        "the last change that has room is told twice", "interventions[len(few) :]", "interventions[len(few) - 1 :]"
     ),
     of("views/plots/bars.py", "views/plots/test_row_bars", "views/panels/test_scores")(
         "a click picks the bar beside", "self.picked.emit(place)", "self.picked.emit(place + 1)"

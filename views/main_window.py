@@ -23,12 +23,12 @@ class MainWindow(PanelWindow):
 
     Parameters
     ----------
-    session, restore
+    session, restore, at_once
         As in :class:`PanelWindow`.
     """
 
-    def __init__(self, session: Session, *, restore: bool = True) -> None:
-        super().__init__(session, restore=restore)
+    def __init__(self, session: Session, *, restore: bool = True, at_once: bool = True) -> None:
+        super().__init__(session, restore=restore, at_once=at_once)
         self.setAcceptDrops(True)
         self.files = FileMenu(self, self.bar.checkpoint.menu())
         self.shortcuts = keys.Shortcuts(self, verbs(self, self.files))

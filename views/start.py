@@ -38,7 +38,7 @@ def build_window(engine: str | None = None) -> tuple[QApplication, Session, Main
     session.engines.prepare()
     from ropewalk.views.main_window import MainWindow
 
-    window = MainWindow(session)
+    window = MainWindow(session, at_once=False)
     gc.freeze()
     gc.enable()
     return qt, session, window

@@ -26,6 +26,7 @@ from ropewalk.views.panels.ledger import LedgerPanel
 from ropewalk.views.panels.next_token import NextTokenPanel
 from ropewalk.views.panels.panel import NOTHING_YET
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.atlas import LAYER_ORDER
 from ropewalk.views.style import highlight, theme
 from tests.views import driving
 from tests.views.canned import CONFIG
@@ -276,3 +277,19 @@ def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWi
 def run_of(session: Session) -> tuple[Any, ...]:
     assert session.run is not None
     return session.run.prompt, session.run.length, session.run.model.name, session.run.specs
+
+
+def test_an_order_of_heads_stays_outside_the_lesson(qtbot: QtBot, window: MainWindow) -> None:
+    heads: HeadsPanel = driving.front(window, "heads")
+    heads.sort_box.setCurrentText("sink")
+    assert heads.view.sorted_by == "sink"
+    enter(qtbot, window, 11, 0)
+    assert heads.view.sorted_by == LAYER_ORDER
+    heads.sort_box.setCurrentText("entropy")
+    QTest.keyClick(window, Qt.Key.Key_PageDown)
+    qtbot.waitUntil(lambda: window.lesson.player.step == 1 and not window.session.busy, timeout=60_000)
+    settle(window)
+    assert heads.view.sorted_by == LAYER_ORDER
+    QTest.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    settle(window)
+    assert heads.view.sorted_by == "sink"

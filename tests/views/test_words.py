@@ -68,6 +68,7 @@ def test_every_change_of_the_model_has_a_chip_whatever_is_on_stage(window: MainW
     texts = [chip.text() for chip in window.status.chips]
     assert texts == [*(f"{one.label}  ×" for one in changes[:3]), "+2 more"]
     assert window.status.changes.isVisible()
+    assert f"Also: {changes[3].label}, {changes[4].label}; " in window.status.chips[-1].toolTip()
     window.status.chips[0].click()
     snapshot.wait_until_drawn(window)
     assert window.session.interventions.now == changes[1:]

@@ -41,8 +41,7 @@ class FileMenu(QObject):
         self.sessions = SessionFiles(window)
         self.sessions.failed.connect(self._show_failure)
         self.sessions.finished.connect(window.status.show_message)
-        for pictures in (window.map_menu, window.plot_menu):
-            pictures.exported.connect(self._export_around)
+        window.export_wanted.connect(self._export_around)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, card in window.cards.items():
             card.handle.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)

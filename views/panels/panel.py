@@ -25,7 +25,6 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
-from ropewalk.views.plots.plot import Plot
 from ropewalk.views.style import ink, wording
 from ropewalk.views.style.highlight import Highlights
 
@@ -288,6 +287,8 @@ class Panel(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         if not _same(before, after):
+            from ropewalk.views.plots.plot import Plot  # here: a window is painted before plots are loaded
+
             QToolTip.hideText()
             for plot in self.findChildren(Plot):
                 plot.point_away()

@@ -22,6 +22,8 @@ from ropewalk.views.style.lettering import face
 
 WIDTH = 0.7
 """A bar, as a share of its place."""
+ROOMY = 14
+"""Lines of type from which on the axis has room for its title."""
 LEAST = 2
 """Pixels of a place from which on it has a bar of its own."""
 
@@ -35,6 +37,8 @@ class Bars(Plot):
         A bar was clicked, or an arrow key went to one; the pointer is over one (−1 when it left).
     """
 
+    title = "plane"
+    """What the places are."""
     picked = Signal(int)
     pointed = Signal(int)
 
@@ -58,7 +62,7 @@ class Bars(Plot):
         for item in (self.bars, self.zero):
             self.add(item)
         self.scene().addItem(self.marks)
-        self.box.sigRangeChanged.connect(lambda *_: self._redraw())
+        self.box.sigRangeChanged.connect(lambda *_: self._on_range())
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
@@ -83,6 +87,7 @@ class Bars(Plot):
         self.heights, self._colours = heights, colours
         self._extent = (low, high)
         self._fit()
+        self._name()
         self._redraw()
 
     def mark(self, place: int) -> None:
@@ -149,14 +154,34 @@ class Bars(Plot):
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)
-        asked = (self.names, len(self.heights), self.size(), theme.current())
-        if asked != self._named:  # the bars first: where there is little room, numbers want less of it than names
-            self._named = asked
-            self.bottom.set_names(self.names)
-            if self.bottom.room(self.pitch) > self.height() / 3:
-                self.bottom.set_names(())
-            self.bottom.setHeight(self.bottom.room(self.pitch))
-            self._grid.activate()
+
+    def arrange(self) -> None:
+        """Leave room for the heading and for the names of places."""
+        super().arrange()
+        self._name()
+
+    def _name(self) -> None:
+        """Name the places, or number them: the bars first, where there is little room.
+
+        It goes by the size of the view, not by that of the plot in it, which is not known yet while that is made.
+        """
+        (left, right), _ = self.box.viewRange()
+        asked, now = (self.names, right - left, self.size(), theme.current()), theme.current()
+        if asked == self._named:
+            return
+        self._named = asked
+        pitch = max(self.width() - self.left.width() - theme.GRID, 1) / (right - left)
+        self.bottom.title = self.title if self.height() >= ROOMY * now.size("label") else ""
+        self.bottom.title_colour = now.faint
+        self.bottom.set_names(self.names)
+        if self.bottom.room(pitch) > self.height() / 3:
+            self.bottom.set_names(())
+        self.bottom.setHeight(self.bottom.room(pitch))
+        self.lay_out()
+
+    def _on_range(self) -> None:
+        self._name()
+        self._redraw()
 
     def _redraw(self) -> None:
         """Make the bars in view, or, of more bars than pixels, what every pixel has the largest of."""

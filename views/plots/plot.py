@@ -43,10 +43,8 @@ class NumberAxis(AxisItem):
         """Take the colours and the type in use."""
         now = theme.current()
         line = math.ceil(face(now.font("number")).height)
-        self.setStyle(
-            tickFont=now.font("number"), tickTextHeight=line, autoExpandTextSpace=False, tickLength=-4, maxTickLevel=0
-        )
-        self.setStyle(hideOverlappingLabels=False)
+        self.setStyle(tickFont=now.font("number"), tickTextHeight=line, autoExpandTextSpace=False)
+        self.setStyle(tickLength=-4, maxTickLevel=0, hideOverlappingLabels=False)
         self.setPen(mkPen(now.line))
         self.setTextPen(mkPen(now.faint))
         if self.label.isVisible():
@@ -234,10 +232,7 @@ class Plot(PlotView):
     menu_wanted = Signal(QPoint)
 
     def __init__(
-        self,
-        left: NumberAxis | None = None,
-        bottom: AxisItem | None = None,
-        parent: QWidget | None = None,
+        self, left: NumberAxis | None = None, bottom: AxisItem | None = None, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self.left, self.bottom = left or NumberAxis("left"), bottom or NumberAxis("bottom")
@@ -286,7 +281,7 @@ class Plot(PlotView):
         for axis in (self.left, self.bottom):
             axis.theme_changed()
         self.pointer.setPen(mkPen(now.faint, style=Qt.PenStyle.DotLine))
-        self._make_room()
+        self.arrange()
         self.updateGeometry()
         self._resized()
         self.viewport().update()
@@ -308,8 +303,8 @@ class Plot(PlotView):
     def name_ends(self, ends: Sequence[tuple[float, str, QColor]]) -> None:
         """Name lines by what they reach at the right: values, names and colours."""
         self.ends.ends = ends
-        self._make_room()
-        self._grid.activate()
+        self.arrange()
+        self.lay_out()
         self.ends.update()
 
     def view_all(self) -> None:
@@ -318,7 +313,12 @@ class Plot(PlotView):
         across, up = (whole.left(), whole.right()), (whole.top(), whole.bottom())
         self.box.setRange(xRange=across, yRange=up, padding=0, disableAutoRange=True)
         self.left.fit()
-        self._grid.activate()  # at once: a picture may be taken before Qt comes to it
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Share the room out at once: a picture may be taken before Qt comes to it."""
+        self.centralWidget.setGeometry(QRectF(self.rect()))  # it could not be as small as before
+        self._grid.activate()
 
     def point_away(self) -> None:
         """Say nothing any more about what was pointed at."""
@@ -339,14 +339,11 @@ class Plot(PlotView):
 
     # How it works -------------------------------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
+    def arrange(self) -> None:
+        """Leave room for the heading and for the names of lines."""
         lines = max(self.heading.text.count("\n") + 1, 1)
         self._grid.setRowFixedHeight(0, lines * ink.line_height(theme.current().font("label")) + 2)
         self._grid.setColumnFixedWidth(2, max(min(self.ends.width(), 0.4 * self.width()), theme.GRID))
-
-    def arrange(self) -> None:
-        """Share the room out anew."""
-        self._make_room()
 
     def _resized(self) -> None:
         box = self.box.geometry()
@@ -358,9 +355,7 @@ class Plot(PlotView):
 
     def _clicked(self, event: Any) -> None:
         at = self.place_at(event.scenePos())
-        if at is None or event.button() != Qt.MouseButton.LeftButton:
-            return
-        if not event.double():
+        if at is not None and event.button() == Qt.MouseButton.LeftButton and not event.double():
             self.click_at(at)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

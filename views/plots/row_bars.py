@@ -24,6 +24,8 @@ LEAST_MARKED = 0.005
 class RowBars(Bars):
     """Bars of the weights of one row; it is the panel that says what is pointed at, here or in a map."""
 
+    title = "key"
+
     def __init__(self, parent: QWidget | None = None) -> None:
         self._row: RowReading | None = None
         self._labels: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -441,6 +441,14 @@ class Stage(QWidget):
 
     def open(self) -> None:
         """Make what is to be seen, and show it; until then nothing is made."""
+        for _ in self.opening():
+            pass
+
+    def opening(self) -> Iterator[None]:
+        """The same, one panel after the other."""
+        for name in (STRIP, *map(self._front, trees.leaves(self._wanted()))):
+            self._cards[name].make_panel()
+            yield
         self._opened = True
         self.arrange()
 

@@ -81,8 +81,8 @@ class Theme:
 
     name: ThemeName
     projector: bool
-    enlarged: bool
     colour_map: str
+    enlarged: bool
     window: QColor
     panel: QColor
     field: QColor
@@ -206,14 +206,14 @@ def _rgb(colour: QColor) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=8 * len(COLOUR_MAPS))
-def themed(name: ThemeName, projector: bool = False, enlarged: bool = False, colour_map: str = "viridis") -> Theme:
+def themed(name: ThemeName, projector: bool = False, colour_map: str = "viridis", enlarged: bool = False) -> Theme:
     """Return the theme of that name; ``colour_map`` is one of ``COLOUR_MAPS``."""
     colours = {key: QColor(value) for key, value in _COLOURS[name].items()}
     ends = ("#b07cff", "#2fd6c3") if name == "dark" else ("#6a2fc0", "#00796d")
     neutral = QColor("#2a2d37") if name == "dark" else QColor("#f4f4f6")
     diverging = _diverging(neutral, QColor(ends[0]), QColor(ends[1]))
     sequential = colour_table(colour_map)
-    return Theme(name, projector, enlarged, colour_map, sequential=sequential, diverging=diverging, **colours)
+    return Theme(name, projector, colour_map, enlarged, sequential=sequential, diverging=diverging, **colours)
 
 
 _in_use: list[Theme] = [themed("dark")]
@@ -233,7 +233,7 @@ def colour_in(colour_map: str) -> None:
         When there is no map of that name.
     """
     now = current()
-    _in_use[0] = themed(now.name, now.projector, now.enlarged, colour_map)
+    _in_use[0] = themed(now.name, now.projector, colour_map, now.enlarged)
 
 
 @lru_cache(maxsize=1)
@@ -288,7 +288,7 @@ def wear(name: ThemeName, projector: bool = False) -> Theme:
         When there is no theme of that name.
     """
     app = QApplication.instance()
-    now = _in_use[0] = themed(name, projector, colour_map=_in_use[0].colour_map)
+    now = _in_use[0] = themed(name, projector, _in_use[0].colour_map)
     if isinstance(app, QApplication):
         register_fonts()
         if app.property("ropewalk_style") is None:
@@ -314,7 +314,7 @@ def dress() -> None:
 def enlarge(widget: QWidget, enlarged: bool) -> None:
     """Let one widget wear the theme in use with larger type, or as all do; what paints itself must be told."""
     before = _in_use[0]
-    now = _in_use[0] = themed(before.name, before.projector, enlarged, before.colour_map)
+    now = _in_use[0] = themed(before.name, before.projector, before.colour_map, enlarged)
     type_size = f"QWidget {{ font-size: {now.size('body')}px; }}"  # a widget's own font does not reach its buttons
     widget.setStyleSheet(type_size + _stylesheet(now) if enlarged else "")
 
@@ -323,7 +323,7 @@ def enlarge(widget: QWidget, enlarged: bool) -> None:
 def worn_by(widget: QWidget, name: ThemeName) -> Iterator[Theme]:
     """Let one widget wear another theme for as long as a picture of it takes; what paints itself must be told."""
     before = _in_use[0]
-    now = _in_use[0] = themed(name, before.projector, before.enlarged, before.colour_map)
+    now = _in_use[0] = themed(name, before.projector, before.colour_map, before.enlarged)
     kept, palette = widget.styleSheet(), _palette(now)
     wearers = [widget, *(part for part in widget.findChildren(QWidget) if isinstance(part, BY_PALETTE))]
     widget.setStyleSheet(_stylesheet(now))

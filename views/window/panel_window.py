@@ -5,7 +5,9 @@ Where things are, and what comes back at the next start. Files and keys are adde
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
@@ -18,8 +20,7 @@ from ropewalk.views.lesson.scene import LessonScenes
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.panels.panel_card import PanelCard, Panels
 from ropewalk.views.panels.registry import PANELS
-from ropewalk.views.plots.map_menu import MapMenu
-from ropewalk.views.plots.plot_menu import PlotMenu
+from ropewalk.views.plots import loading
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.style import motion, theme
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
+    from ropewalk.views.plots.map_menu import MapMenu
+    from ropewalk.views.plots.plot_menu import PlotMenu
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
 
@@ -50,6 +53,8 @@ class PanelWindow(QMainWindow):
     ----------
     session
         The session whose run is shown; the window closes it when it is closed itself.
+    at_once
+        Whether the panels in sight are made before the window is shown; else one after the other once it is painted.
     restore
         Whether geometry, workspace, theme and projector mode of the last time come back.
 
@@ -62,6 +67,8 @@ class PanelWindow(QMainWindow):
         A panel has drawn an answer.
     lesson_walked(is_on)
         A lesson has been opened or closed.
+    export_wanted(part)
+        The Export dialog is wanted for the panel that a map or plot is in.
     closing()
         The window is about to close; the panels and the session are still there.
 
@@ -77,11 +84,12 @@ class PanelWindow(QMainWindow):
     panel_drawn = Signal()
     lesson_walked = Signal(bool)
     closing = Signal()
+    export_wanted = Signal(object)
 
-    def __init__(self, session: Session, *, restore: bool = True) -> None:
+    def __init__(self, session: Session, *, restore: bool = True, at_once: bool = True) -> None:
         super().__init__()
         self.session = session
-        self._arranged, self._painted = False, False
+        self._at_once, self._arranged, self._painted = at_once, False, False
         self.presenting = False
         self._alarms: dict[str, str] = {}
         self._before_lesson = ""
@@ -92,7 +100,6 @@ class PanelWindow(QMainWindow):
             theme.colour_in(saved.colour_map)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self.map_menu, self.plot_menu = MapMenu(self), PlotMenu(self)
         self.bar = PromptBar(session)
         self.cards = {entry.name: PanelCard(entry.name, entry.title, partial(entry.make, session)) for entry in PANELS}
         self.panels = Panels(self.cards)
@@ -150,7 +157,6 @@ class PanelWindow(QMainWindow):
         self.session.interventions.changed.connect(
             self.cards["experiments"].make_panel
         )  # so that it can undo the first
-        self.map_menu.coloured.connect(self.set_colour_map)
         self.bar.workspace_wanted.connect(self.show_workspace)
         self.bar.prompt_given.connect(partial(self.setFocus, Qt.FocusReason.OtherFocusReason))
         self.stage.changed.connect(lambda: self.bar.tabs.show_current(self.stage.workspace))
@@ -172,6 +178,25 @@ class PanelWindow(QMainWindow):
         lesson = cast("LessonPanel", panel)
         lesson.scene_wanted.connect(self.lesson_scenes.show)
         lesson.lesson_opened.connect(self._on_lesson)
+
+    @cached_property
+    def map_menu(self) -> MapMenu:
+        """The menu of every map, made with the first panel."""
+        from ropewalk.views.plots.map_menu import MapMenu
+
+        made = MapMenu(self)
+        made.exported.connect(self.export_wanted)
+        made.coloured.connect(self.set_colour_map)
+        return made
+
+    @cached_property
+    def plot_menu(self) -> PlotMenu:
+        """The menu of every plot with axes, made with the first panel."""
+        from ropewalk.views.plots.plot_menu import PlotMenu
+
+        made = PlotMenu(self)
+        made.exported.connect(self.export_wanted)
+        return made
 
     # What a person can ask of the window --------------------------------------------------------------------------
 
@@ -366,7 +391,8 @@ class PanelWindow(QMainWindow):
         if first:
             self._arranged = True
             self.stage.resize(self.size())
-            self.stage.open()
+            if self._at_once:
+                self.stage.open()
             theme.dress()
             self.status.theme_changed()  # as high as its buttons, which the style sheet makes lower
         super().setVisible(visible)
@@ -378,7 +404,18 @@ class PanelWindow(QMainWindow):
         super().paintEvent(event)
         if not self._painted:
             self._painted = True
-            QTimer.singleShot(0, self, self.appeared.emit)
+            QTimer.singleShot(0, self, self._on_painted)
+
+    def _on_painted(self) -> None:
+        self.appeared.emit()
+        if not self._at_once:
+            self._unfold(chain(loading.pieces(), self.stage.opening()))
+
+    def _unfold(self, pieces: Iterator[None]) -> None:
+        """Make what is in sight, a piece in a turn of the event loop."""
+        for _ in pieces:
+            QTimer.singleShot(0, self, partial(self._unfold, pieces))
+            return
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the message at the bottom."""

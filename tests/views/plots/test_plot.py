@@ -189,3 +189,15 @@ def test_the_menu_acts_on_the_plot_it_was_opened_on(qtbot: QtBot, distances: Dis
     assert drawn_range(distances) == (0, 100)
     assert all(action.toolTip() != action.text() for action in menu.actions() if action.text())
     menu.close()
+
+
+def test_no_part_of_a_plot_is_out_of_its_view_however_small_that_gets(qtbot: QtBot) -> None:
+    bars = RowBars()
+    qtbot.addWidget(bars)
+    bars.set_row(row(16), ("·Donaudampf",) * 16)
+    bars.show()
+    for width, height in ((300, 400), (300, 90), (900, 168), (120, 70), (900, 400)):
+        bars.resize(width, height)
+        assert bars.centralWidget.geometry().size().toSize() == QSize(width, height)
+        assert bars.bottom.geometry().bottom() <= height
+        assert bars.box.height() > 10
