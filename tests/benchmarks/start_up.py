@@ -70,8 +70,11 @@ qt, session, window = build_window()
 painted = Painted()
 qt.installEventFilter(painted)
 window.appeared.connect(session.opening.begin)
+window.resize(1600, 960)
+window.cards["heads"].when_made(
+    lambda heads: heads.drawn.connect(lambda: session.run and print("heads", flush=True))
+)
 window.show()
-window.panels["heads"].drawn.connect(lambda: session.run and print("heads", flush=True))
 qt.exec()
 """
 )
