@@ -154,6 +154,8 @@ class Stage(QWidget):
         else:
             card.make_panel()
             card.fold_heading(False)
+            if card.name == STRIP:
+                self._strip.wrap(True)
             card.float_out(self)
         self.arrange()
 
@@ -250,16 +252,16 @@ class Stage(QWidget):
         What has too little room shares the place of its neighbour; where one place is still too small, the tokens go.
         """
         places, box = {}, self._box
-        if not self._cards[STRIP].is_floating:
-            self._cards[STRIP].fold_heading(lines == 1)
-        if not lines and self._cards[STRIP].is_made:
+        if STRIP in trees.names(tree):
+            self._cards[STRIP].fold_heading(False)
             self._strip.wrap(True)
-        if lines:
+        elif lines:
+            self._cards[STRIP].fold_heading(lines == 1)
             places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
             box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
         while not (fits := self._fits(tree, box)) and isinstance(tree, trees.Split):
             tree = trees.folded(tree)
-        if lines and not fits:
+        if lines and not fits:  # nothing of the tokens changes: that would call for another plan
             return self._placed(tree, 0)
         self._tree, self._plan = tree, Plan(tree, box, self._least, theme.GRID)
         return places
@@ -330,7 +332,8 @@ class Stage(QWidget):
 
     def _follow_strip(self) -> None:
         """Give the tokens their lines, once they have theirs."""
-        QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
+        if self._cards[STRIP].isVisible():
+            QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     # Tabs and edges -----------------------------------------------------------------------------------------------
 
