@@ -61,12 +61,9 @@ class Stage(QWidget):
     -------
     changed()
         Another workspace is on.
-    arranged()
-        Cards stand elsewhere, or others do.
     """
 
     changed = Signal()
-    arranged = Signal()
 
     def __init__(self, cards: Mapping[str, PanelCard], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -271,7 +268,6 @@ class Stage(QWidget):
         return least.width() <= box.width() and least.height() <= box.height()
 
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
-        before = [(name, self._cards[name].geometry()) for name in self.in_sight]
         for name, card in self._cards.items():
             if name not in places and name not in floating:
                 card.hide()
@@ -283,8 +279,6 @@ class Stage(QWidget):
                 card.setGeometry(place)
             card.show()
         self._show_edges()
-        if before != [(name, self._cards[name].geometry()) for name in self.in_sight]:
-            self.arranged.emit()
 
     def _front(self, leaf: Pages) -> str:
         """Which of the panels that share a place is in front: the one turned to last, else the first."""
@@ -380,6 +374,11 @@ class Stage(QWidget):
             widget.hide()
         for widget, edge in zip(self._edges, self._plan.edges, strict=False):
             widget.take(edge)
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The gaps between the panels that are on."""
+        return self._plan.edges
 
     def move_edge(self, edge: Edge, by: int) -> None:
         """Give the part before an edge so many pixels of the part after it, as far as that has them to give."""
