@@ -61,8 +61,7 @@ class PanelWindow(QMainWindow):
     Signals
     -------
     appeared()
-        The window has been painted for the first time. What takes long begins here: torch's import fights with the
-        window for the interpreter's lock, and would keep it blank for a third of a second.
+        The window has been painted for the first time; what it begins with is asked of the engine now.
     unfolded()
         What is in sight has been made, where that was left for after the first painting.
     panel_drawn()
