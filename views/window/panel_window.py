@@ -144,6 +144,7 @@ class PanelWindow(QMainWindow):
             self.cards["experiments"].make_panel
         )  # so that it can undo the first
         self.bar.workspace_wanted.connect(self.show_workspace)
+        self.bar.chips.more_wanted.connect(partial(self.reveal, "experiments", True))
         self.bar.prompt_given.connect(partial(self.setFocus, Qt.FocusReason.OtherFocusReason))
         self.stage.changed.connect(lambda: self.bar.tabs.show_current(self.stage.workspace))
         self.session.run_changed.connect(self._on_run)

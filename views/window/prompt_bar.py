@@ -27,6 +27,7 @@ from ropewalk.views import keys
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import icons, theme, wording
 from ropewalk.views.window.chat_button import ChatButton
+from ropewalk.views.window.experiment_chips import ExperimentChips
 from ropewalk.views.window.step_bar import StepBar, tool_button
 from ropewalk.views.window.workspace_tabs import WorkspaceTabs
 
@@ -89,6 +90,7 @@ class PromptBar(QWidget):
         self.special.setChecked(True)
         self.chat = ChatButton()
         self.tabs = WorkspaceTabs()
+        self.chips = ExperimentChips(session)
         self._rows = QHBoxLayout(), QHBoxLayout()
         """Where one is, and what is run there."""
         self._wanted: dict[QWidget, bool] = {}
@@ -118,6 +120,7 @@ class PromptBar(QWidget):
         for row in self._rows:
             row.setSpacing(theme.GRID)
             rows.addLayout(row)
+        rows.addWidget(self.chips)
         where, what = self._rows
         for widget in (self.brand, self.checkpoint, self.device, self.tabs):
             where.addWidget(widget)
@@ -257,6 +260,7 @@ class PromptBar(QWidget):
         self.device.setVisible(not now.projector)
         self._wanted |= dict.fromkeys((self.brand, self.sampling), not now.projector)
         self.steps.theme_changed()
+        self.chips.fit()
         self._fit_prompt()
 
     def minimumSizeHint(self) -> QSize:
