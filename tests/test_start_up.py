@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.views.panels.registry import PANELS
+from ropewalk.views.style import theme
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,6 +27,7 @@ def begin(files, session_file=""):
     print("session", session_file)
     print("modules", *sorted(sys.modules))
     print("made", *sorted(files.window.panels))
+    print("type", *{part.font().family() for part in (files.window.bar.prompt, files.window.bar.run)})
     print("shown", *sorted(files.window.stage.in_sight))
     files.window.close()
 
@@ -80,6 +82,10 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_the_window_is_painted_before_anything_is_opened(start: dict[str, list[str]]) -> None:
     assert int(start["painted"][0]) >= len(start["made"])
     assert start["session"] == ["kept.ropewalk"]
+
+
+def test_what_is_typed_and_pressed_wears_the_bundled_type_from_the_start(start: dict[str, list[str]]) -> None:
+    assert " ".join(start["type"]) == theme.SANS
 
 
 def test_only_what_is_in_sight_is_made(start: dict[str, list[str]]) -> None:

@@ -76,15 +76,17 @@ class PanelWindow(QMainWindow):
     closing = Signal()
 
     def __init__(self, session: Session, *, restore: bool = True) -> None:
+        saved = session.settings.now
+        theme.wear(
+            saved.theme if restore else theme.current().name, projector=False
+        )  # what is in a window takes its type
         super().__init__()
         self.session = session
         self._arranged, self._painted = False, False
         self.presenting = False
         self._alarms: dict[str, str] = {}
         self._before_lesson = ""
-        saved = session.settings.now
         motion.choose(saved.motion)
-        theme.wear(saved.theme if restore else theme.current().name, projector=False)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.bar = PromptBar(session)
