@@ -10,24 +10,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
-from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, SparedLabel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
-from ropewalk.views.style import theme, wording
+from ropewalk.views.style import wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 PREFERRED = ("induction", "previous")
 """Which score is written under the heads before anybody chose one."""
-ROOMY = 45
-"""Lines of type that the panel is wide where both its subtitle and its reading have room."""
 
 
 class HeadsPanel(Panel):
@@ -54,7 +51,8 @@ class HeadsPanel(Panel):
         self.hear(self.view.head_clicked, self._select)
         self.hear(self.view.head_pointed, self._point)
         self.scroller = AtlasScroll(self.view)
-        self.reading = ElidedLabel()
+        self.reading = SparedLabel("label")
+        self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.sort_box = QComboBox()
         self.sort_box.setAccessibleName("Sort heads by")
         self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -84,7 +82,7 @@ class HeadsPanel(Panel):
         self._asked_at = 0.0
         self._begun = False
         self.view.painted.connect(self.drawn)
-        self.head_row.addWidget(self.reading, 2)
+        self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.exact)
         self.head_row.addWidget(self.repeats)
         self.head_row.addWidget(self.sort_box)
@@ -158,11 +156,6 @@ class HeadsPanel(Panel):
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""
         self.view.lay_out()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Say what the selected head does rather than what is drawn, where there is room for one of them."""
-        super().resizeEvent(event)
-        self.subtitle.setVisible(self.width() >= ROOMY * theme.current().size("label"))
 
     def _offer(self, atlas: HeadAtlas) -> None:
         names = [LAYER_ORDER, *atlas.scores]
@@ -243,7 +236,6 @@ class HeadsPanel(Panel):
     def _show_reading(self) -> None:
         layer, head = self.view.pointed if self.view.pointed != (-1, -1) else self.view.selected
         self.reading.setText(self.view.description(layer, head))
-        self.reading.setToolTip(wording.tooltip(self.reading.text()))
 
     def _select(self, layer: int, head: int) -> None:
         self.session.selection.update(layer=layer, head=head)

@@ -164,7 +164,7 @@ class Bars(Plot):
         """Leave room for the numbers above and, where bars go down, below."""
         low, high = self._extent
         height = max(self.box.height(), 1.0)
-        line = min(face(theme.current().font("number")).height + RING, height / 3)
+        line = min(face(theme.current().font("number")).height + RING, height / 2)
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)

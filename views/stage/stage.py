@@ -61,12 +61,9 @@ class Stage(QWidget):
     -------
     changed()
         Another workspace is on.
-    arranged()
-        Cards stand elsewhere, or others do.
     """
 
     changed = Signal()
-    arranged = Signal()
 
     def __init__(self, cards: Mapping[str, PanelCard], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -81,6 +78,8 @@ class Stage(QWidget):
         """The panels that were turned to, the last one last: it is in front of those that share its place."""
         self._turned_before: list[str] = []
         """The same before a lesson."""
+        self._floated: QRect | None = None
+        """Where the panel that is alone floated before."""
         self._tree: Tree = ()
         self._plan = Plan((), QRect(), self._least, 0)
         self._opened = False
@@ -100,18 +99,23 @@ class Stage(QWidget):
     # What a person can ask of it ----------------------------------------------------------------------------------
 
     def show_workspace(self, name: str) -> None:
-        """Put a workspace on in the place of what is on."""
+        """Put a workspace on in the place of the one that is on; a panel that is alone stays so."""
         differs = name != self.workspace
-        self.workspace, self.alone = name, ""
+        self.workspace = name
         self.arrange()
         if differs:
             self.changed.emit()
 
     def show_alone(self, name: str) -> None:
         """Give the whole stage to one panel, or with an empty name to the workspace again."""
+        before, self.alone = self.alone, name
         if name and self._cards[name].is_floating:
+            self._floated = self._cards[name].geometry()
             self._cards[name].put_in(self)
-        self.alone = name
+        elif before and self._floated is not None:
+            self._cards[before].float_out(self)
+            self._cards[before].setGeometry(self._floated)
+            self._floated = None
         self.arrange()
 
     def show_scene(self, scene: Tree | None, first: Sequence[str] = ()) -> None:
@@ -124,9 +128,6 @@ class Stage(QWidget):
         for name in reversed(first):
             self._turn_to(name)
         if scene is not None:
-            for name in trees.names(scene):
-                if self._cards[name].is_floating:
-                    self._cards[name].put_in(self)
             self.show_workspace("lesson")
 
     def reveal(self, name: str) -> None:
@@ -154,6 +155,8 @@ class Stage(QWidget):
         else:
             card.make_panel()
             card.fold_heading(False)
+            if card.name == STRIP:
+                self._strip.wrap(True)
             card.float_out(self)
         self.arrange()
 
@@ -164,7 +167,6 @@ class Stage(QWidget):
         for card in self._cards.values():
             if card.is_floating:
                 card.put_in(self)
-        self.alone = ""
         self.arrange()
 
     def leave_out(self, names: Iterable[str]) -> None:
@@ -250,16 +252,16 @@ class Stage(QWidget):
         What has too little room shares the place of its neighbour; where one place is still too small, the tokens go.
         """
         places, box = {}, self._box
-        if not self._cards[STRIP].is_floating:
-            self._cards[STRIP].fold_heading(lines == 1)
-        if not lines and self._cards[STRIP].is_made:
+        if STRIP in trees.names(tree):
+            self._cards[STRIP].fold_heading(False)
             self._strip.wrap(True)
-        if lines:
+        elif lines:
+            self._cards[STRIP].fold_heading(lines == 1)
             places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
             box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
         while not (fits := self._fits(tree, box)) and isinstance(tree, trees.Split):
             tree = trees.folded(tree)
-        if lines and not fits:
+        if lines and not fits:  # nothing of the tokens changes: that would call for another plan
             return self._placed(tree, 0)
         self._tree, self._plan = tree, Plan(tree, box, self._least, theme.GRID)
         return places
@@ -269,7 +271,6 @@ class Stage(QWidget):
         return least.width() <= box.width() and least.height() <= box.height()
 
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
-        before = [(name, self._cards[name].geometry()) for name in self.in_sight]
         for name, card in self._cards.items():
             if name not in places and name not in floating:
                 card.hide()
@@ -281,8 +282,6 @@ class Stage(QWidget):
                 card.setGeometry(place)
             card.show()
         self._show_edges()
-        if before != [(name, self._cards[name].geometry()) for name in self.in_sight]:
-            self.arranged.emit()
 
     def _front(self, leaf: Pages) -> str:
         """Which of the panels that share a place is in front: the one turned to last, else the first."""
@@ -330,7 +329,8 @@ class Stage(QWidget):
 
     def _follow_strip(self) -> None:
         """Give the tokens their lines, once they have theirs."""
-        QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
+        if self._cards[STRIP].isVisible():
+            QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     # Tabs and edges -----------------------------------------------------------------------------------------------
 
@@ -377,6 +377,11 @@ class Stage(QWidget):
             widget.hide()
         for widget, edge in zip(self._edges, self._plan.edges, strict=False):
             widget.take(edge)
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The gaps between the panels that are on."""
+        return self._plan.edges
 
     def move_edge(self, edge: Edge, by: int) -> None:
         """Give the part before an edge so many pixels of the part after it, as far as that has them to give."""
