@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QBoxLayout, QSlider, QToolButton, QVBoxLayout, QWi
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.decoder.interventions import AblateHeads, AblateMlp, Intervention
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import (
@@ -27,6 +26,7 @@ from ropewalk.model.readings.records import (
     token_strings,
 )
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
@@ -199,9 +199,7 @@ class ScoresPanel(Panel):
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
-        self.unchanged = plain_label("", "label")
-        self.unchanged.setWordWrap(True)
-        self.unchanged.hide()
+        self.unchanged = WhyUnchanged()
         self.crowded = False
         """Whether there is no room for three maps, and one stands by itself."""
         self._plots = QBoxLayout(QBoxLayout.Direction.TopToBottom)
@@ -279,9 +277,7 @@ class ScoresPanel(Panel):
         reduced = answer.weights.reduction != "exact"
         cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
         self.describe(f"{name} · {size} · kv head {answer.kv_head}{cost}")
-        why = why_unchanged(self.session.interventions.now, answer.layer, answer.head)
-        self.unchanged.setText(why)
-        self.unchanged.setVisible(bool(why))
+        self.unchanged.say(why_unchanged(self.session.interventions.now, answer.layer, answer.head))
         self.mean.setVisible(reduced)
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
@@ -528,18 +524,6 @@ class ScoresPanel(Panel):
             return f"{where} · masked"
         score, weight = self.masked.value(query, key), self.weights.value(query, key)
         return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
-
-
-def why_unchanged(interventions: Sequence[Intervention], layer: int, head: int) -> str:
-    """Say why a head's maps are what they were, where every change of the model comes after them; else nothing."""
-    if not interventions or not all(isinstance(one, AblateHeads | AblateMlp) for one in interventions):
-        return ""
-    of_this = any(isinstance(one, AblateHeads) and one.layer == layer and head in one.heads for one in interventions)
-    earlier = any(isinstance(one, AblateHeads | AblateMlp) and one.layer < layer for one in interventions)
-    if of_this:
-        what = "its scores move only by earlier changes" if earlier else "its scores and weights stay"
-        return f"{wording.head_name(layer, head)} is changed after softmax; {what}."
-    return "" if earlier else f"The changes come after the scores of layer {layer}; these maps stay."
 
 
 def value_range(values: Floats) -> tuple[float, float]:

@@ -130,7 +130,9 @@ class TokenAxis(AxisItem):
         short = widest <= ink.text_width(font, "0" * SHORT)
         if self.letter or not self.is_named(pitch) or short or widest + GAP <= pitch:
             return "level"
-        return "sloping" if pitch >= SLOPING * face(font).height else "upright"
+        line = face(font).height
+        sloping = pitch >= SLOPING * line and (widest + line) * math.sqrt(0.5) + GAP <= self.limit
+        return "sloping" if sloping else "upright"
 
     def names_fit(self, pitch: float) -> bool:
         """Whether there is room for names: a map that is seen closer has no more below it than before."""
