@@ -134,7 +134,7 @@ def test_a_picture_is_saved_as_chosen(window: MainWindow, dialog: ExportDialog, 
     assert image.size == (3 * card.width(), 3 * figure.size.height())
     heatmap = weights_panel(window).weights
     middle = heatmap.mapTo(card, heatmap.cell_rect(3, 1).center().toPoint())
-    colour = heatmap.cell_color(3, 1)
+    colour = heatmap.data.colour(3, 1)
     assert colour is not None
     assert image.getpixel((3 * middle.x(), 3 * middle.y())) == (colour.red(), colour.green(), colour.blue())
     assert window.status.what.text() == "Saved scores.png"

@@ -451,7 +451,7 @@ def test_colours_that_are_chosen_are_those_of_every_panel_and_come_back(
     assert isinstance(panel, ScoresPanel)
     next(one for one in first.map_menu.colours.actions() if one.data() == "magma").trigger()
     index = panel.weights.levels.indices(np.array(panel.weights.value(9, 3), np.float32))
-    assert panel.weights.cell_color(9, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
+    assert panel.weights.data.colour(9, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
     first.set_look("light")
     assert theme.current().colour_map == "magma"
     first.close()

@@ -11,6 +11,7 @@ from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
 from ropewalk.model.readings.records import AtlasPart, Floats, HeadAtlas
+from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.atlas_plan import Metrics, Place, Plan, Planner
 from ropewalk.views.style import highlight, ink, theme, wording
 
@@ -389,7 +390,7 @@ class AtlasView(QWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move to the neighbour that an arrow names."""
         place = self.plan.of(*self.selected)
-        step = ARROWS.get(event.key())
+        step = arrow_keys.step_of(event)
         if step is None or place is None:
             super().keyPressEvent(event)
             return
@@ -399,8 +400,7 @@ class AtlasView(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Keep arrows from the window's shortcuts while focused, and answer for tooltips."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in ARROWS:
-            event.accept()
+        if arrow_keys.kept(event):
             return True
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             place = self.plan.at(event.pos())
@@ -408,14 +408,6 @@ class AtlasView(QWidget):
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
-
-
-ARROWS: dict[int, tuple[int, int]] = {
-    int(Qt.Key.Key_Left): (-1, 0),
-    int(Qt.Key.Key_Right): (1, 0),
-    int(Qt.Key.Key_Up): (0, -1),
-    int(Qt.Key.Key_Down): (0, 1),
-}
 
 
 class AtlasScroll(QScrollArea):

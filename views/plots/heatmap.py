@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from ropewalk.model.readings.records import Bools, Floats, Reduction
+from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.cells import Cells
 from ropewalk.views.plots.levels import Levels
 from ropewalk.views.plots.levels_bar import LevelsBar
@@ -33,8 +34,6 @@ from ropewalk.views.plots.plot_view import PlotView
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import ink, theme
 from ropewalk.views.style.theme import Table
-
-_ARROWS = {Qt.Key.Key_Left: (0, -1), Qt.Key.Key_Right: (0, 1), Qt.Key.Key_Up: (-1, 0), Qt.Key.Key_Down: (1, 0)}
 
 
 def reduction_note(reduction: Reduction, block: int, becoming: str = "") -> str:
@@ -294,10 +293,6 @@ class Heatmap(PlotView):
         """Return the index into the shown values that stands for a cell, None where it is not covered."""
         return self.data.pixel_of(query, key)
 
-    def cell_color(self, query: int, key: int) -> QColor | None:
-        """The colour that a cell is filled with; None where it is masked or not covered."""
-        return self.data.colour(query, key)
-
     def value(self, query: int, key: int) -> float:
         """The number that stands for a cell; NaN where it is not covered."""
         return self.data.value(query, key)
@@ -445,17 +440,14 @@ class Heatmap(PlotView):
 
     def event(self, event: QEvent) -> bool:
         """Take the arrow keys from the window's shortcuts while this map has the focus."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in _ARROWS:
-            event.accept()
-            return True
-        return super().event(event)
+        return arrow_keys.kept(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move the selected cell with the arrow keys."""
-        move = _ARROWS.get(Qt.Key(event.key()))
+        move = arrow_keys.step_of(event)
         if move is None:
             event.ignore()
             return
-        cell = self.box.inside(self.selection[0] + move[0], self.selection[1] + move[1])
+        cell = self.box.inside(self.selection[0] + move[1], self.selection[1] + move[0])
         if cell is not None:
             self.picked.emit(*cell)

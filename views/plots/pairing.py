@@ -7,6 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPainterPath, QPaint
 from PySide6.QtWidgets import QWidget
 
 from ropewalk.model.readings.records import PlaneReading
+from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.turning import misread, reexpressed
 from ropewalk.views.style import ink, theme, wording
 
@@ -114,19 +115,15 @@ class PairingView(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Keep the arrows from the window's shortcuts while focused."""
-        arrows = (Qt.Key.Key_Left, Qt.Key.Key_Right)
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in arrows:
-            event.accept()
-            return True
-        return super().event(event)
+        return arrow_keys.kept(event, arrow_keys.SIDEWAYS) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Select the next plane."""
-        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        step = arrow_keys.step_of(event, arrow_keys.SIDEWAYS)
         if step is None:
             super().keyPressEvent(event)
-        elif self.reading is not None and 0 <= self.selected + step < len(self.reading.features):
-            self.plane_clicked.emit(self.selected + step)
+        elif self.reading is not None and 0 <= self.selected + step[0] < len(self.reading.features):
+            self.plane_clicked.emit(self.selected + step[0])
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Select the plane of a feature."""

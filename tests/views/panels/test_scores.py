@@ -63,7 +63,7 @@ def test_the_weights_keep_fixed_levels_and_their_pixels(panel: ScoresPanel, runn
     assert (panel.weights.levels.low, panel.weights.levels.high) == (0.0, 1.0)
     weight = canned.weights(run_on(running), now.layer, now.head)[9, 3]
     wanted = theme.current().sequential[round(float(np.float32(weight)) * 255)].tolist()[:3]
-    assert panel.weights.cell_color(9, 3) == QColor(*wanted)
+    assert panel.weights.data.colour(9, 3) == QColor(*wanted)
 
 
 def test_leaving_out_the_first_token_stretches_the_colours(qtbot: QtBot, panel: ScoresPanel, running: Session) -> None:
@@ -114,7 +114,7 @@ def test_a_step_draws_once_and_adds_a_row(qtbot: QtBot, panel: ScoresPanel, runn
     running.timeline.step()
     settle(running, panel)
     assert panel.draws == draws + 1
-    assert panel.weights.cell_color(12, 0) is not None
+    assert panel.weights.data.colour(12, 0) is not None
 
 
 def test_hover_is_the_same_in_all_maps_and_is_read_out(panel: ScoresPanel, running: Session) -> None:
@@ -343,7 +343,7 @@ def test_a_sampled_picture_is_labelled_and_refined_in_place(
 
     def look() -> None:
         seen.append(panel.weights.value(5, 2))
-        panel.weights.cell_color(5, 2)  # coloured once, so that a part changes its colours alone
+        panel.weights.data.colour(5, 2)  # coloured once, so that a part changes its colours alone
 
     panel.drawn.connect(look)
     engine.gated = AskRefined
@@ -357,7 +357,7 @@ def test_a_sampled_picture_is_labelled_and_refined_in_place(
     assert question.picture.reduction == "max"
     assert panel.weights.value(9, 2) == 0
     share = panel.weights.levels.indices(whole.weights.values[5:6, 2:3])[0, 0]
-    assert panel.weights.cell_color(5, 2) == QColor(*(int(c) for c in theme.current().sequential[share][:3]))
+    assert panel.weights.data.colour(5, 2) == QColor(*(int(c) for c in theme.current().sequential[share][:3]))
     assert coarse.weights.values[5, 2] == 0
     engine.gate.open.set()
     settle(running, panel)

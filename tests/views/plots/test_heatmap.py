@@ -56,12 +56,12 @@ def pixel(heatmap: Heatmap, query: int, key: int) -> QColor:
 def test_the_pixel_of_a_cell_has_the_colour_of_its_value(heatmap: Heatmap, cell: tuple[int, int]) -> None:
     value = float(ramp(N)[cell])
     wanted = theme.current().sequential[round(value * 255)].tolist()[:3]
-    assert heatmap.cell_color(*cell) == QColor(*wanted)
+    assert heatmap.data.colour(*cell) == QColor(*wanted)
     assert pixel(heatmap, *cell) == QColor(*wanted)
 
 
 def test_a_masked_cell_is_hatched_and_has_no_colour(heatmap: Heatmap) -> None:
-    assert heatmap.cell_color(2, 7) is None
+    assert heatmap.data.colour(2, 7) is None
     assert heatmap.is_masked(2, 7)
     image = heatmap.grab().toImage()
     box = heatmap.cell_rect(2, 7).toAlignedRect()
@@ -120,9 +120,9 @@ def test_what_is_not_a_number_has_marks_of_its_own(qtbot: QtBot, heatmap: Heatma
     values[8, 1], values[8, 3], values[8, 5] = np.nan, np.inf, -np.inf
     heatmap.set_data(values, causal(N), (0, N), (0, N))
     now = theme.current()
-    assert heatmap.cell_color(8, 1) == now.undefined
-    assert heatmap.cell_color(8, 3) == now.text
-    assert heatmap.cell_color(8, 5) == now.window
+    assert heatmap.data.colour(8, 1) == now.undefined
+    assert heatmap.data.colour(8, 3) == now.text
+    assert heatmap.data.colour(8, 5) == now.window
     image = heatmap.grab().toImage()
     centre = heatmap.cell_rect(8, 1).center().toPoint()
     assert image.pixelColor(centre) == now.ink_on(now.undefined)
@@ -146,8 +146,8 @@ def test_a_reduced_picture_says_so_and_maps_its_cells(qtbot: QtBot, heatmap: Hea
     assert heatmap.block == (3, 3)
     assert heatmap.note == "max of 3 × 3"
     assert heatmap.pixel_of(13, 0) == (4, 0)
-    assert heatmap.cell_color(13, 13) == QColor(*theme.current().sequential[255].tolist()[:3])
-    assert pixel(heatmap, 13, 13) == heatmap.cell_color(13, 13)
+    assert heatmap.data.colour(13, 13) == QColor(*theme.current().sequential[255].tolist()[:3])
+    assert pixel(heatmap, 13, 13) == heatmap.data.colour(13, 13)
 
 
 def test_a_large_picture_shows_every_pixel_once(qtbot: QtBot) -> None:
@@ -257,7 +257,7 @@ def test_the_map_that_has_the_keys_is_outlined(qtbot: QtBot, heatmap: Heatmap) -
 def test_large_cells_carry_their_numbers(qtbot: QtBot, heatmap: Heatmap) -> None:
     heatmap.set_data(np.full((2, 2), 0.5, np.float32), np.ones((2, 2), np.bool_), (0, 2), (0, 2))
     image, box = heatmap.grab().toImage(), heatmap.cell_rect(1, 1).toAlignedRect()
-    ground = heatmap.cell_color(1, 1)
+    ground = heatmap.data.colour(1, 1)
     assert ground is not None
     seen = {image.pixelColor(x, box.center().y()).name() for x in range(box.left() + 2, box.right() - 2)}
     assert theme.current().ink_on(ground).name() in seen
@@ -380,4 +380,4 @@ def test_more_and_less_have_the_colours_of_the_ends(qtbot: QtBot) -> None:
     qtbot.addWidget(shown)
     shown.set_data(np.array([[-2, 2]], np.float32), np.ones((1, 2), np.bool_), (0, 1), (0, 2))
     shown.set_levels(Levels(-2, 2, "diverging"))
-    assert [shown.cell_color(0, key) for key in (0, 1)] == [signed_colour(-0.5), signed_colour(0.5)]
+    assert [shown.data.colour(0, key) for key in (0, 1)] == [signed_colour(-0.5), signed_colour(0.5)]

@@ -83,7 +83,7 @@ def test_an_end_that_is_dragged_gives_the_colours_to_other_numbers(qtbot: QtBot,
         pull(shown, 1, 0.4)
     assert shown.levels.high == pytest.approx(0.4, abs=0.02)
     assert (shown.levels.low, shown.levels.note()) == (0.0, "by hand")
-    assert shown.cell_color(11, 0) == QColor(*theme.current().sequential[255].tolist()[:3])
+    assert shown.data.colour(11, 0) == QColor(*theme.current().sequential[255].tolist()[:3])
     shown.set_levels(Levels(0.0, 0.9))
     assert shown.levels.high == pytest.approx(0.4, abs=0.02), "what a person chose stays"
     pull(shown, 0, 0.25)
@@ -121,6 +121,6 @@ def test_other_colours_are_those_of_the_cells(shown: Heatmap) -> None:
     try:
         shown.theme_changed()
         index = shown.levels.indices(np.array(shown.value(7, 3), np.float32))
-        assert shown.cell_color(7, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
+        assert shown.data.colour(7, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
     finally:
         theme.colour_in("viridis")

@@ -108,7 +108,7 @@ def test_a_picture_is_copied_with_its_colours(maps: list[Heatmap], menu: MapMenu
     image = QGuiApplication.clipboard().image()
     assert image.size() == maps[0].size() * 2
     corner = maps[0].cell_rect(4, 2).topLeft() + QPointF(4, 4)
-    assert image.pixelColor((corner * 2).toPoint()) == maps[0].cell_color(4, 2)
+    assert image.pixelColor((corner * 2).toPoint()) == maps[0].data.colour(4, 2)
 
 
 def test_all_is_viewed_again_and_levels_are_given_back(maps: list[Heatmap], menu: MapMenu) -> None:

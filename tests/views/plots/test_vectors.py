@@ -59,7 +59,7 @@ def test_cells_that_can_be_counted_are_shapes_in_their_colours(qtbot: QtBot) -> 
     root = drawn(heatmap)
     filled = {group.get("fill") for group in root.iter(f"{SVG}g") if group.find(f"{SVG}path") is not None}
     for query, key in ((0, 0), (5, 3), (7, 7)):
-        colour = heatmap.cell_color(query, key)
+        colour = heatmap.data.colour(query, key)
         assert colour is not None
         assert colour.name() in filled
     text = " ".join("".join(element.itertext()) for element in root.iter(f"{SVG}text"))
@@ -88,6 +88,6 @@ def test_more_cells_are_a_picture_in_which_each_is_a_block_of_pixels(qtbot: QtBo
     assert times * size >= 3 * heatmap.plot.width()
     pixels = np.asarray(picture.convert("RGBA"))
     assert (pixels[::times, ::times] == pixels[times - 1 :: times, times - 1 :: times]).all()
-    colour = heatmap.cell_color(size - 1, 3)
+    colour = heatmap.data.colour(size - 1, 3)
     assert colour is not None
     assert pixels[times * (size - 1), 3 * times].tolist() == list(colour.getRgb())  # type: ignore[call-overload]
