@@ -79,6 +79,8 @@ class HeadsPanel(Panel):
         self.hear(self.repeats.toggled, self._test)
         self._chosen = ""
         """The score that somebody chose last: its label stays."""
+        self._prompt = ""
+        """The text whose heads are labelled; those of another one may have other habits."""
         self._asked_at = 0.0
         self._begun = False
         self.view.painted.connect(self.drawn)
@@ -120,6 +122,8 @@ class HeadsPanel(Panel):
         self.atlas = reading
         atlas: HeadAtlas = reading.value
         self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
+        if run.prompt != self._prompt:
+            self._prompt, self.view.score = run.prompt, ""
         self._offer(atlas)
         self.view.show_atlas(self._scored(atlas), run.config.group)
         self._sort(self.sort_box.currentText())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSlider, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
@@ -27,6 +27,7 @@ from ropewalk.model.readings.records import (
     token_strings,
 )
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
@@ -167,7 +168,7 @@ class ScoresPanel(Panel):
             "one map", "Show one large map instead of three: before the mask, masked, or the weights"
         )
         self.one.toggled.connect(self._show_state)
-        self.state = QSlider(Qt.Orientation.Horizontal)
+        self.state = ArrowSlider(Qt.Orientation.Horizontal)
         self.state.setRange(0, len(STATES) - 1)
         self.state.setValue(len(STATES) - 1)
         self.state.setPageStep(1)

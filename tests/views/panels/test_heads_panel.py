@@ -354,3 +354,17 @@ def test_heads_are_tested_on_random_repeats_and_on_the_prompt_again(
     panel.repeats.click()
     assert "random" not in panel.subtitle.text()
     assert "not N tokens twice" in panel.why_undefined.text()
+
+
+def test_a_label_that_nobody_chose_is_chosen_anew_for_another_prompt(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    panel = shown(HeadsPanel, running)
+    assert panel.view.score == "previous token"
+    engine.answers[AskAtlas] = lambda run, asked: replace(canned.reading(run, asked), undefined={})
+    running.timeline.step()
+    settle(running, panel)
+    assert panel.view.score == "previous token"
+    running.start(Prompt("a text twice a text twice"))
+    settle(running, panel)
+    assert panel.view.score == "induction"
