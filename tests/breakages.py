@@ -121,6 +121,8 @@ session = of("app/session/session.py", "app/session/test_session")
 session_file = of("app/files/session_file.py", "app/files/test_session_file")
 slabs = of("views/plots/slabs.py", "views/panels/test_cache_panel")
 spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokenizers/test_beside")
+stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_leaving")
+tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
@@ -658,6 +660,17 @@ BREAKAGES = (
         "wording.byte_size(4 * run.length**2)",
         "wording.byte_size(run.length**2)",
     ),
+    stage("a panel without room stays", "tree = trees.folded(tree)", "break"),
+    stage(
+        "a scene's panels stay in front after the lesson",
+        "            self._turned = self._turned_before",
+        "            self._turned_before = self._turned",
+    ),
+    stage(
+        "a card that left keeps its edges", "for widget in self._edges[len(self._plan.edges) :]:", "for widget in ():"
+    ),
+    tree_("shares count before what is needed", "if rest * shares[place] < least[place] * whole", "if False"),
+    tree_("a swap forgets one card", "places = {one: other, other: one}", "places = {one: other}"),
     panel("a panel is not drawn anew", "if changed & self.depends:", "if changed and self.depends is changed:"),
     panel("a hidden panel asks", "return self.isVisible()", "return True"),
     panel(

@@ -102,6 +102,7 @@ ACTIONS: Final = (
             ("timeline", "Timeline", "Alt+T"),
         )
     ),
+    Action("float_panel", "This panel as a window of its own, or back", "Panels", ("Shift+F",)),
     Action("panel_after", "Next panel", "Panels", ("F6",)),
     Action("panel_before", "Panel before", "Panels", ("Shift+F6",)),
     Action("scores.log", "Weights over powers of ten", "Switches", ("G",)),

@@ -124,7 +124,7 @@ def bench(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for name in ("compare", "needs"):
         window.reveal(name)
         wait_until_drawn(window)
-        window.cards[name].close()
+    window.show_workspace("overview")
     put_back(bench)
     frames = qapp.topLevelWidgets()  # held, so that the guard knows Qt's own again
     yield bench
@@ -267,8 +267,7 @@ def test_what_is_done_without_an_engine_changes_nothing(bench: Bench) -> None:
     window.dismiss()
     window.reveal("needs")
     bench.back()
-    for name in ("compare", "needs"):
-        window.cards[name].close()
+    window.show_workspace("overview")
     session.baseline.unpin()
     put_back(bench)
     assert state(session) == before

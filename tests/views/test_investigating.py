@@ -324,7 +324,7 @@ def test_shifting_both_turns_everything_and_leaves_the_score(window: MainWindow)
     assert panel.slider.value() == panel.slider.minimum()
     panel.timer.timeout.emit()
     assert panel.slider.value() == panel.slider.minimum() + 2
-    window.cards["rope"].close()
+    window.show_workspace("decode")
     assert not panel.timer.isActive(), "it costs nothing when it is hidden"
     front(window, "rope")
     click(window, panel.loop)

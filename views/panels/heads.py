@@ -16,7 +16,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
-from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, SparedLabel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
 from ropewalk.views.style import wording
 
@@ -51,7 +51,7 @@ class HeadsPanel(Panel):
         self.hear(self.view.head_clicked, self._select)
         self.hear(self.view.head_pointed, self._point)
         self.scroller = AtlasScroll(self.view)
-        self.reading = plain_label("", "label")
+        self.reading = SparedLabel("label")
         self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.sort_box = QComboBox()
         self.sort_box.setAccessibleName("Sort heads by")

@@ -401,6 +401,24 @@ class ElidedLabel(QLabel):
         painter.end()
 
 
+class SparedLabel(QLabel):
+    """A text that is left out where there is no room for all of it, so that a panel may be narrower than its words."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", role)
+
+    def minimumSizeHint(self) -> QSize:
+        """Let the row be as narrow as it must."""
+        return QSize(0, self.sizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw all of it or nothing."""
+        if self.width() >= self.sizeHint().width():
+            super().paintEvent(event)
+
+
 def offer(button: QAbstractButton, session: Session, tip: str, *, on: bool = True) -> None:
     """Let a button be pressed where there is an engine for what it does, and ``on``; without one say that."""
     there = session.engines.gone is None

@@ -61,12 +61,9 @@ class Stage(QWidget):
     -------
     changed()
         Another workspace is on.
-    arranged()
-        Cards stand elsewhere, or others do.
     """
 
     changed = Signal()
-    arranged = Signal()
 
     def __init__(self, cards: Mapping[str, PanelCard], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -154,6 +151,8 @@ class Stage(QWidget):
         else:
             card.make_panel()
             card.fold_heading(False)
+            if card.name == STRIP:
+                self._strip.wrap(True)
             card.float_out(self)
         self.arrange()
 
@@ -250,16 +249,16 @@ class Stage(QWidget):
         What has too little room shares the place of its neighbour; where one place is still too small, the tokens go.
         """
         places, box = {}, self._box
-        if not self._cards[STRIP].is_floating:
-            self._cards[STRIP].fold_heading(lines == 1)
-        if not lines and self._cards[STRIP].is_made:
+        if STRIP in trees.names(tree):
+            self._cards[STRIP].fold_heading(False)
             self._strip.wrap(True)
-        if lines:
+        elif lines:
+            self._cards[STRIP].fold_heading(lines == 1)
             places[STRIP] = QRect(box.topLeft(), QSize(box.width(), self._strip_height(lines)))
             box.setTop(places[STRIP].bottom() + 1 + theme.GRID)
         while not (fits := self._fits(tree, box)) and isinstance(tree, trees.Split):
             tree = trees.folded(tree)
-        if lines and not fits:
+        if lines and not fits:  # nothing of the tokens changes: that would call for another plan
             return self._placed(tree, 0)
         self._tree, self._plan = tree, Plan(tree, box, self._least, theme.GRID)
         return places
@@ -269,7 +268,6 @@ class Stage(QWidget):
         return least.width() <= box.width() and least.height() <= box.height()
 
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
-        before = [(name, self._cards[name].geometry()) for name in self.in_sight]
         for name, card in self._cards.items():
             if name not in places and name not in floating:
                 card.hide()
@@ -281,8 +279,6 @@ class Stage(QWidget):
                 card.setGeometry(place)
             card.show()
         self._show_edges()
-        if before != [(name, self._cards[name].geometry()) for name in self.in_sight]:
-            self.arranged.emit()
 
     def _front(self, leaf: Pages) -> str:
         """Which of the panels that share a place is in front: the one turned to last, else the first."""
@@ -330,7 +326,8 @@ class Stage(QWidget):
 
     def _follow_strip(self) -> None:
         """Give the tokens their lines, once they have theirs."""
-        QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
+        if self._cards[STRIP].isVisible():
+            QApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     # Tabs and edges -----------------------------------------------------------------------------------------------
 
@@ -377,6 +374,11 @@ class Stage(QWidget):
             widget.hide()
         for widget, edge in zip(self._edges, self._plan.edges, strict=False):
             widget.take(edge)
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The gaps between the panels that are on."""
+        return self._plan.edges
 
     def move_edge(self, edge: Edge, by: int) -> None:
         """Give the part before an edge so many pixels of the part after it, as far as that has them to give."""

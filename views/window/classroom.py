@@ -46,7 +46,7 @@ class Classroom(QObject):
         pause: Callable[[], object],
     ) -> None:
         super().__init__(window)
-        self._window, self._cards, self._pause = window, cards, pause
+        self._window, self._stage, self._cards, self._pause = window, stage, cards, pause
         self.line = StepLine(window)
         window.addToolBarBreak()
         window.addToolBar(self.line)
@@ -79,6 +79,7 @@ class Classroom(QObject):
             "lesson_on": self.forward,
             "lesson_back": self.back,
             "lesson_leave": self._leave_lesson,
+            "float_panel": lambda: self._stage.toggle_floating(self._cards[self.panel_in_focus()]),
             "full_panel": lambda: self.full.toggle(self.panel_in_focus()),
             "blank": self.blank_screen.toggle,
             "spotlight": lambda: self.spotlight.toggle("circle"),

@@ -202,7 +202,7 @@ class OpenDialog(QDialog):
         """Ask what the path is; the first answer of a fresh engine takes as long as torch takes to be imported."""
         self._show_outline(None)
         self.download.hide()
-        self.notice.setText(f"Looking at {Path(text.strip()).name or 'the bundled model'} …")
+        self.notice.setText(f"Looking at {Path(text.strip()).name or 'the built-in model'} …")
         self._looking = True
         self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
 

@@ -25,7 +25,7 @@ BLANK: Final = frozenset({Qt.Key.Key_B, Qt.Key.Key_Period})
 """What clickers send; here nothing else wants these keys."""
 
 NO_NOTES = "This step has no notes."
-NO_LESSON = "No lesson is open. Choose one in the Lesson panel; its notes appear here."
+NO_LESSON = "No lesson is open. Choose one in the workspace of lessons; its notes appear here."
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,9 @@ def has_run(window: MainWindow) -> bool:
 def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
     work(qtbot, window)
     window.set_look("light")
-    window.cards["cache"].hide()
+    window.show_workspace("rope")
+    window.stage.move_edge(window.stage.edges[0], -40)
+    width = window.cards["rope"].width()
     before, path = state(window), tmp_path / "my work.ropewalk"
     window.setFocus()
     QTest.keyClick(window, Qt.Key.Key_S, CONTROL)
@@ -112,13 +114,16 @@ def test_a_session_is_saved_by_key_and_dropped_back(qtbot: QtBot, window: MainWi
 
     window.set_look("dark")
     window.reset_layout()
+    assert window.cards["rope"].width() == width + 40
+    window.show_workspace("overview")
     window.session.start(Prompt("something else"))
     qtbot.waitUntil(lambda: not window.session.busy, timeout=60_000)
     assert state(window) != before
     assert do(lambda: drop(window, path)) == "Opened my work.ropewalk"
     assert state(window) == before
     assert theme.current().name == "light"
-    assert not window.cards["cache"].isVisible()
+    assert window.stage.workspace == "rope"
+    assert window.cards["rope"].width() == width
     assert window.bar.prompt.text() == PROMPT
 
 

@@ -11,15 +11,18 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QScrollArea, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import MoeConfig
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.stage.stage import Stage
+from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
 from ropewalk.views.style import theme
 from tests.qt_guards import delete_what_is_due
@@ -216,8 +219,9 @@ def test_a_card_dropped_on_the_middle_of_another_changes_places_with_it(window: 
     before = places(window)
     drag(window, "heads", "scores", (0.5, 0.5))
     after = places(window)
-    assert (after["heads"], after["scores"]) == (before["scores"], before["heads"])
-    assert after["why"] == before["why"]
+    assert after["heads"].topLeft() == before["scores"].topLeft()  # as wide as what stands there has to be
+    assert (after["scores"].right(), after["scores"].top()) == (before["heads"].right(), before["heads"].top())
+    assert after["why"].right() == before["why"].right()
     QTest.keyClick(window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
     assert places(window) == before
 
@@ -238,6 +242,25 @@ def test_a_card_dropped_on_a_side_stands_there(window: MainWindow, share: tuple[
         "below": why.top() > rope.bottom(),
     }[side]
     assert not any(one.intersects(other) for one, other in combinations(after.values(), 2))
+
+
+def test_there_is_an_edge_between_any_two_parts_and_no_other(window: MainWindow) -> None:
+    resizes = (Qt.CursorShape.SplitHCursor, Qt.CursorShape.SplitVCursor)
+    for workspace, count in (("rope", 2), ("decode", 2), ("compare", 2), ("heads", 2), ("overview", 3)):
+        window.show_workspace(workspace)
+        edges = [part for part in window.stage.children() if isinstance(part, QWidget) and part.isVisible()]
+        assert sum(part.cursor().shape() in resizes for part in edges) == count, workspace
+    window.classroom.full.enter("heads")
+    assert not any(part.isVisible() for part in edges if part.cursor().shape() in resizes)
+
+
+def test_a_lesson_turns_no_panel_for_good(window: MainWindow) -> None:
+    before = window.stage.in_sight
+    window.stage.show_scene(row((1, "lesson"), (1, "scores why timeline cache")), ("cache", "timeline"))
+    assert window.stage.in_sight == ["cache", "lesson"]
+    window.stage.show_scene(None)
+    window.show_workspace("overview")
+    assert window.stage.in_sight == before
 
 
 def test_a_card_dropped_nowhere_stays(window: MainWindow) -> None:
@@ -299,6 +322,17 @@ def test_a_double_click_floats_a_card_and_another_puts_it_back(qtbot: QtBot, win
     assert places(window) == before
 
 
+def test_a_key_floats_the_panel_in_focus_and_puts_it_back(window: MainWindow) -> None:
+    window.reveal("heads", focus=True)
+    for floats in (True, False):
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        QTest.keyClick(focused, Qt.Key.Key_F, Qt.KeyboardModifier.ShiftModifier)
+        settled()
+        assert window.cards["heads"].is_floating == floats
+        window.classroom.walk.enter("heads")
+
+
 def test_a_floating_card_goes_back_when_it_is_closed_or_everything_is_put_back(window: MainWindow) -> None:
     card, stage = window.cards["heads"], window.stage
     for put_back in (lambda: QApplication.sendEvent(card, QCloseEvent()), window.reset_layout):
@@ -313,16 +347,63 @@ def test_a_floating_card_goes_back_when_it_is_closed_or_everything_is_put_back(w
 # Nothing is a sliver --------------------------------------------------------------------------------------------------
 
 
+def cut(window: MainWindow) -> list[str]:
+    """Words that have too little room where they stand, or stand outside of the window."""
+    found = []
+    kinds: tuple[type[QLabel | QAbstractButton | QComboBox], ...] = (QLabel, QAbstractButton, QComboBox)
+    for kind in kinds:
+        for widget in window.findChildren(kind):
+            text = widget.currentText() if isinstance(widget, QComboBox) else widget.text()
+            wraps = isinstance(widget, QLabel) and (isinstance(widget, ElidedLabel | SparedLabel) or widget.wordWrap())
+            if not text or wraps or widget.visibleRegion().isEmpty() or widget.objectName().startswith("qt_"):
+                continue
+            box = QRect(widget.mapTo(window, QPoint()), widget.size())
+            scrolled = any(isinstance(above, QScrollArea) for above in parents(widget))
+            wide = widget.fontMetrics().horizontalAdvance(text.replace("&&", "&"))
+            if (
+                box.width() < wide
+                or box.height() < widget.fontMetrics().ascent()
+                or not (scrolled or window.rect().contains(box))
+            ):
+                found.append(text)
+    return found
+
+
+def placed_again(window: MainWindow) -> bool:
+    """Whether the stage goes on to place what stands already."""
+    stage, again = window.stage, False
+
+    def arrange() -> None:
+        nonlocal again
+        again = True
+        Stage.arrange(stage)
+
+    stage.arrange = arrange  # type: ignore[method-assign]
+    settled()
+    del stage.arrange
+    return again
+
+
+def parents(widget: QWidget) -> Iterator[QWidget]:
+    above = widget.parentWidget()
+    while above is not None:
+        yield above
+        above = above.parentWidget()
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
 @pytest.mark.parametrize("projector", [False, True], ids=["ordinary", "projector"])
-def test_every_card_is_whole_in_every_workspace_on_every_screen(window: MainWindow, projector: bool) -> None:
-    window.set_look(projector=projector)
-    for size in SIZES:
+def test_every_card_is_whole_in_every_workspace_on_every_screen(
+    window: MainWindow, name: theme.ThemeName, projector: bool
+) -> None:
+    window.set_look(name, projector=projector)
+    for size in SIZES if name == "dark" else SIZES[:1]:  # colours change no size
         window.resize(*size)
-        for name in NAMED:
-            window.show_workspace(name)
+        for workspace in NAMED:
+            window.show_workspace(workspace)
             snapshot.wait_until_drawn(window)
             settled()
-            at = f"{name} at {size}"
+            at = f"{workspace} at {size}"
             assert window.size() == QSize(*size), at
             standing = places(window)
             for one, box in standing.items():
@@ -330,6 +411,9 @@ def test_every_card_is_whole_in_every_workspace_on_every_screen(window: MainWind
                 assert window.stage.rect().contains(box), (at, one)
                 assert box.size() == box.size().expandedTo(card.minimumSizeHint()), (at, one)
             assert not any(one.intersects(other) for one, other in combinations(standing.values(), 2)), at
+            assert cut(window) == [], at
+            settled()
+            assert not placed_again(window), at
 
 
 # The keyboard ---------------------------------------------------------------------------------------------------------

@@ -138,9 +138,9 @@ def test_what_is_looked_at_is_said_at_once_and_nothing_of_another_is_shown(
         return outlined(path)
 
     engine.outline_of = outline_of  # type: ignore[method-assign]
-    item = dialog.known.findItems("Bundled", Qt.MatchFlag.MatchStartsWith)[0]
+    item = dialog.known.findItems("Built-in", Qt.MatchFlag.MatchStartsWith)[0]
     QTest.mouseClick(dialog.known.viewport(), LEFT, pos=dialog.known.visualItemRect(item).center())
-    assert dialog.notice.text() == "Looking at the bundled model …"
+    assert dialog.notice.text() == "Looking at the built-in model …"
     assert not dialog.open_button.isEnabled()
     assert "135 M" not in texts_of(dialog)
     settle(running)
