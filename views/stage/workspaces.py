@@ -78,7 +78,7 @@ _OVERVIEW: Final = (
             (46, column((58, "rope cache next_token ledger"), (42, "why timeline"))),
         ),
     ),
-    Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why timeline"))),
+    Variant(880, 0, row((50, "scores heads ledger timeline"), (50, "rope cache next_token why"))),
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
