@@ -39,6 +39,11 @@ def build_window(engine: str | None = None) -> tuple[QApplication, Session, Main
     from ropewalk.views.main_window import MainWindow
 
     window = MainWindow(session, at_once=False)
+    window.unfolded.connect(_keep)
+    return qt, session, window
+
+
+def _keep() -> None:
+    """Leave what is there out of every search for garbage from now on."""
     gc.freeze()
     gc.enable()
-    return qt, session, window

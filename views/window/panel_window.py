@@ -61,8 +61,9 @@ class PanelWindow(QMainWindow):
     Signals
     -------
     appeared()
-        The window has been painted for the first time. What takes long begins here: torch's import fights with the
-        window for the interpreter's lock, and would keep it blank for a third of a second.
+        The window has been painted for the first time; what it begins with is asked of the engine now.
+    unfolded()
+        What is in sight has been made, where that was left for after the first painting.
     panel_drawn()
         A panel has drawn an answer.
     lesson_walked(is_on)
@@ -81,6 +82,7 @@ class PanelWindow(QMainWindow):
     """
 
     appeared = Signal()
+    unfolded = Signal()
     panel_drawn = Signal()
     lesson_walked = Signal(bool)
     closing = Signal()
@@ -416,6 +418,7 @@ class PanelWindow(QMainWindow):
         for _ in pieces:
             QTimer.singleShot(0, self, partial(self._unfold, pieces))
             return
+        self.unfolded.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the message at the bottom."""
