@@ -622,8 +622,8 @@ BREAKAGES = (
     of("views/files/figure.py", "views/test_exporting")(
         "a figure has its panel's buttons", "return isinstance(part if named", "return not isinstance(part if named"
     ),
-    of("views/window/status.py", "views/test_words")(
-        "the last change that has room is told twice", "interventions[len(few) :]", "interventions[len(few) - 1 :]"
+    of("views/window/experiment_chips.py", "views/window/test_experiment_chips")(
+        "the last change that has room is told twice", "interventions.now[shown:]", "interventions.now[shown - 1 :]"
     ),
     of("views/plots/bars.py", "views/plots/test_row_bars", "views/panels/test_scores")(
         "a click picks the bar beside", "self.picked.emit(place)", "self.picked.emit(place + 1)"

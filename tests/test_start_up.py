@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.views.panels.registry import PANELS
+from ropewalk.views.style import theme
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,6 +35,7 @@ def begin(files, session_file=""):
 def end(files):
     print("modules", *sorted(sys.modules))
     print("made", *sorted(files.window.panels))
+    print("type", *{part.font().family() for part in (files.window.bar.prompt, files.window.bar.run)})
     print("shown", *sorted(files.window.stage.in_sight))
     files.window.close()
 
@@ -94,6 +96,10 @@ def test_neither_plots_nor_panels_are_waited_for(start: dict[str, list[str]]) ->
     assert start["unmade"] == []
     assert not set(start["first"]) & HEAVY
     assert not [name for name in start["first"] if name.startswith("pyqtgraph.")]
+
+
+def test_what_is_typed_and_pressed_wears_the_bundled_type_from_the_start(start: dict[str, list[str]]) -> None:
+    assert " ".join(start["type"]) == theme.SANS
 
 
 def test_only_what_is_in_sight_is_made(start: dict[str, list[str]]) -> None:

@@ -136,7 +136,7 @@ def test_a_picture_shows_the_prompt_as_it_was_meant(
     def looked_at(window: MainWindow, size: QSize, panel: str | None) -> QImage:
         run, status = window.session.run, window.status
         assert run is not None
-        seen.append((run.rendered, run.length, status.chips[0].text(), window.bar.chat.isChecked()))
+        seen.append((run.rendered, run.length, status.changes.chips[0].text(), window.bar.chat.isChecked()))
         return picture(window, size, panel)
 
     monkeypatch.setattr("ropewalk.views.pictures.shot.picture", looked_at)

@@ -275,10 +275,10 @@ def test_a_long_prompt_is_refused_and_runs_once_a_scaling_is_picked(qtbot: QtBot
     settle(qtbot, window)
     qtbot.waitUntil(lambda: len(tokens(window)) == 81)
     assert status.changes.isVisible()
-    assert status.chips[0].text() == "RoPE linear × 1.5  ×"
+    assert status.changes.chips[0].text() == "RoPE linear × 1.5  ×"
     run(qtbot, window, "abc")
     assert status.changes.isVisible(), "it stays for the next prompts"
-    press(status.chips[0])
+    press(status.changes.chips[0])
     settle(qtbot, window)
     qtbot.waitUntil(lambda: not status.changes.isVisible())
     assert window.session.interventions.now == ()

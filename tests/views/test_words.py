@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QScrollBar, QTabBar
 
-from ropewalk.model.decoder.interventions import AblateHeads, NoScale, RopeOff
+from ropewalk.model.decoder.interventions import AblateHeads, RopeOff
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
@@ -59,22 +59,6 @@ def test_after_a_step_the_time_is_that_of_the_step(window: MainWindow) -> None:
     snapshot.wait_until_drawn(window)
     assert "last step in " in window.status.facts.text()
     assert "prefill" not in window.status.facts.text()
-
-
-def test_every_change_of_the_model_has_a_chip_whatever_is_on_stage(window: MainWindow) -> None:
-    changes = (AblateHeads(1, (2,)), NoScale(), RopeOff(), AblateHeads(0, (1,)), AblateHeads(2, (3,)))
-    window.session.interventions.apply(changes)
-    snapshot.wait_until_drawn(window)
-    texts = [chip.text() for chip in window.status.chips]
-    assert texts == [*(f"{one.label}  ×" for one in changes[:3]), "+2 more"]
-    assert window.status.changes.isVisible()
-    assert f"Also: {changes[3].label}, {changes[4].label}; " in window.status.chips[-1].toolTip()
-    window.status.chips[0].click()
-    snapshot.wait_until_drawn(window)
-    assert window.session.interventions.now == changes[1:]
-    window.session.interventions.apply(())
-    snapshot.wait_until_drawn(window)
-    assert not window.status.changes.isVisible()
 
 
 def test_maps_that_stay_say_why(window: MainWindow) -> None:

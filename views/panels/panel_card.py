@@ -169,6 +169,7 @@ class PanelCard(QFrame):
     def put_in(self, over: QWidget) -> None:
         """Become a part of the window again."""
         self.setParent(over, Qt.WindowType.Widget)
+        over.window().activateWindow()  # the keys were this card's
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Go back to the stage instead."""

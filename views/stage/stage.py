@@ -78,6 +78,8 @@ class Stage(QWidget):
         """The panels that were turned to, the last one last: it is in front of those that share its place."""
         self._turned_before: list[str] = []
         """The same before a lesson."""
+        self._floated: QRect | None = None
+        """Where the panel that is alone floated before."""
         self._tree: Tree = ()
         self._plan = Plan((), QRect(), self._least, 0)
         self._opened = False
@@ -97,18 +99,23 @@ class Stage(QWidget):
     # What a person can ask of it ----------------------------------------------------------------------------------
 
     def show_workspace(self, name: str) -> None:
-        """Put a workspace on in the place of what is on."""
+        """Put a workspace on in the place of the one that is on; a panel that is alone stays so."""
         differs = name != self.workspace
-        self.workspace, self.alone = name, ""
+        self.workspace = name
         self.arrange()
         if differs:
             self.changed.emit()
 
     def show_alone(self, name: str) -> None:
         """Give the whole stage to one panel, or with an empty name to the workspace again."""
+        before, self.alone = self.alone, name
         if name and self._cards[name].is_floating:
+            self._floated = self._cards[name].geometry()
             self._cards[name].put_in(self)
-        self.alone = name
+        elif before and self._floated is not None:
+            self._cards[before].float_out(self)
+            self._cards[before].setGeometry(self._floated)
+            self._floated = None
         self.arrange()
 
     def show_scene(self, scene: Tree | None, first: Sequence[str] = ()) -> None:
@@ -121,9 +128,6 @@ class Stage(QWidget):
         for name in reversed(first):
             self._turn_to(name)
         if scene is not None:
-            for name in trees.names(scene):
-                if self._cards[name].is_floating:
-                    self._cards[name].put_in(self)
             self.show_workspace("lesson")
 
     def reveal(self, name: str) -> None:
@@ -163,7 +167,6 @@ class Stage(QWidget):
         for card in self._cards.values():
             if card.is_floating:
                 card.put_in(self)
-        self.alone = ""
         self.arrange()
 
     def leave_out(self, names: Iterable[str]) -> None:

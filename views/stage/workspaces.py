@@ -75,10 +75,10 @@ _OVERVIEW: Final = (
         420,
         row(
             (54, column((40, "heads"), (60, "scores"))),
-            (46, column((58, "rope cache next_token ledger"), (42, "why timeline"))),
+            (46, column((58, "rope cache next_token ledger"), (42, "why"))),
         ),
     ),
-    Variant(880, 0, row((50, "scores heads ledger timeline"), (50, "rope cache next_token why"))),
+    Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why"))),
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 

@@ -89,17 +89,17 @@ class PanelWindow(QMainWindow):
     export_wanted = Signal(object)
 
     def __init__(self, session: Session, *, restore: bool = True, at_once: bool = True) -> None:
+        saved = session.settings.now
+        theme.wear(saved.theme if restore else theme.current().name, projector=False)  # parts of a window take its type
+        if restore and saved.colour_map in COLOUR_MAPS:  # of another version, it may not be
+            theme.colour_in(saved.colour_map)
         super().__init__()
         self.session = session
         self._at_once, self._arranged, self._painted = at_once, False, False
         self.presenting = False
         self._alarms: dict[str, str] = {}
         self._before_lesson = ""
-        saved = session.settings.now
         motion.choose(saved.motion)
-        theme.wear(saved.theme if restore else theme.current().name, projector=False)
-        if restore and saved.colour_map in COLOUR_MAPS:  # of another version, it may not be
-            theme.colour_in(saved.colour_map)
         self.setWindowTitle("Ropewalk")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.bar = PromptBar(session)
@@ -152,7 +152,7 @@ class PanelWindow(QMainWindow):
         self.bar.open_wanted.connect(self.choose_checkpoint)
         self.bar.engine_wanted.connect(self.choose_engine)
         self.status.consistency_wanted.connect(self.show_consistency)
-        self.status.changes_wanted.connect(lambda: self.reveal("experiments"))
+        self.status.changes_wanted.connect(partial(self.reveal, "experiments", True))
         self.session.consistency.check_changed.connect(partial(self._on_consistency_check, "cached"))
         self.session.consistency.branches_changed.connect(partial(self._on_consistency_check, "branches"))
         self.bar.sampling_wanted.connect(lambda: self.reveal("next_token"))

@@ -5,8 +5,7 @@ And the strips over it: what went wrong, in a sentence.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent
@@ -22,19 +21,16 @@ from PySide6.QtWidgets import (
 )
 
 from ropewalk.app.jobs import JobProgress
-from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run
 from ropewalk.views.panels.consistency import conditions, origin, verdict
 from ropewalk.views.panels.panel import ElidedLabel, plain_label
 from ropewalk.views.style import icons, theme, wording
 from ropewalk.views.style.flow import FlowLayout
+from ropewalk.views.window.experiment_chips import ExperimentChips
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
-
-
-MOST_CHIPS = 4
-"""That stand in the line; of more changes the rest is one chip."""
 
 
 class StatusLine(QWidget):
@@ -59,11 +55,8 @@ class StatusLine(QWidget):
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.check.clicked.connect(self.consistency_wanted)
         self.what = plain_label("idle", "subtitle")
-        self.changes = QWidget()
-        self.changes.setAccessibleName("What is changed in the model")
-        self._chip_row = QHBoxLayout(self.changes)
-        self._chip_row.setContentsMargins(0, 0, 0, 0)
-        self.changes.hide()
+        self.changes = ExperimentChips(session)
+        self.changes.more_wanted.connect(self.changes_wanted)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("progress")
@@ -82,7 +75,6 @@ class StatusLine(QWidget):
         session.run_changed.connect(self._on_run)
         session.consistency.check_changed.connect(self._on_check)
         session.progress_changed.connect(self._on_progress)
-        session.interventions.changed.connect(self._on_interventions)
         for signal in (session.recovery.engine_ended, session.recovery.engine_back):
             signal.connect(self._show_facts)
         self._on_progress(None)
@@ -143,46 +135,6 @@ class StatusLine(QWidget):
         self.check.setProperty("tone", tone)
         self.check.style().unpolish(self.check)
         self.check.style().polish(self.check)
-
-    def _on_interventions(self, interventions: tuple[Intervention, ...]) -> None:
-        """Say in every workspace that the model is not as it was trained: a chip for each change, to take it out."""
-        for chip in self.chips:
-            self._chip_row.removeWidget(chip)
-            chip.hide()
-            chip.deleteLater()
-        few = interventions if len(interventions) <= MOST_CHIPS else interventions[: MOST_CHIPS - 1]
-        for intervention in few:
-            tip = f"The model is run with “{intervention.label}”; press to take that out"
-            if isinstance(intervention, RopeScaling):
-                tip += ". It gives this run more positions than the model was trained on"
-            chip = self._chip(f"{intervention.label}  ×", tip, f"Take out: {intervention.label}")
-            chip.clicked.connect(partial(self._take_out, intervention))
-        if len(few) < len(interventions):
-            rest = ", ".join(one.label for one in interventions[len(few) :])
-            more = self._chip(f"+{len(interventions) - len(few)} more", f"Also: {rest}; press for all of them", rest)
-            more.clicked.connect(self.changes_wanted)
-        self.changes.setVisible(bool(interventions))
-
-    @property
-    def chips(self) -> tuple[QPushButton, ...]:
-        """The chips on screen."""
-        items = (self._chip_row.itemAt(i) for i in range(self._chip_row.count()))
-        return tuple(cast("QPushButton", item.widget()) for item in items if item is not None)
-
-    def _chip(self, text: str, tip: str, name: str) -> QPushButton:
-        chip = QPushButton(text)
-        chip.setProperty("kind", "small")
-        chip.setCheckable(True)
-        chip.setChecked(True)
-        chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        chip.setToolTip(wording.tooltip(tip))
-        chip.setAccessibleName(name)
-        chip.clicked.connect(lambda: chip.setChecked(True))  # until the run without it is there
-        self._chip_row.addWidget(chip)
-        return chip
-
-    def _take_out(self, intervention: Intervention) -> None:
-        self._session.interventions.apply(tuple(one for one in self._session.interventions.now if one != intervention))
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         busy = progress is not None

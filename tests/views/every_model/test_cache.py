@@ -119,6 +119,9 @@ def test_experts(window: MainWindow) -> None:
     config = run_of(window).config
     assert window.menu_entries["routing"].isVisible() == (config.moe is not None)
     if config.moe is None:
+        window.reveal("routing")
+        assert window.failure.sentence.text().startswith("This model is dense")
+        window.failure.dismiss()
         return
     panel: RoutingPanel = front(window, "routing")
     assert panel.routing is not None

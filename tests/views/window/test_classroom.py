@@ -117,6 +117,24 @@ def test_type_grows_with_a_panel_that_is_alone_and_shrinks_again(window: MainWin
     assert panel.grab().toImage() == picture
 
 
+def test_a_floating_panel_that_was_alone_floats_again_where_it_was(qtbot: QtBot, window: MainWindow) -> None:
+    card = window.cards["rope"]
+    window.stage.toggle_floating(card)
+    card.setGeometry(60, 70, 420, 330)
+    settled(window)
+    window.classroom.walk.enter("rope")
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_F)  # type: ignore[arg-type]
+    assert shown(window) == {"rope"}
+    assert not card.is_floating
+    window.stage.show_workspace("scores")  # as a step of a lesson does
+    assert shown(window) == {"rope"}
+    settled(window)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert card.is_floating
+    assert card.geometry() == QRect(60, 70, 420, 330)
+    assert "scores" in shown(window)
+
+
 def test_the_same_key_brings_everything_back(window: MainWindow) -> None:
     window.show_workspace("rope")
     before = shown(window)
