@@ -227,8 +227,8 @@ def ablate_and_compare(window: MainWindow, layer: int, head: int) -> None:
     assert np.count_nonzero(written.heads == 0) == 1
     for number in range(1, 8):
         go_to(window, number)
-        assert [chip.text() for chip in window.status.chips] == [f"L{layer}H{head} → 0  ×"]
-        assert window.status.chips[0].isVisible()
+        assert [chip.text() for chip in window.status.changes.chips] == [f"L{layer}H{head} → 0  ×"]
+        assert window.status.changes.chips[0].isVisible()
     go_to(window, 2)
     assert "its scores and weights stay" in cast("ScoresPanel", window.panels["scores"]).unchanged.text()
     window.session.selection.update(layer=later, head=0)
@@ -241,7 +241,7 @@ def ablate_and_compare(window: MainWindow, layer: int, head: int) -> None:
     apart = np.where(hidden, np.nan, after - before)
     np.testing.assert_allclose(seen(compare.weights, run.length), apart, atol=1e-5)
     press(window, Qt.Key.Key_X)
-    assert window.status.chips == ()
+    assert not window.status.changes.chips
     np.testing.assert_allclose(seen(compare.weights, run.length)[~hidden], 0, atol=1e-6)
 
 
