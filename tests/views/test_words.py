@@ -11,7 +11,7 @@ from ropewalk.model.decoder.interventions import AblateHeads, RopeOff
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
-from tests.views.driving import front, opened_window, run_of
+from tests.views.driving import click, front, opened_window, run_of
 
 OPAQUE = {"→ mean", "ids", "bundled", "Needed heads", "skip token 0", "logit without the head"}
 
@@ -76,6 +76,30 @@ def test_maps_that_stay_say_why(window: MainWindow) -> None:
     window.session.selection.update(layer=1, head=2)
     snapshot.wait_until_drawn(window)
     assert panel.unchanged.text() == "", "without RoPE its scores do change"
+    window.session.interventions.apply(())
+    snapshot.wait_until_drawn(window)
+
+
+def test_differences_that_are_none_say_why(window: MainWindow) -> None:
+    panel = front(window, "compare")
+    window.session.selection.update(layer=1, head=2)
+    snapshot.wait_until_drawn(window)
+    click(window, panel.pin_button)
+    assert panel.unchanged.text() == ""
+    window.session.interventions.apply((AblateHeads(1, (2,)),))
+    snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text() == "L1H2 is changed after softmax; its scores and weights stay."
+    assert panel.unchanged.isVisible()
+    window.session.selection.update(layer=2)
+    snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text() == "", "the layer after it is another"
+    window.session.interventions.apply((AblateHeads(1, (2,)), AblateHeads(2, (2,))))
+    snapshot.wait_until_drawn(window)
+    click(window, panel.pin_button)
+    window.session.interventions.apply((AblateHeads(1, (2,)),))
+    snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text() == "", "that is of a model, and not of two that were changed"
+    click(window, panel.unpin_button)
     window.session.interventions.apply(())
     snapshot.wait_until_drawn(window)
 

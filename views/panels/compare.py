@@ -17,6 +17,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference, Question
 from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, Run, TokenChange
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
+from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.heatmap import Heatmap
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.signed import signed_colour
@@ -154,6 +155,7 @@ class ComparePanel(Panel):
         self.scores, self.weights = Heatmap("scores, B − A"), Heatmap("weights, B − A")
         self.maps = (self.scores, self.weights)
         self.weights.link(self.scores)
+        self.unchanged = WhyUnchanged()
         self.sentence = plain_label("", "label")
         self.sentence.setWordWrap(True)
         self.changes = ChangesView()
@@ -163,12 +165,15 @@ class ComparePanel(Panel):
             self.hear(heatmap.picked, self._pick, ComparePanel.difference)
             self.hear(heatmap.pointed, self._point, ComparePanel.difference)
             pair.addWidget(heatmap, 1)
+        maps = QVBoxLayout()
+        maps.addWidget(self.unchanged)
+        maps.addLayout(pair, 1)
         words = QVBoxLayout()
         words.addWidget(self.sentence)
         words.addWidget(self.changes, 1)
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
         self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addLayout(pair, 2)
+        self._layout.addLayout(maps, 2)
         self._layout.addLayout(words, 1)
         session.baseline.changed.connect(self._on_baseline)
         self._on_baseline(session.baseline.run)
@@ -192,6 +197,7 @@ class ComparePanel(Panel):
         gaps = sum(1 for a, b in difference.rows if a is None or b is None)
         name = wording.head_name(difference.layer, difference.head)
         self.describe(f"{name} · {_sentence(baseline, run)}{f' · {gaps} rows have no partner' if gaps else ''}")
+        self.unchanged.say(self._why_unchanged(difference, baseline, run))
         labels = row_labels(difference.rows, baseline, run)
         count = len(difference.rows)
         for heatmap, values in ((self.scores, difference.scores), (self.weights, difference.weights)):
@@ -236,6 +242,14 @@ class ComparePanel(Panel):
         """Why there is nothing to see; empty where there is."""
         baseline = self.session.baseline
         return refusal(baseline.run, run) or ("" if baseline.shares_engine else ELSEWHERE)
+
+    def _why_unchanged(self, difference: HeadDifference, a: Run, b: Run) -> str:
+        """Why there is no difference to see, where B was changed, and nothing but that."""
+        moved = any(np.nan_to_num(values).any() for values in (difference.scores, difference.weights))
+        changed = any(spec.interventions for spec in a.specs)
+        if moved or changed or a.prompt != b.prompt or a.model.name != b.model.name:
+            return ""
+        return why_unchanged(self.session.interventions.now, difference.layer, difference.head)
 
     @property
     def _rows(self) -> Rows:

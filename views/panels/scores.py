@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.decoder.interventions import AblateHeads, AblateMlp, Intervention
 from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import (
@@ -27,6 +26,7 @@ from ropewalk.model.readings.records import (
     token_strings,
 )
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
@@ -48,6 +48,12 @@ STATES = ("before mask", "masked", "softmax")
 
 BESIDE = 1.3
 """How much wider than high the panel is where the row stands beside the one map."""
+
+SMALL = 150
+"""Pixels of a map, in ordinary type, below which one stands by itself where it is larger then."""
+
+LARGER = 1.2
+"""How many times as wide it must be for that."""
 
 UNBOUND = 16_777_215
 """Qt's largest size of a widget."""
@@ -102,6 +108,22 @@ class Triptych(QWidget):
         margins, count = sum(heatmap.form.left_margin(0) for heatmap in self.shown), len(self.shown)
         return max((width - margins - (count - 1) * theme.GRID) / count, 0)
 
+    def cells_in(self, width: int, height: int, count: int) -> float:
+        """Width of all cells of a map where so many maps share a size."""
+        shown = self.maps[0]
+        form, axes = shown.form, (shown.rows_axis, shown.columns_axis)
+        before, titles = (form.size, form.gutter, form.aside), [axis.title for axis in axes]
+        for axis in axes:
+            axis.title = ""
+        gutter = form.gutter = shown.rows_axis.room(0)
+        form.aside = shown.form.aside_width()
+        form.size = QSize((width - (count - 1) * theme.GRID - gutter) // count + gutter, height)
+        cells = form.places().step * form.extent.width()
+        form.size, form.gutter, form.aside = before
+        for axis, title in zip(axes, titles, strict=True):
+            axis.title = title
+        return cells
+
     def width_for(self, height: int) -> int:
         """Width that one map alone can use at a height; more than that stays empty."""
         form = self.shown[0].form
@@ -118,6 +140,7 @@ class Triptych(QWidget):
             heatmap.form.gutter = None
         form, rows = self.shown[0].form, self.shown[0].rows_axis
         sizes: dict[int, float] = {}
+        self.shown[0].fit_titles(QSize(math.floor(self.side), self.height()))
         for pitch in (LEAST_NAMED, 0):  # names of rows need more room than numbers, and are written only in large cells
             form.gutter = rows.room(pitch)
             form.size = QSize(math.floor(form.gutter + self.side), self.height())
@@ -168,25 +191,18 @@ class ScoresPanel(Panel):
             "one map", "Show one large map instead of three: before the mask, masked, or the weights"
         )
         self.one.toggled.connect(self._show_state)
-        self.state = ArrowSlider(Qt.Orientation.Horizontal)
-        self.state.setRange(0, len(STATES) - 1)
-        self.state.setValue(len(STATES) - 1)
-        self.state.setPageStep(1)
-        self.state.setFixedWidth(12 * theme.GRID)
-        self.state.setAccessibleName("What the map shows: before the mask, masked, or softmax")
-        self.state.setToolTip("From the scores before the mask over the masked ones to the weights")
-        self.state.valueChanged.connect(self._show_state)
+        self.state = self._slider()
         self.state_name = plain_label("", "subtitle")
-        for widget in (self.state, self.state_name):
-            self.head_row.addWidget(widget)
+        self.head_row.addWidget(self.state)
+        self.head_row.addWidget(self.state_name)
         self._asked_pixels = 0
         self._asked_row: AskRow | None = None
         self._labels: tuple[str, ...] = ()
         self._labelled: tuple[Sequence[TokenText], int] = (), 0
         """The tokens, and how many of them, that the labels say."""
-        self.unchanged = plain_label("", "label")
-        self.unchanged.setWordWrap(True)
-        self.unchanged.hide()
+        self.unchanged = WhyUnchanged()
+        self.crowded = False
+        """Whether there is no room for three maps, and one stands by itself."""
         self._plots = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._plots.setSpacing(theme.GRID)
         self._plots.addWidget(self.triptych, 4)
@@ -196,12 +212,12 @@ class ScoresPanel(Panel):
         layout.setSpacing(theme.GRID)
         layout.addWidget(self.unchanged)
         layout.addLayout(self._plots, 1)
-        for heatmap in self.maps[1:]:
-            heatmap.link(self.raw)
         for heatmap in self.maps:
             self.hear(heatmap.picked, self._pick)
             self.hear(heatmap.pointed, self._point)
             self.hear(heatmap.viewed, self._look)
+        for heatmap in self.maps[1:]:
+            heatmap.link(self.raw)
         for one, other in ((self.raw, self.masked), (self.masked, self.raw)):
             one.levelled.connect(other.choose_levels)  # one colour is one number in both
         self.hear(self.row.picked, lambda key: self.session.selection.update(key=key), ScoresPanel.selected_row)
@@ -218,6 +234,18 @@ class ScoresPanel(Panel):
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.head_row.addWidget(button)
         return button
+
+    def _slider(self) -> ArrowSlider:
+        """What chooses the state of the one map."""
+        slider = ArrowSlider(Qt.Orientation.Horizontal)
+        slider.setRange(0, len(STATES) - 1)
+        slider.setValue(len(STATES) - 1)
+        slider.setPageStep(1)
+        slider.setFixedWidth(8 * theme.GRID)
+        slider.setAccessibleName("What the map shows: before the mask, masked, or softmax")
+        slider.setToolTip("From the scores before the mask over the masked ones to the weights")
+        slider.valueChanged.connect(self._show_state)
+        return slider
 
     # The panel contract -------------------------------------------------------------------------------------------
 
@@ -250,9 +278,7 @@ class ScoresPanel(Panel):
         reduced = answer.weights.reduction != "exact"
         cost = f" · all cells would be {wording.byte_size(4 * run.length**2)}" if reduced else ""
         self.describe(f"{name} · {size} · kv head {answer.kv_head}{cost}")
-        why = why_unchanged(self.session.interventions.now, answer.layer, answer.head)
-        self.unchanged.setText(why)
-        self.unchanged.setVisible(bool(why))
+        self.unchanged.say(why_unchanged(self.session.interventions.now, answer.layer, answer.head))
         self.mean.setVisible(reduced)
         for heatmap in self.maps:
             heatmap.set_labels(self._labels)
@@ -344,14 +370,15 @@ class ScoresPanel(Panel):
 
     def next_state(self) -> None:
         """Show one map, or the next of its states."""
-        if self.one.isChecked():
+        if self.triptych.alone is not None:
             self.state.setValue((self.state.value() + 1) % len(STATES))
         else:
             self.one.setChecked(True)
 
     def _show_state(self) -> None:
         """Show all maps, or the one that the slider says."""
-        alone = self.one.isChecked()
+        alone = self.one.isChecked() or self.crowded
+        self.one.setVisible(not self.crowded)
         self.state.setVisible(alone)
         self.state_name.setVisible(alone)
         self.state_name.setText(STATES[self.state.value()])
@@ -362,15 +389,36 @@ class ScoresPanel(Panel):
     def _share_room(self) -> None:
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
         now, triptych, body = theme.current(), self.triptych, self.body
+        self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
+        crowded = self._is_crowded()
+        if crowded != self.crowded:
+            self.crowded = crowded
+            self._show_state()  # which comes back here
+            return
         beside = triptych.alone is not None and body.width() > BESIDE * body.height()
         self._plots.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
-        self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
         tallest, widest = UNBOUND, UNBOUND
         if beside:
             widest = max(triptych.width_for(body.height()), triptych.minimumWidth())
         else:
             tallest = max(triptych.shown[0].form.height_for(triptych.side_in(body.width())), triptych.minimumHeight())
         triptych.setMaximumSize(widest, tallest)
+
+    def _is_crowded(self) -> bool:
+        """Whether three maps would be small, and one by itself larger.
+
+        It goes by the panel's own size, and one map stays where the two are nearly alike: the head row of the one is
+        not as high as that of the others.
+        """
+        row, left, top = self.row, self.body.x(), self.body.y()
+        width, height = self.width() - 2 * left, self.height() - top - left
+        above = height - (0 if row.isHidden() else max(row.minimumSizeHint().height(), height // 5) + theme.GRID)
+        three = self.triptych.cells_in(width, above, 3)
+        if not three or three >= theme.current().grid(SMALL / theme.GRID):
+            return False
+        beside = width > BESIDE * height
+        room = (width - row.minimumSizeHint().width() - theme.GRID, height) if beside else (width, above)
+        return self.triptych.cells_in(*room, 1) > (1 if self.crowded else LARGER) * three
 
     def _pixels(self) -> int:
         """Pixels to ask for: no more than there are, so that none of them is lost in drawing."""
@@ -477,18 +525,6 @@ class ScoresPanel(Panel):
             return f"{where} · masked"
         score, weight = self.masked.value(query, key), self.weights.value(query, key)
         return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
-
-
-def why_unchanged(interventions: Sequence[Intervention], layer: int, head: int) -> str:
-    """Say why a head's maps are what they were, where every change of the model comes after them; else nothing."""
-    if not interventions or not all(isinstance(one, AblateHeads | AblateMlp) for one in interventions):
-        return ""
-    of_this = any(isinstance(one, AblateHeads) and one.layer == layer and head in one.heads for one in interventions)
-    earlier = any(isinstance(one, AblateHeads | AblateMlp) and one.layer < layer for one in interventions)
-    if of_this:
-        what = "its scores move only by earlier changes" if earlier else "its scores and weights stay"
-        return f"{wording.head_name(layer, head)} is changed after softmax; {what}."
-    return "" if earlier else f"The changes come after the scores of layer {layer}; these maps stay."
 
 
 def value_range(values: Floats) -> tuple[float, float]:

@@ -24,6 +24,10 @@ WIDTH = 0.7
 """A bar, as a share of its place."""
 ROOMY = 14
 """Lines of type from which on the axis has room for its title."""
+RING = 3
+"""Pixels from a bar to the outer edge of its outline; a number stands beyond."""
+STUB = 6
+"""Height of what stands for the bar of a place that is hidden."""
 LEAST = 2
 """Pixels of a place from which on it has a bar of its own."""
 
@@ -136,21 +140,31 @@ class Bars(Plot):
         left, right = self.at(place - 0.5, 0).x(), self.at(place + 0.5, 0).x()
         return QRectF(left, box.top(), right - left, box.height())
 
+    def ring_of(self, place: int) -> QRectF:
+        """The outline of a bar, or of what stands for it: around all of it, inside the plot."""
+        slot, bar = self.slot_of(place), self.bar_of(place)
+        if self.is_hidden(place):
+            bar.setTop(bar.bottom() - STUB)
+        half = max(bar.width() / 2, 1) + RING - 1
+        bottom = min(bar.bottom() + RING - 1, slot.bottom() - 1)
+        top = max(min(bar.top() - RING + 1, bottom - STUB), slot.top())
+        return QRectF(bar.center().x() - half, top, 2 * half, bottom - top)
+
     def numbered(self, stride: int) -> list[int]:
         """Places whose numbers are written: the selected one, then the largest, one in ``stride`` at most."""
         seen, kept = self.seen(), list[int]()
         sizes = np.abs(self.heights[seen.start : seen.stop] - self.base)
         largest = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
         for place in [self.selected, *largest] if self.selected in seen else largest:
-            if self.number(place) and all(abs(place - other) >= stride for other in kept):
-                kept.append(place)
-        return kept
+            if (self.number(place) or place == self.selected) and all(abs(place - other) >= stride for other in kept):
+                kept.append(place)  # a selected one without a number has an outline, which none is written upon
+        return [place for place in kept if self.number(place)]
 
     def _fit(self) -> None:
         """Leave room for the numbers above and, where bars go down, below."""
         low, high = self._extent
         height = max(self.box.height(), 1.0)
-        line = min(face(theme.current().font("number")).height + 2, height / 3)
+        line = min(face(theme.current().font("number")).height + RING, height / 2)
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)
@@ -174,8 +188,7 @@ class Bars(Plot):
         self.bottom.title = self.title if self.height() >= ROOMY * now.size("label") else ""
         self.bottom.title_colour = now.faint
         self.bottom.set_names(self.names)
-        if self.bottom.room(pitch) > self.height() / 3:
-            self.bottom.set_names(())
+        self.bottom.limit = self.height() / 3
         self.bottom.setHeight(self.bottom.room(pitch))
         self.lay_out()
 
@@ -270,7 +283,7 @@ class BarMarks(Painted):
             if place in seen:
                 painter.setPen(QPen(colour, 2 if place == plot.selected else 1, style))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.drawRect(plot.slot_of(place).adjusted(1, 1, -1, -1))
+                painter.drawRect(plot.ring_of(place))
         if plot.pitch >= LEAST:
             self._write(painter)
 
@@ -279,7 +292,7 @@ class BarMarks(Painted):
         for place in plot.seen():
             if plot.is_hidden(place):
                 slot = plot.slot_of(place)
-                stub = QRectF(plot.bar_of(place).left(), slot.bottom() - 6, slot.width() * WIDTH, 6)
+                stub = QRectF(plot.bar_of(place).left(), slot.bottom() - STUB, slot.width() * WIDTH, STUB)
                 painter.fillRect(stub, now.masked_ground)
                 painter.fillRect(stub, QBrush(now.masked, Qt.BrushStyle.BDiagPattern))
             elif plot.is_hatched(place):
@@ -293,9 +306,10 @@ class BarMarks(Painted):
         some = list(seen) if len(seen) <= 64 else [int(np.argmax(np.abs(plot.heights)))]
         room = max((face(font).line(plot.number(place)).width for place in some), default=0.0) + 3
         for place in plot.numbered(max(math.ceil(room / plot.pitch), 1)):
-            bar, up = plot.bar_of(place), plot.heights[place] >= plot.base
-            top = bar.top() - line if up else bar.bottom()
-            centre = min(max(bar.center().x(), self.area.left() + room / 2), self.area.right() - room / 2)
+            up = plot.heights[place] >= plot.base
+            ring = plot.ring_of(place)
+            top = ring.top() - 1 - line if up else ring.bottom() + 1
+            centre = min(max(ring.center().x(), self.area.left() + room / 2), self.area.right() - room / 2)
             box = QRectF(centre - room / 2, top, room, line)
             painter.fillRect(box, ink.faded(now.panel, 0.9))
             ink.draw_text(painter, box, plot.number(place), font, now.text, ink.CENTRE)

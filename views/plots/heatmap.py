@@ -328,14 +328,9 @@ class Heatmap(PlotView):
 
     def arrange(self) -> None:
         """Give everything its place."""
-        form, now = self.form, theme.current()
-        form.size, form.extent, form.heading = self.size(), self.box.extent, self.heading
-        for axis, shown, title, colour in (
-            (self.rows_axis, form.row_labels, self.titles[0], now.query),
-            (self.columns_axis, form.column_labels, self.titles[1], now.key),
-        ):
-            axis.title, axis.title_colour = (title if form.is_roomy else ""), colour
-            axis.setVisible(shown)
+        form = self.form
+        form.extent, form.heading = self.box.extent, self.heading
+        self.fit_titles(self.size())
         place = self._places = form.places()
         plot, bar = place.plot, place.bar
         self.box.setGeometry(plot if not plot.isEmpty() else QRectF(0, 0, 1, 1))
@@ -351,6 +346,17 @@ class Heatmap(PlotView):
         around = QRectF(bar.topLeft(), QPointF(self.width(), self.height()))
         self.bar.stand(around, bar, standing=place.beside)
         self.viewport().update()
+
+    def fit_titles(self, size: QSize) -> None:
+        """Name the axes where a map of that size has room for it: it takes some from the cells."""
+        form, now = self.form, theme.current()
+        form.size = size
+        for axis, shown, title, colour in (
+            (self.rows_axis, form.row_labels, self.titles[0], now.query),
+            (self.columns_axis, form.column_labels, self.titles[1], now.key),
+        ):
+            axis.title, axis.title_colour = (title if form.is_roomy else ""), colour
+            axis.setVisible(shown)
 
     # Painting -----------------------------------------------------------------------------------------------------
 

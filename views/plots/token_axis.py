@@ -19,17 +19,27 @@ MOST_LETTERS = 9
 """Digits' widths that a name may have; a longer one is cut."""
 GAP = 6
 """Pixels between a name and the plot."""
-SLOPING = 2.2
+SLOPING = 1.5
 """Heights of a line that a place must have for its name to slope."""
+SHORT = 2
+"""Digits' widths up to which names are never turned: fewer of them are written instead."""
+STRIDES = (1, 2, 5)
+"""Of how many places one is named, and ten times, a hundred times as many."""
 
 Turned = Literal["level", "sloping", "upright"]
+
+
+def even(least: float) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, 50 … that is not under ``least``."""
+    power: int = 10 ** math.floor(math.log10(max(least, 1)))
+    return next(step * power for step in (*STRIDES, 10) if step * power >= least - 1e-9)
 
 
 class TokenAxis(AxisItem):
     """The rows or the columns of a map; place i is centred on i.
 
-    Below a plot a name is level where it fits its place, sloping where it does not and there is room for that, else
-    upright. Where there is not room for every name, every so many are named.
+    Below a plot all names are written alike: level where the widest of them fits its place, sloping where it does not
+    and there is room for that, else upright. Where there is not room for every name, one of 2, 5, 10, 20 … is written.
 
     Parameters
     ----------
@@ -49,6 +59,8 @@ class TokenAxis(AxisItem):
         self.chosen = -1
         """The place whose name has a colour and is never left out."""
         self.chosen_colour = QColor()
+        self.limit = math.inf
+        """Pixels that it may be high: longer names are cut."""
         self.spare = (0.0, 0.0)
         """Pixels before and after the axis that its first and last name may stand out into."""
         self._extent = 0.0
@@ -97,40 +109,49 @@ class TokenAxis(AxisItem):
         metrics = face(theme.current().font("number")).metrics
         if self.letter:
             return math.ceil(metrics.horizontalAdvance(f"{self.letter}00"))
-        most = metrics.horizontalAdvance("0" * MOST_LETTERS)
-        widest = metrics.horizontalAdvance("0" * max(len(str(len(self.names))), 3))
+        most, widest = metrics.horizontalAdvance("0" * MOST_LETTERS), 0.0
         for text in sorted(set(names), key=len, reverse=True):
             widest = max(widest, metrics.horizontalAdvance(text))
             if widest >= most:
                 break
         return math.ceil(min(widest, most))
 
+    def _positions(self) -> float:
+        """The width of the longest position, of three digits at least."""
+        return ink.text_width(theme.current().font("number"), "0" * max(len(str(len(self.names))), 3))
+
     def is_named(self, pitch: float) -> bool:
         """Whether places of so many pixels are named, and not numbered."""
         return bool(self.letter) or (pitch >= LEAST_NAMED and bool(self.names))
 
-    def turned(self, place: int, pitch: float) -> Turned:
-        """How a name below the plot is written where places have so many pixels."""
-        font, name = theme.current().font("number"), self.name(place)
-        gap = 2 if len(name) <= 2 else GAP  # letters stand upright as long as they do not touch
-        if ink.text_width(font, name) + gap <= pitch or not self.is_named(pitch) or self.letter:
+    def turned(self, pitch: float) -> Turned:
+        """How the names below the plot are written where places have so many pixels."""
+        font, widest = theme.current().font("number"), self.extent()
+        short = widest <= ink.text_width(font, "0" * SHORT)
+        if self.letter or not self.is_named(pitch) or short or widest + GAP <= pitch:
             return "level"
-        return "sloping" if pitch >= SLOPING * face(font).height else "upright"
+        line = face(font).height
+        sloping = pitch >= SLOPING * line and (widest + line) * math.sqrt(0.5) + GAP <= self.limit
+        return "sloping" if sloping else "upright"
+
+    def names_fit(self, pitch: float) -> bool:
+        """Whether there is room for names: a map that is seen closer has no more below it than before."""
+        if self.orientation == "left" or self.turned(pitch) == "level":
+            return self.is_named(pitch)
+        return bool(self.size().height() - self._title_height() >= GAP + self._positions())
 
     def room(self, pitch: float) -> int:
         """How high (or wide, beside the rows) the axis wants to be where places have so many pixels."""
         now = theme.current()
         line = face(now.font("number")).height
-        title = math.ceil(face(now.font("label")).height) if self.title else 0
+        title = self._title_height()
         if self.orientation == "left":
-            positions = ink.text_width(now.font("number"), "0" * max(len(str(len(self.names))), 3))
-            return math.ceil(self.extent() if self.is_named(pitch) else positions) + GAP + title
-        if self.letter or not self.is_named(pitch):
+            return math.ceil(self.extent() if self.is_named(pitch) else self._positions()) + GAP + title
+        turned = self.turned(pitch)
+        if turned == "level":
             return math.ceil(line) + 2 + title
-        if self.extent() + GAP <= pitch:
-            return math.ceil(line) + 2 + title
-        sloping = pitch >= SLOPING * line
-        return math.ceil((self.extent() + line) * math.sqrt(0.5) if sloping else self.extent()) + GAP + title
+        wanted = (self.extent() + line) * math.sqrt(0.5) if turned == "sloping" else self.extent()
+        return math.ceil(min(wanted + GAP, self.limit)) + title
 
     # pyqtgraph's axis ---------------------------------------------------------------------------------------------
 
@@ -141,7 +162,7 @@ class TokenAxis(AxisItem):
             return [(1, [])]
         pitch = size / (high - low)
         apart = self._apart(pitch, high)
-        stride = max(math.ceil(apart / pitch), 1)
+        stride = even(apart / pitch)
         first, last = max(math.ceil(low), 0), math.ceil(high)
         places = list(range(-(-first // stride) * stride, last, stride))
         if first <= self.chosen < last and self.chosen not in places:
@@ -151,15 +172,18 @@ class TokenAxis(AxisItem):
     def _apart(self, pitch: float, high: float) -> float:
         """Least pixels from one name to the next."""
         now = theme.current()
-        level = self.orientation == "bottom" and (self.letter or not self.is_named(pitch))
-        if not level:
+        line = face(now.font("number")).height
+        if self.orientation == "left":
             return now.size("number") + 1
+        if self.names_fit(pitch) and not self.letter:
+            turned = self.turned(pitch)
+            return {"level": self.extent() + 2, "sloping": SLOPING * line, "upright": now.size("number") + 1}[turned]
         widest = f"{self.letter}{'0' * len(str(max(math.floor(high), 0)))}"
         return math.ceil(ink.text_width(now.font("number"), widest) + now.grid(0.75))
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         """What is written at places that have ``scale`` pixels each."""
-        named = self.is_named(scale)
+        named = self.names_fit(scale)
         return [self.name(int(value)) if named else str(int(value)) for value in values]
 
     def boundingRect(self) -> QRectF:
@@ -194,28 +218,34 @@ class TokenAxis(AxisItem):
     def _write_beside(self, painter: QPainter, box: QRectF, middle: float, text: str, colour: QColor) -> None:
         font = theme.current().font("number")
         height = face(font).height
-        room = min(self.extent() + 1, box.width() - GAP)
+        room = min(max(self.extent(), self._positions()) + 1, box.width() - GAP)
         place = QRectF(box.right() - GAP - room, middle - height / 2, room, height)
         ink.draw_text(painter, place, text, font, colour, ink.RIGHT)
 
     def _write_below(self, painter: QPainter, at: QPointF, text: str, colour: QColor, pitch: float, place: int) -> None:
         """Write at a point of the lower edge of the plot."""
-        font = theme.current().font("number")
-        height, turned = face(font).height, self.turned(place, pitch)
-        if turned == "level":
+        font, line = theme.current().font("number"), face(theme.current().font("number")).height
+        named = self.names_fit(pitch)
+        if self.turned(pitch) == "level" or not named:
             width = ink.text_width(font, text) + 1
+            width = min(width, self.extent() + 1) if named else width
             middle = at.x() - width / 2
             left = min(max(middle, -self.spare[0]), self.size().width() + self.spare[1] - width)
             if abs(left - middle) <= theme.current().grid(0.375) or place == self.chosen:  # else it would touch another
-                ink.draw_text(painter, QRectF(left, at.y() + 2, width, height), text, font, colour)
+                ink.draw_text(painter, QRectF(left, at.y() + 2, width, line), text, font, colour)
             return
-        room = self.extent() + 1
+        room, sloping = self.size().height() - self._title_height() - GAP, self.turned(pitch) == "sloping"
+        length = min(room / math.sqrt(0.5) - line if sloping else room, self.extent()) + 1
         painter.save()
-        painter.translate(at.x(), at.y() + (2 if turned == "sloping" else GAP))
-        painter.rotate(-45 if turned == "sloping" else -90)
-        top = 0 if turned == "sloping" else -height / 2
-        ink.draw_text(painter, QRectF(-room, top, room, height), text, font, colour, ink.RIGHT)
+        painter.translate(at.x(), at.y() + (2 if sloping else GAP))
+        painter.rotate(-45 if sloping else -90)
+        ink.draw_text(
+            painter, QRectF(-length, 0 if sloping else -line / 2, length, line), text, font, colour, ink.RIGHT
+        )
         painter.restore()
+
+    def _title_height(self) -> int:
+        return math.ceil(face(theme.current().font("label")).height) if self.title else 0
 
     def _write_title(self, painter: QPainter, box: QRectF) -> None:
         if not self.title:

@@ -159,6 +159,7 @@ def test_a_bar_picks_its_key(qtbot: QtBot, panel: ScoresPanel, running: Session)
 @pytest.mark.parametrize("width", [462, 523, 760, 761, 1264, 1700])
 def test_cells_have_the_same_size_in_all_maps(panel: ScoresPanel, width: int, height: int) -> None:
     panel.resize(width, 900)
+    panel.triptych.show_alone(None)
     panel.triptych.setMaximumHeight(2000)
     panel.triptych.resize(width - 32, height)
     panel.triptych.arrange()
@@ -198,6 +199,34 @@ def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: Sc
     QTest.qWait(0)
     assert all(one.isVisible() for one in panel.maps)
     assert panel.raw.box.geometry().width() == side
+
+
+def test_where_three_maps_would_be_small_one_stands_by_itself(panel: ScoresPanel) -> None:
+    for size, maps in (((400, 420), 1), ((900, 460), 3), ((430, 260), 1), ((760, 900), 3)):
+        panel.resize(*size)
+        QTest.qWait(0)
+        shown = [one for one in panel.maps if one.isVisible()]
+        assert len(shown) == maps, size
+        assert panel.one.isVisible() == panel.state.isHidden() == (maps == 3)
+        assert shown[0].plot.width() >= 150
+    panel.resize(400, 420)
+    QTest.qWait(0)
+    first = panel.triptych.alone
+    panel.next_state()
+    assert first is panel.weights
+    assert panel.triptych.alone is panel.raw, "the slider goes on, and nothing is chosen for larger panels"
+    panel.resize(900, 460)
+    QTest.qWait(0)
+    assert all(one.isVisible() for one in panel.maps)
+
+
+def test_the_titles_of_the_one_map_stand_beside_its_names(panel: ScoresPanel) -> None:
+    panel.one.click()
+    panel.resize(700, 800)
+    QTest.qWait(0)
+    axis = panel.weights.rows_axis
+    assert axis.title == "query"
+    assert axis.size().width() >= axis.room(panel.weights.cell_rect(0, 0).height())
 
 
 def test_the_row_stands_beside_one_map_where_the_panel_is_wide(panel: ScoresPanel) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.model.readings.records import RowReading
 from ropewalk.views.plots.row_bars import RowBars
+from ropewalk.views.style import ink, theme
 
 
 @pytest.fixture
@@ -58,3 +62,34 @@ def test_every_bar_is_found_under_its_own_middle(bars: RowBars) -> None:
     for key in range(8):
         QTest.mouseClick(bars.viewport(), Qt.MouseButton.LeftButton, pos=bars.slot_of(key).center().toPoint())
     assert picked == list(range(8))
+
+
+@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("size", [(90, 90), (200, 120), (400, 160), (900, 300)])
+def test_the_outline_is_around_the_bar_and_under_no_number(
+    bars: RowBars, size: tuple[int, int], projector: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theme.apply("light", projector=projector)
+    bars.theme_changed()
+    bars.resize(*size)
+    bars.show()
+    numbers: dict[str, QRectF] = {}
+
+    def noted(painter: QPainter, box: QRectF, text: str, *how: Any) -> None:
+        if text.startswith("0."):
+            numbers[text] = painter.transform().mapRect(box)
+
+    monkeypatch.setattr(ink, "draw_text", noted)
+    for place in range(8):
+        bars.mark(place)
+        numbers.clear()
+        bars.grab()
+        ring, bar = bars.ring_of(place), bars.bar_of(place)
+        assert ring.left() < bar.left()
+        assert ring.right() > bar.right()
+        assert ring.top() < bar.top() or place == 7
+        assert ring.bottom() >= bar.bottom() - 1
+        assert ring.height() >= 4
+        assert place == 7 or bars.number(place) in numbers
+        outer = ring.adjusted(-1, -1, 1, 1)
+        assert [text for text, box in numbers.items() if box.intersects(outer)] == []

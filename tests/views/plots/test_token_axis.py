@@ -12,7 +12,7 @@ from PySide6.QtGui import QPainter
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.token_axis import GAP, LEAST_NAMED, TokenAxis
+from ropewalk.views.plots.token_axis import GAP, LEAST_NAMED, TokenAxis, even
 from ropewalk.views.style import ink, theme
 
 WORDS = ("·When", "s", "·superlatives", ",", "·Mary", "·a")
@@ -25,12 +25,59 @@ def columns(qtbot: QtBot) -> TokenAxis:
     return axis
 
 
-def test_a_name_is_turned_only_where_it_does_not_fit_upright(columns: TokenAxis) -> None:
+def test_names_are_turned_only_where_one_does_not_fit_level_and_then_all_are(columns: TokenAxis) -> None:
+    columns.set_names(("·When", "s", "·a"))
     width = ink.text_width(theme.current().font("number"), "·When")
-    assert columns.turned(0, width + GAP) == "level"
-    assert columns.turned(0, width + GAP - 1) == "sloping"
-    assert columns.turned(0, 20) == "upright"
-    assert {columns.turned(i, pitch) for i in (1, 3) for pitch in (10, 14, 20, 40)} == {"level"}, "single letters"
+    assert columns.turned(width + GAP) == "level"
+    assert columns.turned(width + GAP - 1) == "sloping"
+    assert columns.turned(20) == "upright"
+    columns.set_names(("a", "·b", "c"))
+    assert {columns.turned(pitch) for pitch in (9, 10, 14, 20, 40)} == {"level"}, "single letters"
+
+
+def test_the_names_of_one_axis_are_all_written_alike(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Heatmap()
+    qtbot.addWidget(shown)
+    turns: dict[str, set[int]] = {}
+
+    def noted(painter: QPainter, box: QRectF, text: str, *rest: Any) -> None:
+        if text in names and painter.transform().map(box.center()).y() > shown.plot.bottom():
+            corner = painter.transform().map(box.topLeft()), painter.transform().map(box.topRight())
+            turns.setdefault(text, set()).add(round(np.degrees(np.arctan2(*(corner[0] - corner[1]).toTuple()[::-1]))))
+
+    monkeypatch.setattr(ink, "draw_text", noted)
+    seen = []
+    for words, side in ((WORDS, 160), (WORDS, 900), (("·When", "s"), 900), (("s", "·a"), 160)):
+        names = tuple(words[i % len(words)] for i in range(12))
+        shown.resize(side + 90, side + 150)
+        shown.set_labels(names)
+        shown.set_data(np.zeros((12, 12), np.float32), np.ones((12, 12), np.bool_), (0, 12), (0, 12))
+        turns.clear()
+        shown.grab()
+        assert len(turns) > 1
+        (turn,) = set[int].union(*turns.values())
+        seen.append(turn % 180)
+    assert seen == [90, 135, 0, 0]
+
+
+def test_names_that_a_closer_look_has_no_room_for_are_positions(qtbot: QtBot) -> None:
+    shown = Heatmap()
+    qtbot.addWidget(shown)
+    shown.resize(300, 330)
+    shown.set_labels(("·word",) * 100)
+    shown.set_data(np.zeros((100, 100), np.float32), np.ones((100, 100), np.bool_), (0, 100), (0, 100))
+    axis = shown.columns_axis
+    assert axis.tickStrings([3], 3.0, 1) == ["3"]
+    assert axis.tickStrings([3], 20.0, 1) == ["3"], "they would stand upon the colour bar"
+    assert shown.rows_axis.tickStrings([3], 20.0, 1) == ["·word"]
+    assert axis.tickStrings([3], 80.0, 1) == ["·word"]
+
+
+@pytest.mark.parametrize(
+    ("least", "wanted"), [(0, 1), (1, 1), (1.2, 2), (2, 2), (3, 5), (6, 10), (10, 10), (11, 20), (21, 50), (999, 1000)]
+)
+def test_strides_are_even(least: float, wanted: int) -> None:
+    assert even(least) == wanted
 
 
 @pytest.mark.parametrize("projector", [False, True])
@@ -60,6 +107,8 @@ def test_names_are_thinned_where_there_are_many_and_are_positions_where_none_cou
 ) -> None:
     for side in ("left", "bottom"):
         axis = TokenAxis(side)
+        axis.setHeight(100)
+        axis.resize(100, 100)
         names = tuple(f"t{i}" for i in range(size))
         axis.set_names(names)
         ((stride, places),) = axis.tickValues(-0.5, size - 0.5, size * pitch)
@@ -121,4 +170,4 @@ def test_a_letter_and_a_number_stand_for_places_that_are_no_tokens(qtbot: QtBot)
     ((stride, places),) = axis.tickValues(-0.5, 31.5, 96)
     assert stride > 1
     assert axis.tickStrings(places, 3, 1)[1] == f"H{stride}"
-    assert axis.turned(0, 3) == "level"
+    assert axis.turned(3) == "level"
