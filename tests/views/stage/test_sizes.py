@@ -87,11 +87,10 @@ def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None
 
 
 @pytest.mark.parametrize(("size", "least"), [((1280, 800), 220), ((1366, 768), 220), ((1920, 1080), 340)])
-@pytest.mark.parametrize("count", [12, 90])
-def test_score_maps_are_large(
-    qtbot: QtBot, long_run: Callable[[int], Session], count: int, size: tuple[int, int], least: int
+def test_score_maps_of_many_tokens_are_large(
+    qtbot: QtBot, long_run: Callable[[int], Session], size: tuple[int, int], least: int
 ) -> None:
-    window = window_over(long_run(count))
+    window = window_over(long_run(90))
     window.show()
     put_on(window, "scores", size)
     panel = cast("ScoresPanel", window.panels["scores"])
