@@ -701,6 +701,23 @@ BREAKAGES = (
         '"Next key", "Head and cell", ("Shift+Right",)',
         '"Next key", "Head and cell", ("Shift+Left",)',
     ),
+    of("views/plots/arrow_keys.py", "views/test_teachers_demo")(
+        "an arrow in a slider decodes a step",
+        "            event.accept()\n            return True\n        return super",
+        "            return True\n        return super",
+    ),
+    of("views/plots/atlas_plan.py", "views/stage/test_sizes")(
+        "thumbnails of many heads are specks", "smallest: int = 24", "smallest: int = 14"
+    ),
+    of("views/panels/cache.py", "views/stage/test_sizes")(
+        "bytes leave the cache no room", "self.costs.setVisible(beside or under)", "self.costs.setVisible(True)"
+    ),
+    of("views/panels/next_token.py", "views/stage/test_sizes")(
+        "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"
+    ),
+    of("views/panels/heads.py", "views/panels/test_heads_panel")(
+        "a label outlives the prompt that it was chosen for", "if run.prompt != self._prompt:", "if False:"
+    ),
     of("views/pictures/shot.py", "views/pictures/test_export")(
         "a snapshot forgets what to select", "_select(session, dict(shot.select))", "_select(session, {})"
     ),

@@ -69,12 +69,21 @@ class CachePanel(Panel):
         self.page_box.setCurrentText(page)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the bytes under the slabs where there is no room beside them."""
+        """Leave most of the room to the slabs."""
         super().resizeEvent(event)
-        narrow = (
-            self.width() < 2.2 * self.costs.sizeHint().width() and self.height() > 2 * self.costs.sizeHint().height()
-        )
-        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Put the bytes beside the slabs, else under them; where neither leaves room, without their formula, or not."""
+        beside = under = False
+        for brief, times in ((False, 2.2), (True, 1.8)):
+            wanted = self.costs.size_for(brief)
+            beside, under = self.width() >= times * wanted.width(), self.height() > 2.5 * wanted.height()
+            if beside or under:
+                self.costs.shorten(brief)
+                break
+        self.costs.setVisible(beside or under)
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Plan for the model of the run at once, and ask for the contents of the cache."""
@@ -91,6 +100,7 @@ class CachePanel(Panel):
             return
         self.slabs.show_cache(cache)
         self.costs.show_costs(costs(cache, config.heads, config.kv_heads), byte_lines(run, cache))
+        self._make_room()
         self._layout.activate()  # at once, so that nothing moves under the pointer later
         self.growth.show_step(run, cache)
         each = "" if cache.stride == 1 else f" · every {cache.stride}th column"
@@ -122,6 +132,7 @@ class CachePanel(Panel):
     def theme_changed(self) -> None:
         """Colour anew."""
         self._layout.setSpacing(theme.current().grid(3))
+        self._make_room()
         self.slabs.compose()
         self.check.theme_changed()
         self.growth.theme_changed()

@@ -48,7 +48,15 @@ class CostsView(QWidget):
         super().__init__(parent)
         self.rows: tuple[Cost, ...] = ()
         self.lines: tuple[str, ...] = ()
+        self._brief = False
         self.setAccessibleName("Bytes of the cache")
+
+    def shorten(self, brief: bool) -> None:
+        """Draw the bars alone, or the sum they come from too."""
+        if brief != self._brief:
+            self._brief = brief
+            self.updateGeometry()
+            self.update()
 
     def show_costs(self, rows: tuple[Cost, ...], lines: tuple[str, ...]) -> None:
         """Draw bars for ``rows`` and write ``lines`` under them."""
@@ -59,12 +67,16 @@ class CostsView(QWidget):
 
     def sizeHint(self) -> QSize:
         """Return the width of the longest line and the height of all."""
+        return self.size_for(self._brief)
+
+    def size_for(self, brief: bool) -> QSize:
+        """How much room it takes, with the sum or without."""
         look = theme.current()
         label, digits = look.font("label"), look.font("number")
         names = [ink.text_width(label, c.name) + ink.text_width(digits, f"   {_bytes(c)}") for c in self.rows]
-        lines = [ink.text_width(label, text) for text in self.lines]
-        width = max([*names, *lines, 120])
-        return QSize(round(width) + 2, round(len(self.rows) * self._pitch() + len(self.lines) * self._line()))
+        written = () if brief else self.lines
+        width = max([*names, *(ink.text_width(label, text) for text in written), 120])
+        return QSize(round(width) + 2, round(len(self.rows) * self._pitch() + len(written) * self._line()))
 
     def minimumSizeHint(self) -> QSize:
         """Return the size hint: text is never cut."""
@@ -96,7 +108,7 @@ class CostsView(QWidget):
             ink.draw_text(painter, box, _bytes(cost), look.font("number"), colour, ink.RIGHT)
             ink.draw_bar(painter, self.bar_of(i), look.accent if cost.own else look.masked)
         top = len(self.rows) * self._pitch()
-        for text in self.lines:
+        for text in () if self._brief else self.lines:
             box = QRectF(0, top, self.width(), self._line())
             if box.bottom() > self.height() + 1:
                 break

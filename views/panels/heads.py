@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
@@ -56,6 +56,8 @@ class HeadsPanel(Panel):
         self.sort_box = QComboBox()
         self.sort_box.setAccessibleName("Sort heads by")
         self.sort_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        # the least width that Qt remembers of a box is that of before its items, so this one takes all that it wants
+        self.sort_box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.sort_box.textActivated.connect(self._choose)
         self.sort_box.currentTextChanged.connect(self._sort)
@@ -79,6 +81,8 @@ class HeadsPanel(Panel):
         self.hear(self.repeats.toggled, self._test)
         self._chosen = ""
         """The score that somebody chose last: its label stays."""
+        self._prompt = ""
+        """The text whose heads are labelled; those of another one may have other habits."""
         self._asked_at = 0.0
         self._begun = False
         self.view.painted.connect(self.drawn)
@@ -120,6 +124,8 @@ class HeadsPanel(Panel):
         self.atlas = reading
         atlas: HeadAtlas = reading.value
         self.exact.setVisible(atlas.reduction == "sampled" or self.exact.isChecked())
+        if run.prompt != self._prompt:
+            self._prompt, self.view.score = run.prompt, ""
         self._offer(atlas)
         self.view.show_atlas(self._scored(atlas), run.config.group)
         self._sort(self.sort_box.currentText())

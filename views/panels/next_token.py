@@ -165,7 +165,8 @@ class BesideOrUnder(QWidget):
     def minimumSizeHint(self) -> QSize:
         """The width of the wider part, and the height of both: the other can stand under it."""
         parts = [self._least(widget) for widget in (self.first, self.second) if not widget.isHidden()]
-        return QSize(max(part.width() for part in parts), sum(part.height() for part in parts))
+        gaps = (len(parts) - 1) * theme.current().grid(1)
+        return QSize(max(part.width() for part in parts), sum(part.height() for part in parts) + gaps)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the second part where it fits."""

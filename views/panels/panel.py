@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QToolTip, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
@@ -388,6 +388,7 @@ class ElidedLabel(QLabel):
         if text != self._text:
             self._text = text
             self.setAccessibleName(text)
+            self._tell()
             self.update()
 
     def sizeHint(self) -> QSize:
@@ -397,6 +398,15 @@ class ElidedLabel(QLabel):
     def minimumSizeHint(self) -> QSize:
         """Let the row be as narrow as it must."""
         return self.sizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Say in a tooltip what does not fit."""
+        super().resizeEvent(event)
+        self._tell()
+
+    def _tell(self) -> None:
+        fits = self.fontMetrics().horizontalAdvance(self._text) <= self.width()
+        self.setToolTip("" if fits else wording.tooltip(self._text))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw as much as fits."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QPushButton,
-    QSlider,
     QStackedWidget,
     QToolButton,
     QVBoxLayout,
@@ -27,6 +26,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.curves import CurvesPage, SpectrumView
 from ropewalk.views.plots.pairing import PairingView
 from ropewalk.views.plots.planes import PlanesScroll, PlanesView
@@ -41,19 +41,6 @@ if TYPE_CHECKING:
 
 PARTS = 16
 """The slider counts sixteenths of a position, so that play turns smoothly; a key moves whole positions."""
-
-
-class PositionSlider(QSlider):
-    """A slider that keeps the arrows from the window's shortcuts while it has the focus."""
-
-    KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
-
-    def event(self, event: QEvent) -> bool:
-        """Take what a slider understands."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in self.KEYS:
-            event.accept()
-            return True
-        return super().event(event)
 
 
 class RopePanel(Panel):
@@ -165,7 +152,7 @@ class RopePanel(Panel):
         self.play_button = QPushButton("Play")
         self.play_button.setToolTip("Move the query through the positions.")
         self.play_button.clicked.connect(self.toggle)
-        self.slider = PositionSlider(Qt.Orientation.Horizontal)
+        self.slider = ArrowSlider(Qt.Orientation.Horizontal)
         self.slider.setSingleStep(PARTS)
         self.slider.setPageStep(8 * PARTS)
         self.slider.setAccessibleName("Position of the query")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSlider, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
@@ -27,6 +27,7 @@ from ropewalk.model.readings.records import (
 )
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
+from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
 from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
@@ -234,9 +235,9 @@ class ScoresPanel(Panel):
         self.head_row.addWidget(button)
         return button
 
-    def _slider(self) -> QSlider:
+    def _slider(self) -> ArrowSlider:
         """What chooses the state of the one map."""
-        slider = QSlider(Qt.Orientation.Horizontal)
+        slider = ArrowSlider(Qt.Orientation.Horizontal)
         slider.setRange(0, len(STATES) - 1)
         slider.setValue(len(STATES) - 1)
         slider.setPageStep(1)

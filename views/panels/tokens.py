@@ -92,7 +92,7 @@ class TokenStrip(QWidget):
     placed = Signal()
     """Every token has its place."""
     room_changed = Signal()
-    """Another height can be seen at a time."""
+    """Another height can be seen at a time, or another part of a single line."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,6 +109,8 @@ class TokenStrip(QWidget):
         self._wrapped = True
         self._room = 0
         """Height that can be seen at a time."""
+        self._seen = 0.0, 0.0
+        """From where to where a single line can be seen."""
         self._line = 0.0
         """Height of a token."""
         self._written: dict[str, tuple[str, float]] = {}
@@ -233,6 +235,26 @@ class TokenStrip(QWidget):
             self.setMinimumHeight(self._wanted_height())
             self.room_changed.emit()
 
+    def set_seen(self, left: float, right: float) -> None:
+        """Hear which part of a single line can be seen: its tokens are drawn whole or not at all."""
+        if (left, right) != self._seen:
+            self._seen = left, right
+            if not self._wrapped:
+                self.update()
+                self.room_changed.emit()
+
+    @property
+    def aside(self) -> int:
+        """Width at the ends of a single line for the sign that it goes on."""
+        return theme.current().grid(2)
+
+    def _whole(self) -> range:
+        """The tokens of a single line that can be seen whole."""
+        left, right = self._seen
+        left, right = left + self.aside * (left > 0), right - self.aside * (right < self.width())
+        first = bisect_left(self._looks, left, key=lambda look: look.left)
+        return range(first, bisect_right(self._looks, right, lo=first, key=lambda look: look.left + look.width))
+
     def _wanted_height(self) -> int:
         """Height of the tokens; of more than can be seen at a time enough to scroll to whole lines at the end."""
         if not self._looks:
@@ -290,7 +312,10 @@ class TokenStrip(QWidget):
         return round((self._looks[-1].top - 1) / self._pitch()) + 1 if self._looks else 0
 
     def out_of_sight(self, scroll: int) -> tuple[int, int]:
-        """How many tokens are above and below what is seen at a scroll position."""
+        """How many tokens are above and below what is seen at a scroll position; of a single line, before and after."""
+        if not self._wrapped:
+            whole = self._whole()
+            return whole.start, len(self._tokens) - whole.stop
         first = bisect_left(self._looks, scroll, key=lambda look: math.floor(look.top))
         lowest = scroll + max(self._room - self.line_height(), 0) + 1
         return first, len(self._tokens) - bisect_right(self._looks, lowest, key=lambda look: math.floor(look.top))
@@ -342,12 +367,16 @@ class TokenStrip(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         dirty, kind = event.region(), Type.of(theme.current())
-        for position in self._within(event.rect()):
+        within = self._within(event.rect())
+        whole = within if self._wrapped else self._whole()
+        for position in range(max(within.start, whole.start), min(within.stop, whole.stop)):
             box = self.box_of(position)
             if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
                 self._paint_token(painter, position, box, kind)
         if 0 < self._prefill < len(self._looks):
             self._paint_seam(painter)
+        if not self._wrapped:
+            self._paint_ends(painter, whole)
         painter.end()
 
     def _paint_token(self, painter: QPainter, position: int, box: QRectF, kind: Type) -> None:
@@ -395,6 +424,16 @@ class TokenStrip(QWidget):
         text = f"{position} {theme.drawable(isolated(character), 'label')}" if character else str(position)
         under = QRectF(box.left() - 8, box.bottom(), box.width() + 16, kind.small_height)
         ink.draw_text(painter, under, text, kind.small, tone, ink.CENTRE)
+
+    def _paint_ends(self, painter: QPainter, whole: range) -> None:
+        """Say where a single line goes on."""
+        (left, right), now = self._seen, theme.current()
+        for sign, start, hidden in (
+            ("‹", left, whole.start > 0),
+            ("›", right - self.aside, whole.stop < len(self._looks)),
+        ):
+            if hidden:
+                ink.draw_text(painter, QRectF(start, 1, self.aside, self._line), sign, _font(), now.faint, ink.CENTRE)
 
     def _paint_seam(self, painter: QPainter) -> None:
         """A dotted line between the prompt and what was decoded."""
@@ -508,10 +547,17 @@ class StripArea(QScrollArea):
         self.viewport().setAutoFillBackground(False)
         strip.setAutoFillBackground(False)
 
+        self.horizontalScrollBar().valueChanged.connect(self._tell_seen)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Tell the strip."""
         super().resizeEvent(event)
         self._strip.set_room(self.viewport().height())
+        self._tell_seen()
+
+    def _tell_seen(self) -> None:
+        left = self.horizontalScrollBar().value()
+        self._strip.set_seen(left, left + self.viewport().width())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Go along a single line as through several."""
@@ -603,8 +649,9 @@ class TokensPanel(Panel):
 
     def _count_hidden(self) -> None:
         """Say how much of the run is out of sight."""
-        above, below = self.strip.out_of_sight(self.area.verticalScrollBar().value())
-        parts = [f"{count:,} {where}" for count, where in ((above, "above"), (below, "below")) if count]
+        hidden = self.strip.out_of_sight(self.area.verticalScrollBar().value())
+        wheres = ("above", "below") if self.strip.is_wrapped else ("before", "after")
+        parts = [f"{count:,} {where}" for count, where in zip(hidden, wheres, strict=True) if count]
         self.more.setText(f"more: {', '.join(parts)}" if parts else "")
 
     def _see_query(self) -> None:
@@ -618,8 +665,8 @@ class TokensPanel(Panel):
         if box.isEmpty():
             return
         if not self.strip.is_wrapped:
-            along, seen = self.area.horizontalScrollBar(), self.area.viewport().width()
-            if box.left() < along.value() or box.right() > along.value() + seen:
+            along, seen, aside = self.area.horizontalScrollBar(), self.area.viewport().width(), self.strip.aside
+            if box.left() < along.value() + aside or box.right() > along.value() + seen - aside:
                 along.setValue(round(box.center().x() - seen / 2))
             return
         bar = self.area.verticalScrollBar()

@@ -27,6 +27,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.export import bring_back, write_export
 from ropewalk.views.pictures.snapshot import picture, save, wait_until_drawn
+from ropewalk.views.stage.workspaces import home_of
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def take(shot: Shot) -> None:
         window = MainWindow(session, restore=False)
         try:
             window.set_look(cast("theme.ThemeName", shot.theme), shot.projector)
-            if shot.workspace:
-                window.show_workspace(shot.workspace)
+            if shot.workspace or shot.panel:  # where the panel has most room
+                window.show_workspace(shot.workspace or home_of(shot.panel))
             if isinstance(shot, Export) and shot.session is not None:
                 bring_back(window, shot.session)
             elif shot.chat or shot.scaling:

@@ -1,4 +1,4 @@
-"""Arrow keys that a picture keeps while it has the focus."""
+"""Arrow keys that a picture or a slider keeps while it has the focus."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QSlider
 
 ARROWS: Final = {
     int(Qt.Key.Key_Left): (-1, 0),
@@ -33,3 +34,16 @@ def kept(event: QEvent, arrows: dict[int, tuple[int, int]] = ARROWS) -> bool:
         return False
     event.accept()
     return True
+
+
+class ArrowSlider(QSlider):
+    """A slider that keeps its keys from the window's shortcuts: an arrow moves it, and decodes nothing."""
+
+    KEYS = (*map(Qt.Key, ARROWS), Qt.Key.Key_Home, Qt.Key.Key_End)
+
+    def event(self, event: QEvent) -> bool:
+        """Take what a slider understands."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in self.KEYS:
+            event.accept()
+            return True
+        return super().event(event)

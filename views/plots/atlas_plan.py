@@ -70,7 +70,7 @@ class Metrics:
     label_width: int
     gutter: int
     header: int
-    smallest: int = 14
+    smallest: int = 24
     largest: int = 168
 
 

@@ -343,3 +343,30 @@ def test_a_click_beside_the_tokens_picks_none(qtbot: QtBot) -> None:
     strip = strip_of(qtbot, tuple(TokenText(i, f"t{i}") for i in range(3)), 3)
     with qtbot.assertNotEmitted(strip.query_picked):
         QTest.mouseClick(strip, Qt.MouseButton.LeftButton, pos=QPoint(strip.width() - 5, strip.height() - 5))
+
+
+def test_a_single_line_draws_whole_tokens_and_says_where_it_goes_on(
+    long_run: Callable[[int], Session], shown: Callable[..., Any]
+) -> None:
+    many = long_run(60)
+    panel = shown(TokensPanel, many, 400, 90)
+    strip = panel.strip
+    strip.wrap(False)
+    for query, ends in ((0, (False, True)), (30, (True, True)), (59, (True, False))):
+        many.selection.update(query=query)
+        settle(many, panel)
+        left, right = strip._seen
+        image = panel.area.viewport().grab().toImage()
+        whole = [n for n in range(60) if strip.box_of(n).left() >= left and strip.box_of(n).right() <= right]
+        before, after = strip.out_of_sight(0)
+        assert whole[0] <= before <= query < 60 - after <= whole[-1] + 1
+        assert ((before > 0), (after > 0)) == ends
+        assert panel.more.text() == "more: " + ", ".join(
+            f"{count} {where}" for count, where in ((before, "before"), (after, "after")) if count
+        )
+        height = round(strip.box_of(0).height())
+        for edge, hidden in ((0, before), (right - left - strip.aside, after)):
+            columns = [{image.pixelColor(x, y).name() for y in range(height)} for x in range(edge, edge + strip.aside)]
+            if hidden:
+                assert len(set().union(*columns)) > 1, "a sign"
+                assert len(columns[0]) == len(columns[-1]) == 1, "and no part of a token"

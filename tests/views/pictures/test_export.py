@@ -21,7 +21,7 @@ SMALL = {"width": 1000, "height": 700, "prompt": "one two"}
 @pytest.mark.parametrize("name", ["png", "svg", "pdf", "gif", "npz", "safetensors"])
 def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"out.{name}"
-    take(Export(out=out, panel="scores" if name == "png" else "", film="decode", film_steps=1, **SMALL))  # type: ignore[arg-type]
+    take(Export(out=out, panel="rope" if name == "png" else "", film="decode", film_steps=1, **SMALL))  # type: ignore[arg-type]
     beginnings = {
         "png": b"\x89PNG",
         "svg": b"<?xml",
@@ -31,6 +31,9 @@ def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -
         "safetensors": out.read_bytes()[:8],
     }
     assert out.read_bytes().startswith(beginnings[name])
+    if name == "png":
+        with Image.open(out) as picture:
+            assert picture.width > 550  # in its own workspace: in the Overview it has less than half of the window
     if name == "gif":
         with Image.open(out) as film:
             assert film.n_frames == 2  # type: ignore[attr-defined]

@@ -1,0 +1,179 @@
+"""Every workspace on every screen in every look: nothing is cut off, squeezed or covered, and pictures are large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+from PySide6.QtCore import QEvent, QSize
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QTabBar, QWidget
+from pytestqt.qtbot import QtBot
+
+from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.stage.workspaces import NAMED
+from ropewalk.views.style import theme
+from tests.views.canned import CannedEngine, canned_session
+from tests.views.driving import settle, window_over
+from tests.views.measuring import faults
+
+SIZES: Final = ((1366, 768), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
+"""Screens, in pixels of the window: 1280 × 720 and 960 × 540 are 1920 × 1080 at 150 and at 200 per cent."""
+LOOKS: Final = ("dark", "light", "projector")
+FEW: Final = (("dark", (960, 540)), ("dark", (1366, 768)), ("projector", (1024, 768)), ("projector", (1366, 768)))
+"""Where there is least room for what is written."""
+
+
+@pytest.fixture
+def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    """A window with an experiment, and the lessons read."""
+    running.interventions.apply((AblateHeads(1, (4,)),))
+    window = window_over(running)
+    window.show()
+    window.reveal("lesson")
+    settle(running)
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def dress(window: MainWindow, look: str) -> None:
+    window.set_look("light" if look == "light" else "dark", look == "projector")
+
+
+def put_on(window: MainWindow, name: str, size: tuple[int, int], panel: str = "") -> None:
+    """Show a workspace, and in it a panel in front."""
+    window.resize(*size)
+    window.show_workspace(name)
+    if panel:
+        window.reveal(panel)
+    for _ in range(2):
+        snapshot.wait_until_drawn(window)
+        snapshot.settle(window)
+
+
+def look_through(window: MainWindow, screens: Iterator[tuple[str, tuple[int, int]]]) -> list[str]:
+    """What is wrong anywhere, each said with its place."""
+    found = []
+    for look, size in screens:
+        dress(window, look)
+        for name in NAMED:
+            put_on(window, name, size)
+            assert window.size() == QSize(*size)
+            found += [f"{name}, {size}, {look}: {fault}" for fault in faults(window)]
+    return found
+
+
+def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWindow) -> None:
+    assert look_through(window, iter(FEW)) == []
+
+
+@pytest.mark.slow
+def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
+    assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "least"), [((1280, 800), 220), ((1366, 768), 220), ((1920, 1080), 340)])
+def test_score_maps_of_many_tokens_are_large(
+    qtbot: QtBot, long_run: Callable[[int], Session], size: tuple[int, int], least: int
+) -> None:
+    window = window_over(long_run(90))
+    window.show()
+    put_on(window, "scores", size)
+    panel = cast("ScoresPanel", window.panels["scores"])
+    for heatmap in panel.maps:
+        assert min(heatmap.plot.width(), heatmap.plot.height()) >= least
+    window.close()
+    window.deleteLater()
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_thumbnails_of_270_heads_are_at_least_24_pixels_and_the_rest_is_scrolled(
+    qtbot: QtBot, tmp_path: Path, look: str
+) -> None:
+    engine = CannedEngine()
+    engine.config = engine.config.changed(layers=30, heads=9, kv_heads=3)
+    with canned_session(tmp_path / "settings.json", engine) as session:
+        session.opening.begin(prompt=Prompt("one two"))
+        settle(session)
+        window = window_over(session)
+        window.show()
+        dress(window, look)
+        panel = cast("HeadsPanel", window.panels["heads"])
+        for size, name in product(((1366, 768), (960, 540)), ("scores", "heads")):
+            put_on(window, name, size, "heads")
+            plan = panel.view.plan
+            assert len(plan.places) == 270
+            assert plan.side >= 24, (name, size)
+            reach = panel.scroller.verticalScrollBar().maximum() + panel.scroller.viewport().height()
+            assert reach >= max(place.square.bottom() for place in plan.places), (name, size)
+        window.close()
+        window.deleteLater()
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
+    dress(window, look)
+    panel = cast("CachePanel", window.panels["cache"])
+    for size, name in product(((1280, 720), (1024, 768), (960, 540)), ("decode", "shapes")):
+        put_on(window, name, size, "cache")
+        block, line = panel.slabs.block("K"), theme.current().size("label")
+        assert min(block.width(), block.height()) >= 3 * line, (name, size)
+        assert block.width() * block.height() >= 0.1 * panel.width() * panel.height(), (name, size)
+
+
+# The measure itself ---------------------------------------------------------------------------------------------------
+
+
+def test_the_measure_finds_what_is_cut_off_squeezed_or_covered(qtbot: QtBot) -> None:
+    root = QWidget()
+    qtbot.addWidget(root)
+    root.resize(400, 300)
+    label, button, other, bar, elided = (
+        QLabel("a long text", root),
+        QPushButton("press this", root),
+        QLabel(root),
+        QTabBar(root),
+        ElidedLabel(),
+    )
+    elided.setParent(root)
+    bar.addTab("one tab")
+    bar.setUsesScrollButtons(False)
+    label.setGeometry(0, 0, 200, 30)
+    button.setGeometry(0, 40, 200, 40)
+    other.setGeometry(0, 90, 50, 30)
+    bar.setGeometry(0, 130, 200, 40)
+    elided.setGeometry(0, 180, 300, 30)
+    elided.setText("all of this fits")
+    root.show()
+    assert faults(root) == []
+    for widget, size, says in (
+        (label, (20, 30), "the text is"),
+        (button, (200, 4), "the button needs"),
+        (other, (50, 50), "share"),
+        (other, (500, 30), "is outside of"),
+        (bar, (20, 40), "tab"),
+    ):
+        before = widget.size()
+        widget.resize(*size)
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        assert any(says in fault for fault in faults(root)), says
+        widget.resize(before)
+        assert faults(root) == []
+    elided.resize(20, 30)
+    assert elided.toolTip() == elided.text()
+    elided.setToolTip("")
+    assert any("ellipsis" in fault for fault in faults(root))
