@@ -584,6 +584,25 @@ BREAKAGES = (
         "return self.names[place] if",
         "return self.names[place - 1] if",
     ),
+    of("views/plots/token_axis.py", "views/plots/test_token_axis")(
+        "names are turned where all of them fit level", "widest + GAP <= pitch", "widest + GAP > pitch"
+    ),
+    of("views/plots/bars.py", "views/plots/test_row_bars")(
+        "a number stands upon the outline of its bar", "ring.top() - 1 - line", "ring.top() + 3 - line"
+    ),
+    of("views/panels/scores.py", "views/panels/test_scores")(
+        "three maps are shown however small they are",
+        "> (1 if self.crowded else LARGER) * three",
+        "> 100 * three",
+    ),
+    of("views/panels/compare.py", "views/test_words")(
+        "a difference is said to be none", "if moved or changed", "if changed"
+    ),
+    of("views/panels/heads.py", "views/panels/test_heads_panel")(
+        "a button stays pressed for a test that failed",
+        "if self.is_current and self.tested is None and",
+        "if not self.is_current and self.tested is None and",
+    ),
     of("views/plots/heatmap.py", "views/plots/test_heatmap")(
         "query and key have each other's colour",
         "return theme.current().query, theme.current().key",

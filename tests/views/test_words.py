@@ -95,6 +95,7 @@ def test_differences_that_are_none_say_why(window: MainWindow) -> None:
     assert panel.unchanged.text() == "", "the layer after it is another"
     window.session.interventions.apply((AblateHeads(1, (2,)), AblateHeads(2, (2,))))
     snapshot.wait_until_drawn(window)
+    assert panel.unchanged.text() == "", "the differences are there to see"
     click(window, panel.pin_button)
     window.session.interventions.apply((AblateHeads(1, (2,)),))
     snapshot.wait_until_drawn(window)

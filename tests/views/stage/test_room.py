@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -12,21 +12,15 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.plots.heatmap import Heatmap
 from tests.views import driving
-from tests.views.canned import CannedEngine
 
-SIZES = ((1024, 768), (1280, 800), (1366, 768), (1920, 1080))
+SIZES = ((1024, 768), (1280, 800), (1920, 1080))
 FILLED = 0.55
 """The least share of its room that a map takes, of the width or of the height; the rest are names and numbers."""
 
 
-@pytest.fixture(params=[28, 31])
-def window(
-    request: pytest.FixtureRequest, qtbot: QtBot, session: Session, engine: CannedEngine
-) -> Iterator[MainWindow]:
-    engine.prefill = request.param
-    session.opening.begin()
-    driving.settle(session)
-    made = driving.window_over(session)
+@pytest.fixture
+def window(qtbot: QtBot, long_run: Callable[[int], Session]) -> Iterator[MainWindow]:
+    made = driving.window_over(long_run(31))
     yield made
     made.close()
     made.deleteLater()
@@ -40,17 +34,17 @@ def look(window: MainWindow, workspace: str, size: tuple[int, int]) -> None:
     driving.settle(window.session)
 
 
-@pytest.mark.parametrize(("size", "least"), [((1280, 800), 220), ((1920, 1080), 340)])
-def test_three_score_maps_are_large(window: MainWindow, size: tuple[int, int], least: int) -> None:
-    look(window, "scores", size)
-    panel = window.panels["scores"]
-    assert isinstance(panel, ScoresPanel)
-    assert panel.one.isVisible()
-    assert [one.plot.width() >= least for one in panel.maps] == [True] * 3
+def test_three_score_maps_stand_side_by_side_where_they_are_large(window: MainWindow) -> None:
+    for size, least in (((1280, 800), 220), ((1366, 768), 220), ((1920, 1080), 340)):
+        look(window, "scores", size)
+        panel = window.panels["scores"]
+        assert isinstance(panel, ScoresPanel)
+        assert panel.one.isVisible()
+        assert [one.plot.width() >= least for one in panel.maps] == [True] * 3, size
 
 
 def test_no_map_is_a_stamp_in_an_empty_panel(window: MainWindow) -> None:
-    for workspace in ("overview", "scores", "rope", "heads", "lesson"):
+    for workspace in ("overview", "scores", "rope", "lesson"):
         for size in SIZES:
             look(window, workspace, size)
             for shown in filter(Heatmap.isVisible, window.stage.findChildren(Heatmap)):
