@@ -49,7 +49,7 @@ STATES = ("before mask", "masked", "softmax")
 BESIDE = 1.3
 """How much wider than high the panel is where the row stands beside the one map."""
 
-SMALL = 150
+SMALL = 160
 """Pixels of a map, in ordinary type, below which one stands by itself where it is larger then."""
 
 LARGER = 1.2
