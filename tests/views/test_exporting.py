@@ -607,6 +607,11 @@ def test_rows_of_controls_are_cut_off_a_figure(window: MainWindow) -> None:
     panel = window.panels["rope"]
     assert isinstance(panel, RopePanel)
     assert panel.both.isVisible()
+    assert figure.hides(panel.position_label), "it belongs to the slider"
+    assert panel.position_label.text() in figure.caption
+    film = window.files.exporter.figure("rope", moving=True)
+    assert film is not None
+    assert not film.hides(panel.position_label), "in a film it is what changes"
     assert figure._bottom() < panel.both.mapTo(card, panel.both.rect().center()).y()
     assert figure._bottom() >= panel.sum_label.mapTo(card, panel.sum_label.rect().bottomLeft()).y()
 

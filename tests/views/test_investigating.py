@@ -247,7 +247,7 @@ def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainW
     assert levels.low == -levels.high
     panel.scores.look_at(QRectF(3.5, 3.5, 6, 6))
     assert panel.weights.view == panel.scores.view != panel.scores.box.extent
-    panel.weights.look_at_all()
+    panel.weights.view_all()
     assert panel.scores.view == panel.scores.box.extent
     moved = panel.next_token
     assert moved is not None

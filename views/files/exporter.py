@@ -79,7 +79,7 @@ class Exporter(QObject):
         prompt = run.prompt.strip()
         if len(prompt) > LONG:
             prompt = f"{prompt[:LONG].rstrip()} …"
-        said = [f"{panel.title}: {panel.subtitle.text()}", wording.model_name(run.model.name)]
+        said = [panel.figure_caption, wording.model_name(run.model.name)]
         said += [f"“{prompt}”"] if prompt else []
         said += [f"with {one.label}" for one in self.window.session.interventions.now]
         return Figure(self.widget(name), " · ".join((*said, "Ropewalk")), panel.legend, moving)

@@ -49,6 +49,8 @@ class Figure:
     def hides(self, part: QWidget) -> bool:
         """Whether a part of the panel is left out: a control, or what names one."""
         named = part.buddy() if isinstance(part, QLabel) else None
+        if self.moving and isinstance(named, QAbstractSlider):
+            return False  # where it is says what moved; it is in the caption of a picture that stands
         return isinstance(part if named is None else named, CONTROLS)
 
     @property

@@ -197,6 +197,12 @@ class HeadsPanel(Panel):
             self.forget("repeats")
         self._show_scores()
 
+    def _on_settled(self) -> None:
+        """Let the button go where the test failed."""
+        super()._on_settled()
+        if self.is_current and self.tested is None and not self.awaits("repeats"):
+            self.repeats.setChecked(False)
+
     def _show_tested(self, reading: Reading[RepeatScores]) -> None:
         self.tested = reading
         self._show_scores()

@@ -195,6 +195,11 @@ class Panel(QWidget):
             self.highlighted = highlighted
             self.show_highlights()
 
+    @property
+    def figure_caption(self) -> str:
+        """What stands under the panel as a figure."""
+        return f"{self.title}: {self.subtitle.text()}"
+
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
         self.subtitle.setText(subtitle)

@@ -5,17 +5,20 @@ The numbers come from the model; nothing is computed here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QPushButton, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QPushButton, QSpinBox, QVBoxLayout, QWidget
 
 from ropewalk.model.engine.questions import AskRandomLayers
 from ropewalk.model.readings.records import RandomLayer
 from ropewalk.views.panels.panel import plain_label
-from ropewalk.views.style import ink, theme, wording
+from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.levels import Levels
+from ropewalk.views.style import theme, wording
 from ropewalk.views.style.flow import flowing, scrolled
 
 NAMES: Final = {"normal": "N(0, 1/D)", "library": "nn.Linear, U(±1/√D)"}
@@ -46,82 +49,60 @@ def reason(layers: tuple[RandomLayer, ...]) -> str:
 
 
 class LayersView(QWidget):
-    """Four pictures of weights, side by side where there is room, else with the scale left and without it right."""
+    """Four maps of weights, side by side where there is room, else with the scale left and without it right."""
 
     WIDE = 52
     """Widths of a letter from which on all four stand side by side."""
+    HIGH = 13
+    """Lines of type that a map is high at least."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.layers: tuple[RandomLayer, ...] = ()
+        self.maps = tuple(Heatmap() for _ in range(4))
+        self.words = tuple(plain_label("", "label") for _ in self.maps)
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        for place, heatmap in enumerate(self.maps):
+            heatmap.form.row_labels = heatmap.form.column_labels = False
+            heatmap.set_levels(Levels(0.0, 1.0))
+            heatmap.pointed.connect(partial(self._say, place))
         self.setAccessibleName("Weights of a random layer, with the scale and without it")
+        self.fit()
 
     def show_layers(self, layers: tuple[RandomLayer, ...]) -> None:
         """Draw other readings."""
         self.layers = layers
         self.setAccessibleDescription("; ".join(f"{caption(one)}: {numbers_text(one)}" for one in layers))
-        self.fit()
+        for place, (heatmap, layer) in enumerate(zip(self.maps, layers, strict=True)):
+            rows = len(layer.weights)
+            heatmap.title = caption(layer)
+            heatmap.setAccessibleName(caption(layer))
+            heatmap.set_data(layer.weights, np.tril(np.ones((rows, rows), np.bool_)), (0, rows), (0, rows))
+            heatmap.arrange()
+            self._say(place)
 
     def fit(self) -> None:
-        """Take the height that the pictures and their lines need."""
-        self.setMinimumHeight(self.sizeHint().height())
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        """Two rows of pictures that can be seen, with their lines."""
-        rows = 4 // self._columns()
-        return QSize(240, round(rows * (12 * theme.GRID + self._lines() * self._line() + theme.GRID)))
-
-    def box_of(self, place: int) -> QRectF:
-        """Where a reading is drawn, its lines included."""
-        columns = self._columns()
-        row, column = divmod(place, columns)
-        width, height = self.width() / columns, self.height() * columns / 4
-        return QRectF(column * width, row * height, width - theme.GRID, height - theme.GRID)
-
-    def picture_of(self, place: int) -> QRectF:
-        """The square with the weights."""
-        box = self.box_of(place)
-        side = max(min(box.width(), box.height() - self._lines() * self._line() - 2), 1)
-        return QRectF(box.left(), box.top(), side, side)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the pictures and their lines."""
-        look = theme.current()
-        painter = QPainter(self)
-        for place, layer in enumerate(self.layers):
-            square = self.picture_of(place)
-            side, rows = max(round(square.width()), 1), layer.weights.shape[0]
-            at = np.arange(side) * rows // side
-            pixels = ink.coloured(layer.weights[np.ix_(at, at)], look.sequential, look.undefined)
-            later = at[None, :] > at[:, None]
-            pixels[later] = (look.masked_ground.red(), look.masked_ground.green(), look.masked_ground.blue(), 255)
-            painter.drawImage(QPointF(square.left(), square.top()), ink.to_image(pixels))
-            box = self.box_of(place)
-            lines = (caption(layer), *numbers_text(layer).split(", "))
-            for number, text in enumerate(lines):
-                top = square.bottom() + 2 + number * self._line()
-                colour = look.text if number < 2 else look.faint
-                ink.draw_text(painter, QRectF(box.left(), top, box.width(), self._line()), text, self._font(), colour)
-        painter.end()
+        """Arrange for the width and the type in use."""
+        columns = 4 if self.width() >= self.WIDE * theme.current().size("label") else 2
+        for place, (heatmap, words) in enumerate(zip(self.maps, self.words, strict=True)):
+            row, column = divmod(place, columns)
+            heatmap.setMinimumHeight(self.HIGH * theme.current().size("label"))
+            heatmap.theme_changed()
+            self._grid.addWidget(heatmap, 2 * row, column)
+            self._grid.addWidget(words, 2 * row + 1, column)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange anew where another number of columns fits."""
         super().resizeEvent(event)
-        self.setMinimumHeight(self.sizeHint().height())
+        self.fit()
 
-    def _columns(self) -> int:
-        return 4 if self.width() >= self.WIDE * theme.current().size("label") else 2
-
-    def _font(self) -> QFont:
-        return theme.current().font("label")
-
-    def _line(self) -> float:
-        return ink.line_height(self._font())
-
-    def _lines(self) -> int:
-        return 4
+    def _say(self, place: int, query: int = -1, key: int = -1) -> None:
+        """Write what the rows come to, or the weight that is pointed at."""
+        text = numbers_text(self.layers[place]).replace(", ", "\n")
+        if query >= 0 and not self.maps[place].is_masked(query, key):
+            text = f"query {query} → key {key}\nweight {wording.number(self.maps[place].value(query, key))}\n"
+        self.words[place].setText(text)
 
 
 class RandomLayerPage(QWidget):

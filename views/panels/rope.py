@@ -159,6 +159,7 @@ class RopePanel(Panel):
         self.slider.valueChanged.connect(self._moved)
         self.slider.sliderMoved.connect(lambda value: self.slider.setValue(round(value / PARTS) * PARTS))
         self.position_label = plain_label("", "number")
+        self.position_label.setBuddy(self.slider)
         self.back_button = QPushButton("Back")
         self.back_button.setToolTip("Put the query back where it is in the run.")
         self.back_button.clicked.connect(self.put_back)
@@ -221,6 +222,12 @@ class RopePanel(Panel):
         line = theme.current().size("label")
         self.ways.setVisible(self.height() >= self.ROOMY * line)
         self.shares.setVisible(self.height() >= self.LOW * line)
+
+    @property
+    def figure_caption(self) -> str:
+        """Where the query stands is written beside the slider, which is no part of a figure."""
+        said = super().figure_caption
+        return f"{said} · {self.position_label.text()}" if self.position_label.isVisible() else said
 
     def theme_changed(self) -> None:
         """Arrange and paint anew."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -61,16 +61,12 @@ class Heatmap(PlotView):
         A person zoomed or moved the view (a QRectF in cells). Maps that are linked follow without a word.
     levelled(levels)
         A person dragged an end of the colour bar; None gives the levels back to whoever set them.
-
-    menu_wanted(cell, point)
-        The right button or the Menu key was pressed: on a cell or None, and where on the screen.
     """
 
     picked = Signal(int, int)
     pointed = Signal(int, int)
     viewed = Signal(object)
     levelled = Signal(object)
-    menu_wanted = Signal(object, QPoint)
 
     def __init__(self, title: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -204,7 +200,7 @@ class Heatmap(PlotView):
         """Show a part of the matrix, and say so."""
         self.box.look_at(view)
 
-    def look_at_all(self) -> None:
+    def view_all(self) -> None:
         """Show the whole matrix."""
         self.box.look_at_all()
 
@@ -432,11 +428,6 @@ class Heatmap(PlotView):
             cell = self.cell_at(event.position())
             self._point(cell if cell is not None else (-1, -1))
 
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Show the whole matrix again."""
-        self.look_at_all()
-        event.accept()
-
     def leaveEvent(self, event: QEvent) -> None:
         """Point at nothing."""
         super().leaveEvent(event)
@@ -447,11 +438,10 @@ class Heatmap(PlotView):
             self._under = cell
             self.pointed.emit(*cell)
 
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of maps, for the cell under the pointer or the selected one."""
+    def cell_asked(self, event: QContextMenuEvent) -> tuple[int, int] | None:
+        """The cell under the pointer, or the selected one."""
         by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
-        cell = self.box.inside(*self.selection) if by_key else self.cell_at(QPointF(event.pos()))
-        self.menu_wanted.emit(cell, event.globalPos())
+        return self.box.inside(*self.selection) if by_key else self.cell_at(QPointF(event.pos()))
 
     def event(self, event: QEvent) -> bool:
         """Take the arrow keys from the window's shortcuts while this map has the focus."""

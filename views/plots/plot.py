@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from pyqtgraph import AxisItem, InfiniteLine, PlotCurveItem, ViewBox, mkPen, setConfigOption
-from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QMouseEvent, QPainter, QPen, QTransform
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QTransform
 from PySide6.QtWidgets import QGraphicsGridLayout, QWidget
 
 from ropewalk.views.plots.plot_view import Painted, PlotView
@@ -223,13 +223,9 @@ class EndNames(Painted):
 class Plot(PlotView):
     """One view box with an axis at its left and one below it.
 
-    ``menu_wanted(at)`` says that the right button or the Menu key was pressed, and where on the screen.
-
     The wheel zooms and a drag moves along the axis below; a double click shows all again. A subclass says what a click
     means, :meth:`click_at`, and what is pointed at, :meth:`readout`.
     """
-
-    menu_wanted = Signal(QPoint)
 
     def __init__(
         self, left: NumberAxis | None = None, bottom: AxisItem | None = None, parent: QWidget | None = None
@@ -367,15 +363,6 @@ class Plot(PlotView):
         if at is not None and words:
             self.pointer.setValue(at.x())
         self.heading.say(readout=words)
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of plots."""
-        self.menu_wanted.emit(event.globalPos())
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Show everything."""
-        self.view_all()
-        event.accept()
 
     def viewportEvent(self, event: QEvent) -> bool:
         """Say nothing once nothing is pointed at."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QImage, QMouseEvent, QPainter, QResizeEvent, QShowEvent
+from PySide6.QtCore import QPoint, QRectF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QImage, QMouseEvent, QPainter, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsView, QGraphicsWidget, QStyleOptionGraphicsItem, QWidget
 
 from ropewalk.views.style import theme
@@ -21,6 +21,8 @@ else:
 class PlotView(GraphicsView):
     """A view without a frame, a ground or a menu of its own. One pixel of its scene is one of the widget's."""
 
+    menu_wanted = Signal(object, QPoint)
+    """The right button or the Menu key was pressed: on a cell or None, and where on the screen."""
     sceneObj: Any  # noqa: N815 - pyqtgraph's own name
     centralWidget: QGraphicsWidget  # noqa: N815 - pyqtgraph's own name
     """What fills the view; everything is put into it."""
@@ -71,6 +73,22 @@ class PlotView(GraphicsView):
         """End it."""
         super().mouseReleaseEvent(event)
         event.accept()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Show everything."""
+        self.view_all()
+        event.accept()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of plots of this kind."""
+        self.menu_wanted.emit(self.cell_asked(event), event.globalPos())
+
+    def cell_asked(self, event: QContextMenuEvent) -> tuple[int, int] | None:
+        """What of the plot a menu is asked for; None for no cell."""
+        return None
+
+    def view_all(self) -> None:
+        """Show everything."""
 
     def whole(self, length: float) -> float:
         """The longest length up to this one that is made of whole pixels of the screen."""

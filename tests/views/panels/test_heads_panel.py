@@ -16,7 +16,8 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats
-from ropewalk.model.readings.records import AtlasPart, HeadAtlas
+from ropewalk.model.errors import CheckpointError
+from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasView, sorted_heads
@@ -335,6 +336,35 @@ def test_a_score_somebody_chose_stays_the_label_in_any_order_and_after_a_step(ru
     assert panel.view.score == "sink"
     panel.order_by_layer()
     assert panel.view.sorted_by == LAYER_ORDER
+
+
+def test_where_random_repeats_fail_their_button_is_not_pressed(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    def fail(run: Run, asked: AskRepeats) -> RepeatScores:
+        raise CheckpointError("The model has no room for them; close another.")
+
+    panel = shown(HeadsPanel, running, 760, 420)
+    own = panel.view.score_of(1, 2)
+    engine.answers[AskRepeats] = fail
+    failures: list[str] = []
+    running.failed.connect(lambda sentence, details: failures.append(sentence))
+    panel.repeats.click()
+    settle(running, panel)
+    assert failures == ["The model has no room for them; close another."]
+    assert not panel.repeats.isChecked()
+    assert panel.view.score_of(1, 2) == own
+    del engine.answers[AskRepeats]
+    panel.repeats.click()
+    settle(running, panel)
+    assert panel.repeats.isChecked()
+    panel.hide()
+    running.start(Prompt("another prompt of as many tokens"))
+    settle(running)
+    assert panel.repeats.isChecked(), "what a hidden panel has not asked yet has not failed"
+    panel.show()
+    settle(running, panel)
+    assert "random tokens twice" in panel.subtitle.text()
 
 
 def test_heads_are_tested_on_random_repeats_and_on_the_prompt_again(

@@ -16,6 +16,7 @@ from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import wording
 from tests.views.driving import click, front, opened_window
+from tests.views.plots.hand import point_at
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +44,15 @@ def test_the_entropy_of_both_ways_of_drawing_is_shown_with_the_reason(window: Ma
     assert f"N(0, 1/D) falls to {wording.number(raw.entropy)}" in words
     assert f"only to {wording.number(library_raw.entropy)}" in words
     assert "variance 1/(3D)" in words
-    image = page.view.grab().toImage()
-    square = page.view.picture_of(1)
-    side = square.width() / 16
+    shown = page.view.maps[1]
     hot = max(range(16), key=lambda key: float(raw.weights[15, key]))
-    at = (round(square.left() + (hot + 0.5) * side), round(square.top() + 15.5 * side))
-    cold = min((key for key in range(16) if key != hot), key=lambda key: float(raw.weights[15, key]))
-    dark = (round(square.left() + (cold + 0.5) * side), at[1])
-    assert image.pixelColor(*at).lightnessF() > image.pixelColor(*dark).lightnessF() + 0.2
+    assert shown.value(15, hot) == raw.weights[15, hot]
+    assert shown.is_masked(3, 4)
+    point_at(shown, shown.cell_rect(15, hot).center())
+    said = page.view.words[1].text()
+    assert said == f"query 15 → key {hot}\nweight {wording.number(float(raw.weights[15, hot]))}\n"
+    point_at(shown, shown.cell_rect(3, 9).center())
+    assert page.view.words[1].text().startswith("entropy ")
 
     click(window, page.again)
     assert f"falls to {wording.number(random_layers(seed=1)[1].entropy)}" in page.words.text()

@@ -197,7 +197,7 @@ def test_a_box_that_is_drawn_is_seen_next_and_its_cells_stay_square(qtbot: QtBot
     assert heatmap.view.height() == pytest.approx(6, abs=0.2)
     assert heatmap.view.contains(QRectF(0.6, 1.6, 3.8, 5.8))
     assert heatmap.cell_rect(3, 3).width() == pytest.approx(heatmap.cell_rect(3, 3).height())
-    heatmap.look_at_all()
+    heatmap.view_all()
     heatmap.draw_box()
     drag(heatmap, [corners[0], heatmap.plot.center(), corners[1]])
     assert heatmap.view.height() == pytest.approx(6, abs=0.2)
@@ -210,7 +210,7 @@ def test_what_cannot_move_says_nothing(heatmap: Heatmap) -> None:
     viewed: list[object] = []
     heatmap.viewed.connect(viewed.append)
     drag(heatmap, [heatmap.plot.center(), heatmap.plot.center() + QPointF(30, 0), heatmap.plot.center()])
-    heatmap.look_at_all()
+    heatmap.view_all()
     assert viewed == []
 
 

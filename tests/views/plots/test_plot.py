@@ -175,7 +175,7 @@ def test_the_menu_acts_on_the_plot_it_was_opened_on(qtbot: QtBot, distances: Dis
     menu = PlotMenu(distances)
     other = PositionCurve()
     qtbot.addWidget(other)
-    distances.menu_wanted.connect(lambda at: menu._open(distances, at))
+    distances.menu_wanted.connect(lambda cell, at: menu._open(distances, cell, at))
     at = distances.rect().center()
     asked = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, distances.mapToGlobal(at))
     QApplication.sendEvent(distances.viewport(), asked)
