@@ -729,7 +729,7 @@ BREAKAGES = (
         "thumbnails of many heads are specks", "smallest: int = 24", "smallest: int = 14"
     ),
     of("views/panels/cache.py", "views/stage/test_sizes")(
-        "bytes leave the cache no room", "self.costs.setVisible(beside or under)", "self.costs.setVisible(True)"
+        "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
     ),
     of("views/panels/next_token.py", "views/stage/test_sizes")(
         "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"

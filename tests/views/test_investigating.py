@@ -234,6 +234,7 @@ def test_a_baseline_is_compared_cell_by_cell_and_in_its_next_token(window: MainW
     before = cell_of(window)
     click(window, panel.pin_button)
     assert np.nanmax(np.abs(cast("Any", panel.difference).scores)) == 0
+    assert panel.changes.changes == ()
     window.session.interventions.apply((NoScale(),))
     snapshot.wait_until_drawn(window)
     after = cell_of(window)

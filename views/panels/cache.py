@@ -37,6 +37,8 @@ class CachePanel(Panel):
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "key"})
 
     POSITIONS = 512
+    SHARE = 0.55
+    """How much of the panel the slabs have at least, of its width or of its height."""
     PAGES = ("contents", "bytes by step", "planner", "proof")
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -75,15 +77,17 @@ class CachePanel(Panel):
 
     def _make_room(self) -> None:
         """Put the bytes beside the slabs, else under them; where neither leaves room, without their formula, or not."""
-        beside = under = False
-        for brief, times in ((False, 2.2), (True, 1.8)):
+        width, height, beside, under = max(self.width(), 1), max(self.height(), 1), 0.0, 0.0
+        for brief in (False, True):
             wanted = self.costs.size_for(brief)
-            beside, under = self.width() >= times * wanted.width(), self.height() > 2.5 * wanted.height()
-            if beside or under:
-                self.costs.shorten(brief)
+            beside, under = 1 - wanted.width() / width, 1 - wanted.height() / height
+            self.costs.shorten(brief)
+            if max(beside, under) >= self.SHARE:
                 break
-        self.costs.setVisible(beside or under)
-        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
+        self.costs.setVisible(max(beside, under) >= self.SHARE)
+        left_to_right = beside >= min(under, self.SHARE)
+        directions = QBoxLayout.Direction
+        self._layout.setDirection(directions.LeftToRight if left_to_right else directions.TopToBottom)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Plan for the model of the run at once, and ask for the contents of the cache."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
 """Rows that can be compared at once, as in ``model.readings.comparison``."""
+SEEN = 0.0005
+"""How far a probability moves at least where its three digits may show it."""
 ELSEWHERE = "A was run in another engine, and is run again in this run's before the two can be compared."
 
 
@@ -233,9 +235,9 @@ class ComparePanel(Panel):
         self.changes.update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the words beside the maps where the panel is wide, under them where it is high."""
+        """Put the words beside the maps or under them, whichever leaves the larger maps."""
         super().resizeEvent(event)
-        wide = self.width() > 1.5 * self.height()
+        wide = self.width() > 2 * self.height()
         self._layout.setDirection(QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom)
 
     def _refusal(self, run: Run) -> str:
@@ -259,7 +261,7 @@ class ComparePanel(Panel):
         self.next_token, difference = reading, reading.value
         if difference is not None:
             self.sentence.setText(next_text(difference))
-            self.changes.show_changes(difference.changes)
+            self.changes.show_changes(tuple(one for one in difference.changes if abs(one.after - one.before) >= SEEN))
 
     def _on_baseline(self, baseline: Run | None) -> None:
         self.difference = self.next_token = None  # what was read is compared with another run
