@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.style import theme
@@ -76,6 +77,23 @@ def test_it_is_no_larger_than_a_small_projector(window: MainWindow, projector: b
         assert window.rect().contains(box(window, card)), card.name
         for other in standing:
             assert card is other or not box(window, card).intersects(box(window, other))
+
+
+def test_what_is_going_on_makes_the_window_no_wider(window: MainWindow) -> None:
+    window.set_look(projector=True)
+    settle()
+    window.resize(SMALL)
+    settle()
+    assert window.status.check.isVisible()
+    window.session.progress_changed.emit(JobProgress("Ablating one head after another", 1, 32, True))
+    settle()
+    assert window.size() == SMALL
+    assert window.minimumSizeHint().width() <= SMALL.width()
+    assert window.status.what.width() >= window.status.what.sizeHint().width()
+    assert not window.status.check.isVisible()
+    window.session.progress_changed.emit(None)
+    settle()
+    assert window.status.check.isVisible()
 
 
 @pytest.mark.parametrize("low", [False, True])

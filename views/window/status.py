@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QHideEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -50,6 +50,7 @@ class StatusLine(QWidget):
         self._session = session
         self.facts = ElidedLabel()
         self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._checked = False
         self.check = QToolButton()
         self.check.setProperty("kind", "small")
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -123,7 +124,7 @@ class StatusLine(QWidget):
     def _on_check(self, check: ConsistencyCheck | None) -> None:
         run = self._session.run
         unproved = run is not None and check is None and not self._session.consistency.checks_itself
-        self.check.setVisible(check is not None or unproved)
+        self._checked = check is not None or unproved
         if check is not None:
             text, tone = verdict(check)
             tip = f"{conditions(check)} {origin(check)}".strip()
@@ -135,6 +136,19 @@ class StatusLine(QWidget):
         self.check.setProperty("tone", tone)
         self.check.style().unpolish(self.check)
         self.check.style().polish(self.check)
+        self._make_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show what there is room for."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Let the check give way to what is going on where there is no room for both: the window must not grow."""
+        going_on = [part for part in (self.changes, self.what, self.bar, self.cancel) if not part.isHidden()]
+        parts = [part.minimumSizeHint().expandedTo(part.minimumSize()).width() for part in (*going_on, self.check)]
+        room = self.width() - 2 * theme.GRID - 2 * theme.GRID * len(parts)
+        self.check.setVisible(self._checked and (self.bar.isHidden() or sum(parts) <= room))
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         busy = progress is not None
@@ -146,6 +160,7 @@ class StatusLine(QWidget):
             self.bar.setValue(progress.done)
             amount = f" {progress.done} of {progress.total}" if progress.total else ""
             self.what.setText(f"{progress.what}{amount}")
+        self._make_room()
 
 
 class Strip(QFrame):

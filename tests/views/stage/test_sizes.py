@@ -53,11 +53,11 @@ def dress(window: MainWindow, look: str) -> None:
 
 def put_on(window: MainWindow, name: str, size: tuple[int, int], panel: str = "") -> None:
     """Show a workspace, and in it a panel in front."""
-    window.resize(*size)
     window.show_workspace(name)
     if panel:
         window.reveal(panel)
     for _ in range(2):
+        window.resize(*size)  # once more when nothing is going on any more
         snapshot.wait_until_drawn(window)
         snapshot.settle(window)
 
