@@ -33,6 +33,7 @@ from ropewalk.views.plots.levels import Levels, robust
 from ropewalk.views.plots.row_bars import RowBars
 from ropewalk.views.plots.token_axis import LEAST_NAMED
 from ropewalk.views.style import theme, wording
+from ropewalk.views.style.lettering import face
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -125,9 +126,13 @@ class Triptych(QWidget):
         return cells
 
     def width_for(self, height: int) -> int:
-        """Width that one map alone can use at a height; more than that stays empty."""
-        form = self.shown[0].form
-        return form.left_margin(0) + height + form.aside_width()
+        """Width that one map alone can use at a height, whatever it had before; more than that stays empty."""
+        form, axis = self.shown[0].form, self.shown[0].rows_axis
+        size, title = form.size, axis.title
+        form.size, axis.title = QSize(height, height), ""
+        around = axis.room(height / max(form.extent.height(), 1)) + form.aside_width()
+        form.size, axis.title = size, title
+        return math.ceil(around + face(theme.current().font("label")).height + height)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Place the maps."""

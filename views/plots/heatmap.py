@@ -333,7 +333,6 @@ class Heatmap(PlotView):
         for item in (self.hatching, self.marks):
             item.put(plot)
         self.bar.setVisible(not bar.isEmpty())
-        self.bar.counted = form.is_roomy
         around = QRectF(bar.topLeft(), QPointF(self.width(), self.height()))
         self.bar.stand(around, bar, standing=place.beside)
         self.viewport().update()

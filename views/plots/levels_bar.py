@@ -48,8 +48,6 @@ class LevelsBar(Painted):
         self._span = self.levels
         """The levels that the whole bar is for: those of before, while an end is dragged."""
         self._shares: Doubles = np.zeros(0)
-        self.counted = True
-        """Whether there is room for the bars of counts."""
         self._standing = False
         self._thick = float(RAMP)
         self.box = ViewBox(parent=self, enableMenu=False, enableMouse=False, defaultPadding=0, invertY=True)
@@ -100,9 +98,7 @@ class LevelsBar(Painted):
                 self._settle()
 
     def count(self, values: Floats, visible: Bools) -> None:
-        """Say how many cells have each colour, where there is room for that."""
-        if not self.counted:
-            return
+        """Say how many cells have each colour, where there is room for that, now or once there is."""
         step = (values.size // SAMPLES) | 1
         some = values.ravel()[::step][visible.ravel()[::step]]
         self._shares = np.asarray(some[np.isfinite(some)], np.float64)

@@ -84,14 +84,14 @@ _OVERVIEW: Final = (
 
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
-    Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((40, "why"), (60, "heads")))))),
-    Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((60, "scores"), (40, "why")))))),
+    Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
+    Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((72, "scores"), (28, "why")))))),
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
     ),
-    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((55, "cache"), (45, "why")))))),
+    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
     Workspace(
-        "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((64, "scores"), (36, "why")))))
+        "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
     Workspace(
         "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))

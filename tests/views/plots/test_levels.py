@@ -124,3 +124,21 @@ def test_other_colours_are_those_of_the_cells(shown: Heatmap) -> None:
         assert shown.data.colour(7, 3) == QColor(*colour_table("magma")[index].tolist()[:3])
     finally:
         theme.colour_in("viridis")
+
+
+def test_the_bars_of_counts_are_of_what_is_shown_however_small_the_map_was(qtbot: QtBot) -> None:
+    heatmap = Heatmap("weights")
+    qtbot.addWidget(heatmap)
+    heatmap.resize(420, 460)
+    heatmap.show()
+    ones, there = np.ones((6, 6), np.float32), np.ones((6, 6), np.bool_)
+    heatmap.set_data(0 * ones, there, (0, 6), (0, 6))
+    heatmap.resize(120, 140)  # too small for them
+    heatmap.set_data(ones, there, (0, 6), (0, 6))
+    heatmap.resize(420, 460)
+    drawn = np.asarray(
+        heatmap.bar.counts.opts["height" if heatmap.bar.box.width() > heatmap.bar.box.height() else "width"]
+    )
+    along = np.flatnonzero(drawn)
+    assert len(along) == 1
+    assert along[0] > len(drawn) / 2
