@@ -150,15 +150,33 @@ class Bars(Plot):
         top = max(min(bar.top() - RING + 1, bottom - STUB), slot.top())
         return QRectF(bar.center().x() - half, top, 2 * half, bottom - top)
 
-    def numbered(self, stride: int) -> list[int]:
-        """Places whose numbers are written: the selected one, then the largest, one in ``stride`` at most."""
-        seen, kept = self.seen(), list[int]()
+    def number_box(self, place: int) -> QRectF:
+        """Where the number of a bar is written: beyond its end, inside the sides of the plot."""
+        lettering, box = face(theme.current().font("number")), self.box.geometry()
+        line, room = lettering.height, lettering.line(self.number(place)).width + RING
+        ring = self.ring_of(place)
+        top = ring.top() - 1 - line if self.heights[place] >= self.base else ring.bottom() + 1
+        centre = min(max(ring.center().x(), box.left() + room / 2), box.right() - room / 2)
+        return QRectF(centre - room / 2, top, room, line)
+
+    def numbered(self) -> dict[int, QRectF]:
+        """Places whose numbers are written, and where: the selected one, then the largest that meet none before."""
+        seen, kept = self.seen(), dict[int, QRectF]()
         sizes = np.abs(self.heights[seen.start : seen.stop] - self.base)
-        largest = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
-        for place in [self.selected, *largest] if self.selected in seen else largest:
-            if (self.number(place) or place == self.selected) and all(abs(place - other) >= stride for other in kept):
-                kept.append(place)  # a selected one without a number has an outline, which none is written upon
-        return [place for place in kept if self.number(place)]
+        largest: list[int] = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
+        taken = list[QRectF]()
+        if self.selected in seen:
+            largest.remove(self.selected)
+            largest.insert(0, self.selected)
+            taken.append(self.ring_of(self.selected).adjusted(-1, -1, 1, 1))
+        for place in largest:
+            if not self.number(place):
+                continue
+            box = self.number_box(place)
+            if place == self.selected or not any(box.intersects(other) for other in taken):
+                kept[place] = box
+                taken.append(box)
+        return kept
 
     def _fit(self) -> None:
         """Leave room for the numbers above and, where bars go down, below."""
@@ -300,16 +318,7 @@ class BarMarks(Painted):
 
     def _write(self, painter: QPainter) -> None:
         """Write the numbers at the ends of bars."""
-        plot, now = self.plot, theme.current()
-        font = now.font("number")
-        line, seen = face(font).height, plot.seen()
-        some = list(seen) if len(seen) <= 64 else [int(np.argmax(np.abs(plot.heights)))]
-        room = max((face(font).line(plot.number(place)).width for place in some), default=0.0) + 3
-        for place in plot.numbered(max(math.ceil(room / plot.pitch), 1)):
-            up = plot.heights[place] >= plot.base
-            ring = plot.ring_of(place)
-            top = ring.top() - 1 - line if up else ring.bottom() + 1
-            centre = min(max(ring.center().x(), self.area.left() + room / 2), self.area.right() - room / 2)
-            box = QRectF(centre - room / 2, top, room, line)
+        now = theme.current()
+        for place, box in self.plot.numbered().items():
             painter.fillRect(box, ink.faded(now.panel, 0.9))
-            ink.draw_text(painter, box, plot.number(place), font, now.text, ink.CENTRE)
+            ink.draw_text(painter, box, self.plot.number(place), now.font("number"), now.text, ink.CENTRE)

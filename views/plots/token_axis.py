@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from pyqtgraph import AxisItem
@@ -22,7 +23,9 @@ GAP = 6
 SLOPING = 1.5
 """Heights of a line that a place must have for its name to slope."""
 SHORT = 2
-"""Digits' widths up to which names are never turned: fewer of them are written instead."""
+"""Digits' widths up to which names are not turned: fewer are written instead, or they stay level among turned ones."""
+LEAST_CUT = "000…"
+"""What must be left of a turned name that is cut; where less would be, there are positions."""
 STRIDES = (1, 2, 5)
 """Of how many places one is named, and ten times, a hundred times as many."""
 
@@ -38,8 +41,9 @@ def even(least: float) -> int:
 class TokenAxis(AxisItem):
     """The rows or the columns of a map; place i is centred on i.
 
-    Below a plot all names are written alike: level where the widest of them fits its place, sloping where it does not
-    and there is room for that, else upright. Where there is not room for every name, one of 2, 5, 10, 20 … is written.
+    Below a plot names are level where the widest of them fits its place. Where it does not, they slope if there is room
+    for that, else they are upright; a name of one or two letters stays level if it fits so. Where there is not room for
+    every name, one of 2, 5, 10, 20 … is written.
 
     Parameters
     ----------
@@ -125,20 +129,39 @@ class TokenAxis(AxisItem):
         return bool(self.letter) or (pitch >= LEAST_NAMED and bool(self.names))
 
     def turned(self, pitch: float) -> Turned:
-        """How the names below the plot are written where places have so many pixels."""
+        """How the names below the plot, but for short ones, are written where places have so many pixels."""
         font, widest = theme.current().font("number"), self.extent()
-        short = widest <= ink.text_width(font, "0" * SHORT)
-        if self.letter or not self.is_named(pitch) or short or widest + GAP <= pitch:
+        if self.letter or not self.is_named(pitch) or self._is_short(widest) or widest + GAP <= pitch:
             return "level"
         line = face(font).height
         sloping = pitch >= SLOPING * line and (widest + line) * math.sqrt(0.5) + GAP <= self.limit
         return "sloping" if sloping else "upright"
 
+    def stays_level(self, text: str, pitch: float, apart: float) -> bool:
+        """Whether a name is level among turned ones, where the next name is so many pixels apart."""
+        font = theme.current().font("number")
+        width, line = ink.text_width(font, text), face(font).height
+        beside = line if self.turned(pitch) == "sloping" else line / 2
+        return self._is_short(width) and max(width, width / 2 + beside) + 1 <= apart
+
+    def _is_short(self, width: float) -> bool:
+        return width <= ink.text_width(theme.current().font("number"), "0" * SHORT)
+
+    def _length(self, height: float, pitch: float) -> float:
+        """Pixels along a turned name in so many below the plot."""
+        if self.turned(pitch) == "upright":
+            return height - GAP
+        return (height - GAP) / math.sqrt(0.5) - face(theme.current().font("number")).height
+
+    def _is_enough(self, length: float) -> bool:
+        """Whether so many pixels leave enough of a name."""
+        return length >= min(self.extent(), ink.text_width(theme.current().font("number"), LEAST_CUT))
+
     def names_fit(self, pitch: float) -> bool:
         """Whether there is room for names: a map that is seen closer has no more below it than before."""
         if self.orientation == "left" or self.turned(pitch) == "level":
             return self.is_named(pitch)
-        return bool(self.size().height() - self._title_height() >= GAP + self._positions())
+        return self._is_enough(self._length(self.size().height() - self._title_height(), pitch))
 
     def room(self, pitch: float) -> int:
         """How high (or wide, beside the rows) the axis wants to be where places have so many pixels."""
@@ -148,7 +171,7 @@ class TokenAxis(AxisItem):
         if self.orientation == "left":
             return math.ceil(self.extent() if self.is_named(pitch) else self._positions()) + GAP + title
         turned = self.turned(pitch)
-        if turned == "level":
+        if turned == "level" or not self._is_enough(self._length(self.limit, pitch)):
             return math.ceil(line) + 2 + title
         wanted = (self.extent() + line) * math.sqrt(0.5) if turned == "sloping" else self.extent()
         return math.ceil(min(wanted + GAP, self.limit)) + title
@@ -204,12 +227,13 @@ class TokenAxis(AxisItem):
         length = box.width() if across else box.height()
         pitch = length / (high - low)
         places = self.tickValues(low, high, length)[0][1]
+        apart = min((after - before for before, after in pairwise(sorted(places))), default=1) * pitch
         painter.save()
         for place, text in zip(places, self.tickStrings(places, pitch, 1), strict=True):
             colour = self.chosen_colour if place == self.chosen else theme.current().faint
             middle = (place - low) * pitch
             if across:
-                self._write_below(painter, QPointF(box.left() + middle, box.top()), text, colour, pitch, place)
+                self._write_below(painter, QPointF(box.left() + middle, box.top()), text, colour, pitch, place, apart)
             else:
                 self._write_beside(painter, box, box.top() + middle, text, colour)
         self._write_title(painter, box)
@@ -222,7 +246,9 @@ class TokenAxis(AxisItem):
         place = QRectF(box.right() - GAP - room, middle - height / 2, room, height)
         ink.draw_text(painter, place, text, font, colour, ink.RIGHT)
 
-    def _write_below(self, painter: QPainter, at: QPointF, text: str, colour: QColor, pitch: float, place: int) -> None:
+    def _write_below(
+        self, painter: QPainter, at: QPointF, text: str, colour: QColor, pitch: float, place: int, apart: float
+    ) -> None:
         """Write at a point of the lower edge of the plot."""
         font, line = theme.current().font("number"), face(theme.current().font("number")).height
         named = self.names_fit(pitch)
@@ -234,8 +260,12 @@ class TokenAxis(AxisItem):
             if abs(left - middle) <= theme.current().grid(0.375) or place == self.chosen:  # else it would touch another
                 ink.draw_text(painter, QRectF(left, at.y() + 2, width, line), text, font, colour)
             return
-        room, sloping = self.size().height() - self._title_height() - GAP, self.turned(pitch) == "sloping"
-        length = min(room / math.sqrt(0.5) - line if sloping else room, self.extent()) + 1
+        if self.stays_level(text, pitch, apart):
+            width = ink.text_width(font, text) + 1
+            ink.draw_text(painter, QRectF(at.x() - width / 2, at.y() + 2, width, line), text, font, colour)
+            return
+        sloping = self.turned(pitch) == "sloping"
+        length = min(self._length(self.size().height() - self._title_height(), pitch), self.extent()) + 1
         painter.save()
         painter.translate(at.x(), at.y() + (2 if sloping else GAP))
         painter.rotate(-45 if sloping else -90)

@@ -27,21 +27,30 @@ def bars(qtbot: QtBot) -> RowBars:
 
 
 def test_all_bars_are_numbered_where_there_is_room(bars: RowBars) -> None:
-    assert sorted(bars.numbered(1)) == [0, 1, 2, 4, 5, 6]
+    bars.resize(600, 160)
+    bars.show()
+    assert sorted(bars.numbered()) == [0, 1, 2, 4, 5, 6]
 
 
-def test_the_largest_come_first_and_their_neighbours_give_way(bars: RowBars) -> None:
-    assert bars.numbered(2) == [1, 5]
-    assert bars.numbered(3) == [1, 5]
+def test_a_number_gives_way_only_to_a_larger_one_that_it_would_touch(bars: RowBars) -> None:
+    bars.resize(200, 120)
+    bars.show()
+    boxes = [bars.number_box(place) for place in (1, 2, 5)]
+    assert boxes[0].intersects(boxes[1])
+    assert list(bars.numbered()) == [1, 5, 6, 4, 0], "0.28 stands beside 0.30; the small ones are far below"
 
 
-def test_the_selected_bar_always_has_its_number(bars: RowBars) -> None:
-    bars.mark(3)
-    assert bars.numbered(2) == [3, 1, 5]
-    bars.mark(6)
-    assert bars.numbered(2) == [6, 1, 4]
+def test_the_selected_bar_has_its_number_and_so_has_a_larger_one_beside(bars: RowBars) -> None:
+    bars.resize(200, 120)
+    bars.show()
+    for place in (0, 4, 6):
+        bars.mark(place)
+        assert list(bars.numbered())[:3] == [place, 1, 5]
+    bars.mark(2)
+    assert next(iter(bars.numbered())) == 2
+    assert 1 not in bars.numbered(), "0.30 would stand upon 0.28"
     bars.mark(7)
-    assert bars.numbered(2) == [1, 5], "a hidden key has no weight"
+    assert 7 not in bars.numbered(), "a hidden key has no weight"
 
 
 def test_the_arrows_pick_the_key_beside_and_stop_at_the_ends(qtbot: QtBot, bars: RowBars) -> None:

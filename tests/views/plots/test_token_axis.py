@@ -25,7 +25,7 @@ def columns(qtbot: QtBot) -> TokenAxis:
     return axis
 
 
-def test_names_are_turned_only_where_one_does_not_fit_level_and_then_all_are(columns: TokenAxis) -> None:
+def test_names_are_turned_only_where_one_does_not_fit_level(columns: TokenAxis) -> None:
     columns.set_names(("·When", "s", "·a"))
     width = ink.text_width(theme.current().font("number"), "·When")
     assert columns.turned(width + GAP) == "level"
@@ -35,7 +35,9 @@ def test_names_are_turned_only_where_one_does_not_fit_level_and_then_all_are(col
     assert {columns.turned(pitch) for pitch in (9, 10, 14, 20, 40)} == {"level"}, "single letters"
 
 
-def test_the_names_of_one_axis_are_all_written_alike(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_names_are_turned_alike_and_short_ones_stay_level_where_they_fit(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = Heatmap()
     qtbot.addWidget(shown)
     turns: dict[str, set[int]] = {}
@@ -46,6 +48,7 @@ def test_the_names_of_one_axis_are_all_written_alike(qtbot: QtBot, monkeypatch: 
             turns.setdefault(text, set()).add(round(np.degrees(np.arctan2(*(corner[0] - corner[1]).toTuple()[::-1]))))
 
     monkeypatch.setattr(ink, "draw_text", noted)
+    groups = [[word for word in WORDS if len(word) == 1], ["·a"], [word for word in WORDS if len(word) > 2]]
     seen = []
     for words, side in ((WORDS, 160), (WORDS, 900), (("·When", "s"), 900), (("s", "·a"), 160)):
         names = tuple(words[i % len(words)] for i in range(12))
@@ -55,9 +58,46 @@ def test_the_names_of_one_axis_are_all_written_alike(qtbot: QtBot, monkeypatch: 
         turns.clear()
         shown.grab()
         assert len(turns) > 1
-        (turn,) = set[int].union(*turns.values())
-        seen.append(turn % 180)
-    assert seen == [90, 135, 0, 0]
+        said = {text: {turn % 180 for turn in found} for text, found in turns.items()}
+        seen.append([sorted(set[int]().union(*(said[word] for word in group if word in said))) for group in groups])
+    upright, sloping = [[0], [90], [90]], [[0], [0], [135]]
+    assert seen == [upright, sloping, [[0], [], [0]], [[0], [0], []]], "·a is wider than a place of the smallest map"
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_a_short_name_is_level_only_as_long_as_it_touches_no_turned_one(columns: TokenAxis, projector: bool) -> None:
+    theme.apply("light", projector=projector)
+    columns.theme_changed()
+    font = theme.current().font("number")
+    line = ink.line_height(font)
+    for text in ("k", "·a"):
+        width = ink.text_width(font, text)
+        beside = max(width, width / 2 + line / 2) + 1
+        assert columns.turned(beside) == "upright"
+        assert columns.stays_level(text, beside, beside)
+        assert not columns.stays_level(text, beside, beside - 1)
+        slope = 2 * line
+        assert columns.turned(slope) == "sloping"
+        assert columns.stays_level(text, slope, width / 2 + line + 1)
+        assert not columns.stays_level(text, slope, width / 2 + line)
+    assert not columns.stays_level("·When", 40, 400)
+
+
+def test_names_of_which_too_little_would_be_left_are_positions(columns: TokenAxis) -> None:
+    font = theme.current().font("number")
+    enough = GAP + ink.text_width(font, "000…")
+    for limit, name in ((enough, "·When"), (enough - 1, "0")):
+        columns.limit = limit
+        columns.setHeight(columns.room(16))
+        columns.resize(600, columns.room(16))
+        assert columns.turned(16) == "upright"
+        assert columns.tickStrings([0], 16, 1) == [name]
+    assert columns.room(16) <= ink.line_height(font) + 3, "positions are level: they leave the room to the plot"
+    columns.set_names(("the", "·k"))
+    columns.limit = GAP + columns.extent()
+    columns.setHeight(columns.room(16))
+    columns.resize(600, columns.room(16))
+    assert columns.tickStrings([0], 16, 1) == ["the"], "a whole name is enough"
 
 
 def test_names_that_a_closer_look_has_no_room_for_are_positions(qtbot: QtBot) -> None:
