@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, Literal
 
+import numpy as np
 from pyqtgraph import AxisItem, InfiniteLine, PlotCurveItem, ViewBox, mkPen, setConfigOption
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QTransform
@@ -18,6 +19,9 @@ from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.lettering import face
 
 setConfigOption("mouseRateLimit", 0)  # Qt compresses moves itself; a drag must not lose its last one
+
+FARTHEST = 1e300
+"""No axis goes further: pyqtgraph refuses a range without an end."""
 
 Table = Sequence[tuple[str, Sequence[Any]]]
 """Columns of equal length: their names and what is in them."""
@@ -84,7 +88,7 @@ class NumberAxis(AxisItem):
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """How numbers so far apart are written."""
         if self.kind == "decades":
-            return [f"{10.0**value:,.{max(-round(value), 0)}f}" for value in values]
+            return [f"{10.0 ** min(value, 300.0):,.{max(-round(value), 0)}f}" for value in values]
         if self.kind == "bytes":
             return [wording.byte_size(round(value)) for value in values]
         digits = max(math.ceil(-math.log10(spacing) - 1e-9), 0) if spacing > 0 else 0
@@ -290,6 +294,7 @@ class Plot(PlotView):
 
     def show_range(self, left: float, right: float, low: float, high: float) -> None:
         """Say how far the plot reaches; what a person sees closer stays, unless there is less or more to see."""
+        low, high = float(np.clip(low, -FARTHEST, FARTHEST)), float(np.clip(high, -FARTHEST, FARTHEST))
         whole = QRectF(left, low, right - left, high - low)
         if whole != self.whole_range:
             self.whole_range = whole

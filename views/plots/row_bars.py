@@ -64,12 +64,12 @@ class RowBars(Bars):
     def top(self) -> float:
         """The weight that reaches the top."""
         weights: Doubles = np.zeros(0) if self._row is None else self._row.weights[1 if self._skip_first else 0 :]
-        return float(max(np.nan_to_num(weights).max(initial=0.0), 10 * FLOOR))
+        return float(max(weights[np.isfinite(weights)].max(initial=0.0), 10 * FLOOR))
 
     def _draw(self) -> None:
         if self._row is None:
             return
-        weights, top = np.clip(np.nan_to_num(self._row.weights), 0, self.top), self.top
+        weights, top = np.clip(np.nan_to_num(self._row.weights, posinf=np.inf), 0, self.top), self.top
         if self._log:
             weights, top = np.log10(np.maximum(weights, FLOOR)), float(np.log10(top))
         self.show_bars(weights, (ink.faded(theme.current().key, 0.7),), self.base, top)

@@ -164,16 +164,26 @@ class Stage(QWidget):
         """Put every panel back in its place, in every workspace."""
         self._moved.clear()
         self._turned = []
+        self.put_all_in()
+        self.arrange()
+
+    def put_all_in(self) -> None:
+        """Let no card be a window of its own."""
         for card in self._cards.values():
             if card.is_floating:
                 card.put_in(self)
-        self.arrange()
 
     def leave_out(self, names: Iterable[str]) -> None:
         """Give no place to panels that have nothing to show for the model that is open."""
         if frozenset(names) != self._absent:
             self._absent = frozenset(names)
             self.arrange()
+
+    @property
+    def first(self) -> str:
+        """The panel that the workspace is about; of all at once, the scores."""
+        about = NAMED[self.workspace].variants[0].tree
+        return "scores" if self.workspace == WORKSPACES[0].name else trees.names(about)[0]
 
     @property
     def in_sight(self) -> list[str]:

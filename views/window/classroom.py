@@ -92,11 +92,11 @@ class Classroom(QObject):
         return self.blank_screen.lift() or self.spotlight.put_out() or self.full.leave()
 
     def panel_in_focus(self) -> str:
-        """The panel that a person means: the one with the focus, else what the step is about, else the scores."""
+        """The panel that a person means: that with the focus, what the step is about, or what the workspace is."""
         if self.walk.current in self.walk.seen():
             return self.walk.current
         filled = self._lesson.filled if self._cards["lesson"].is_made else None
-        return filled.scene.panels[0] if filled is not None else "scores"
+        return filled.scene.panels[0] if filled is not None else self._stage.first
 
     # The lesson ---------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class PanelWindow(QMainWindow):
         super().__init__()
         self.session = session
         self._at_once, self._arranged, self._painted = at_once, False, False
-        self.presenting = False
+        self.presenting = self._projected_before = False
         self._alarms: dict[str, str] = {}
         self._before_lesson = ""
         motion.choose(saved.motion)
@@ -251,7 +251,9 @@ class PanelWindow(QMainWindow):
         """Projector mode on the whole screen, with the notes on a second one where there is one; or all as before."""
         self.presenting = on = not self.presenting
         self.classroom.full.leave()
-        self.set_look(projector=on)
+        if on:
+            self._projected_before = theme.current().projector
+        self.set_look(projector=on or self._projected_before)
         full = Qt.WindowState.WindowFullScreen
         self.setWindowState(self.windowState() | full if on else self.windowState() & ~full)
         self.classroom.show_notes(on)
@@ -439,6 +441,7 @@ class PanelWindow(QMainWindow):
         """Remember the window, stop what moves, and wait for the session."""
         self.classroom.close_down()
         self.closing.emit()
+        self.stage.put_all_in()  # a window of its own that is left would keep the program alive
         self.session.settings.update(geometry=self.saveGeometry().data(), layout=self.stage.kept())
         for panel in self.panels.values():
             panel.close_down()

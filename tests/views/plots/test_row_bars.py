@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -102,3 +102,19 @@ def test_the_outline_is_around_the_bar_and_under_no_number(
         assert place == 7 or bars.number(place) in numbers
         outer = ring.adjusted(-1, -1, 1, 1)
         assert [text for text, box in numbers.items() if box.intersects(outer)] == []
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_weights_without_an_end_reach_the_top_beside_the_largest_that_has_one(
+    bars: RowBars, scale: Literal["linear", "log"]
+) -> None:
+    weights = np.array([np.inf, 0.5, np.nan, 0.25, np.inf, 0.0, 0.1, 0.0])
+    bars.set_scale(scale, skip_first=False)
+    bars.set_row(RowReading(0, 0, 6, np.zeros(8), weights, np.arange(8) < 7, 0.0, np.inf), tuple("abcdefgh"))
+    bars.resize(600, 160)
+    bars.show()
+    bars.grab()
+    assert bars.top == 0.5
+    assert bars.heights[0] == bars.heights[1] == bars.heights[4] == max(bars.heights)
+    assert bars.number(0) == "∞"
+    assert np.isfinite(bars.box.viewRange()).all()

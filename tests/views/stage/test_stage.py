@@ -441,3 +441,23 @@ def test_the_first_window_fits_its_screen(qtbot: QtBot, running: Session) -> Non
     assert window.size().boundedTo(room) == window.size()
     window.close()
     window.deleteLater()
+
+
+def test_no_floating_card_outlives_the_window(window: MainWindow) -> None:
+    cards = [window.cards[name] for name in ("scores", "heads", "why")]
+    for card in cards:
+        window.stage.toggle_floating(card)
+    window.close()
+    assert not any(card.isVisible() or card.is_floating for card in cards)
+
+
+def test_without_a_focus_the_panel_meant_is_what_the_workspace_is_about(window: MainWindow) -> None:
+    meant = {}
+    for workspace in NAMED:
+        window.show_workspace(workspace)
+        window.setFocus()
+        meant[workspace] = window.classroom.panel_in_focus()
+    assert meant == {
+        "overview": "scores", "scores": "scores", "rope": "rope", "decode": "cache", "shapes": "ledger",
+        "heads": "heads", "compare": "compare", "lesson": "lesson",
+    }  # fmt: skip

@@ -534,6 +534,14 @@ def test_no_dialog_is_left_out(window: MainWindow) -> None:
     assert made == ours
 
 
+def test_presenting_leaves_a_projector_that_was_on_before(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_P)
+    for presents in (True, False):
+        QTest.keyClick(window, Qt.Key.Key_F5)
+        assert window.isFullScreen() == presents
+        assert theme.current().projector
+
+
 def test_every_interactive_widget_of_the_notes_has_a_name(presenter: Presenter) -> None:
     assert wanting(presenter) == []
 
