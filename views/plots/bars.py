@@ -18,7 +18,6 @@ from ropewalk.views.plots.plot import Line, NumberAxis, Plot
 from ropewalk.views.plots.plot_view import Painted
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import ink, theme
-from ropewalk.views.style.lettering import face
 
 WIDTH = 0.7
 """A bar, as a share of its place."""
@@ -152,7 +151,7 @@ class Bars(Plot):
 
     def number_box(self, place: int) -> QRectF:
         """Where the number of a bar is written: beyond its end, inside the sides of the plot."""
-        lettering, box = face(theme.current().font("number")), self.box.geometry()
+        lettering, box = theme.current().face("number"), self.box.geometry()
         line, room = lettering.height, lettering.line(self.number(place)).width + RING
         ring = self.ring_of(place)
         top = ring.top() - 1 - line if self.heights[place] >= self.base else ring.bottom() + 1
@@ -182,7 +181,7 @@ class Bars(Plot):
         """Leave room for the numbers above and, where bars go down, below."""
         low, high = self._extent
         height = max(self.box.height(), 1.0)
-        line = min(face(theme.current().font("number")).height + RING, height / 2)
+        line = min(theme.current().face("number").height + RING, height / 2)
         down = line if low < self.base else 0.0
         unit = (high - low) / max(height - line - down, 1.0)
         self.show_range(-0.5, max(len(self.heights), 1) - 0.5, low - down * unit, high + line * unit)

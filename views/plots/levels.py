@@ -64,8 +64,12 @@ class Levels:
 
     def value_at(self, share: float) -> float:
         """The number at a share (0 to 1) of the colour bar."""
+        return float(self.values_at(np.array(share)))
+
+    def values_at(self, shares: Doubles) -> Doubles:
+        """The numbers at shares of the colour bar."""
         low, high = self._ends()
-        return float(low * (high / low) ** share) if self.scale == "log" else low + (high - low) * share
+        return np.asarray(low * (high / low) ** shares if self.scale == "log" else low + (high - low) * shares)
 
     def _ends(self) -> tuple[float, float]:
         if self.scale == "diverging":

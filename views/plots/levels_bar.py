@@ -125,8 +125,8 @@ class LevelsBar(Painted):
 
     def _draw_ramp(self) -> None:
         shares = np.linspace(-BEYOND, 1 + BEYOND, 256)
-        values = np.array([self._span.value_at(share) for share in shares])
-        pixels = self.levels.table()[self.levels.indices(values)]
+        values = self._span.values_at(shares)
+        pixels = self.levels.table()[self.levels.indices(values.astype(np.float32))]
         part, length = RAMP / max(self._thick, RAMP), 1 + 2 * BEYOND
         if self._standing:
             self.ramp.show_pixels(np.ascontiguousarray(pixels[::-1, None]), QRectF(0, -BEYOND, part, length))

@@ -11,7 +11,6 @@ from PySide6.QtCore import QRectF, QSize
 from ropewalk.views.plots.levels_bar import LevelsBar
 from ropewalk.views.plots.token_axis import LEAST_NAMED, SLOPING, TokenAxis
 from ropewalk.views.style import ink, theme
-from ropewalk.views.style.lettering import face
 
 _LARGEST_CELL = 56
 _ROOMY = 280
@@ -74,9 +73,9 @@ class MapLayout:
     def placed(self, *, beside: bool) -> Places:
         """Where everything is with title and bar beside the cells, or not."""
         now = theme.current()
-        line, gap, thick = face(now.font("label")).height, now.grid(0.5), LevelsBar.thickness(self.is_roomy)
+        line, gap, thick = now.face("label").height, now.grid(0.5), LevelsBar.thickness(self.is_roomy)
         side = (self.aside_width() if self.aside is None else self.aside) if beside else 0
-        top = max(face(now.font("number")).height / 2 - 2, 0.0) if beside else line + gap if self.heading else 0.0
+        top = max(now.face("number").height / 2 - 2, 0.0) if beside else line + gap if self.heading else 0.0
         foot = 0.0 if beside else self._foot(thick)
         step, gutter, names = self._fitted(self.size.width() - side - 1, self.size.height() - top - foot - 1)
         if step <= 0:
@@ -111,17 +110,17 @@ class MapLayout:
     def height_for(self, side: float) -> int:
         """Height at which the cells fill a width of ``side``; more than that stays empty."""
         now, pitch = theme.current(), side / max(self.extent.width(), 1)
-        title = face(now.font("label")).height + now.grid(0.5)
+        title = now.face("label").height + now.grid(0.5)
         foot = self._foot(LevelsBar.thickness(side >= _ROOMY))
         return math.ceil(self.extent.height() * pitch + title + self._columns.room(pitch) + foot + now.grid(0.5))
 
     def _foot(self, thick: float) -> float:
         """Height of the colour bar that lies below the names, and of its numbers."""
-        return theme.current().grid(0.5) + thick + 2 + face(theme.current().font("number")).height
+        return theme.current().grid(0.5) + thick + 2 + theme.current().face("number").height
 
     def _fitted(self, width: float, height: float) -> tuple[float, float, int]:
         """The largest cells for which they and their names fit, and how wide and how high the names are then."""
-        line = face(theme.current().font("number")).height
+        line = theme.current().face("number").height
         best = 0.0
         for pitch in (_LARGEST_CELL * line, SLOPING * line, LEAST_NAMED, 0):  # how names are written changes there
             gutter, names = self._margins(pitch)

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QGraphicsGridLayout, QWidget
 
 from ropewalk.views.plots.plot_view import Painted, PlotView
 from ropewalk.views.style import ink, theme, wording
-from ropewalk.views.style.lettering import face
 
 setConfigOption("mouseRateLimit", 0)  # Qt compresses moves itself; a drag must not lose its last one
 
@@ -46,7 +45,7 @@ class NumberAxis(AxisItem):
     def theme_changed(self) -> None:
         """Take the colours and the type in use."""
         now = theme.current()
-        line = math.ceil(face(now.font("number")).height)
+        line = math.ceil(now.face("number").height)
         self.setStyle(tickFont=now.font("number"), tickTextHeight=line, autoExpandTextSpace=False)
         self.setStyle(tickLength=-4, maxTickLevel=0, hideOverlappingLabels=False)
         self.setPen(mkPen(now.line))
@@ -74,13 +73,13 @@ class NumberAxis(AxisItem):
         """Where numbers stand: at powers of ten, or at whole numbers, where the axis has such."""
         if self.kind == "decades":
             low, high = math.ceil(min(minVal, maxVal) - 1e-6), math.floor(max(minVal, maxVal) + 1e-6)
-            apart = 1.5 * face(theme.current().font("number")).height
+            apart = 1.5 * theme.current().face("number").height
             step = max(math.ceil(apart * (high - low) / max(size, 1)), 1)
             return [(step, list(range(low, high + 1, step)))]
         levels = super().tickValues(minVal, maxVal, size)
         gap, values = next(((gap, values) for gap, values in levels if self.kind == "real" or gap >= 1), levels[-1])
         if self.orientation == "left":  # no two upon each other
-            apart = 1.2 * face(theme.current().font("number")).height
+            apart = 1.2 * theme.current().face("number").height
             step = max(math.ceil(apart * abs(maxVal - minVal) / (gap * max(size, 1))), 1)
             gap, values = gap * step, [value for value in values if round(value / gap) % step == 0]
         return [(gap, values)]

@@ -110,7 +110,7 @@ class TokenAxis(AxisItem):
         return self._extent
 
     def _widest(self, names: tuple[str, ...]) -> float:
-        metrics = face(theme.current().font("number")).metrics
+        metrics = theme.current().face("number").metrics
         if self.letter:
             return math.ceil(metrics.horizontalAdvance(f"{self.letter}00"))
         most, widest = metrics.horizontalAdvance("0" * MOST_LETTERS), 0.0
@@ -122,7 +122,7 @@ class TokenAxis(AxisItem):
 
     def _positions(self) -> float:
         """The width of the longest position, of three digits at least."""
-        return ink.text_width(theme.current().font("number"), "0" * max(len(str(len(self.names))), 3))
+        return theme.current().face("number").width("0" * max(len(str(len(self.names))), 3))
 
     def is_named(self, pitch: float) -> bool:
         """Whether places of so many pixels are named, and not numbered."""
@@ -145,17 +145,17 @@ class TokenAxis(AxisItem):
         return self._is_short(width) and max(width, width / 2 + beside) + 1 <= apart
 
     def _is_short(self, width: float) -> bool:
-        return width <= ink.text_width(theme.current().font("number"), "0" * SHORT)
+        return width <= theme.current().face("number").width("0" * SHORT)
 
     def _length(self, height: float, pitch: float) -> float:
         """Pixels along a turned name in so many below the plot."""
         if self.turned(pitch) == "upright":
             return height - GAP
-        return (height - GAP) / math.sqrt(0.5) - face(theme.current().font("number")).height
+        return (height - GAP) / math.sqrt(0.5) - theme.current().face("number").height
 
     def _is_enough(self, length: float) -> bool:
         """Whether so many pixels leave enough of a name."""
-        return length >= min(self.extent(), ink.text_width(theme.current().font("number"), LEAST_CUT))
+        return length >= min(self.extent(), theme.current().face("number").width(LEAST_CUT))
 
     def names_fit(self, pitch: float) -> bool:
         """Whether there is room for names: a map that is seen closer has no more below it than before."""
@@ -166,7 +166,7 @@ class TokenAxis(AxisItem):
     def room(self, pitch: float) -> int:
         """How high (or wide, beside the rows) the axis wants to be where places have so many pixels."""
         now = theme.current()
-        line = face(now.font("number")).height
+        line = now.face("number").height
         title = self._title_height()
         if self.orientation == "left":
             return math.ceil(self.extent() if self.is_named(pitch) else self._positions()) + GAP + title
@@ -195,14 +195,14 @@ class TokenAxis(AxisItem):
     def _apart(self, pitch: float, high: float) -> float:
         """Least pixels from one name to the next."""
         now = theme.current()
-        line = face(now.font("number")).height
+        line = now.face("number").height
         if self.orientation == "left":
             return now.size("number") + 1
         if self.names_fit(pitch) and not self.letter:
             turned = self.turned(pitch)
             return {"level": self.extent() + 2, "sloping": SLOPING * line, "upright": now.size("number") + 1}[turned]
         widest = f"{self.letter}{'0' * len(str(max(math.floor(high), 0)))}"
-        return math.ceil(ink.text_width(now.font("number"), widest) + now.grid(0.75))
+        return math.ceil(now.face("number").width(widest) + now.grid(0.75))
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         """What is written at places that have ``scale`` pixels each."""
@@ -211,7 +211,7 @@ class TokenAxis(AxisItem):
 
     def boundingRect(self) -> QRectF:
         """The axis, and what of its first and last names stands out."""
-        line = face(theme.current().font("number")).height
+        line = theme.current().face("number").height
         box: QRectF = self.mapRectFromParent(self.geometry())
         if self.orientation == "bottom":
             return box.adjusted(-self.extent() - 4, 0, line, 0)
@@ -250,7 +250,7 @@ class TokenAxis(AxisItem):
         self, painter: QPainter, at: QPointF, text: str, colour: QColor, pitch: float, place: int, apart: float
     ) -> None:
         """Write at a point of the lower edge of the plot."""
-        font, line = theme.current().font("number"), face(theme.current().font("number")).height
+        font, line = theme.current().font("number"), theme.current().face("number").height
         named = self.names_fit(pitch)
         if self.turned(pitch) == "level" or not named:
             width = ink.text_width(font, text) + 1
@@ -275,7 +275,7 @@ class TokenAxis(AxisItem):
         painter.restore()
 
     def _title_height(self) -> int:
-        return math.ceil(face(theme.current().font("label")).height) if self.title else 0
+        return math.ceil(theme.current().face("label").height) if self.title else 0
 
     def _write_title(self, painter: QPainter, box: QRectF) -> None:
         if not self.title:

@@ -31,7 +31,7 @@ FINER = 4
 
 def text_width(font: QFont, text: str) -> float:
     """Return how wide a text is in a font, in pixels, rounded up."""
-    return float(math.ceil(face(font).line(text).width))
+    return face(font).width(text)
 
 
 def line_height(font: QFont) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt, qAddPostRoutine
@@ -37,6 +38,10 @@ class Face:
         if made is None:
             made = _keep(self._lines, text, self._made(text))
         return made
+
+    def width(self, text: str) -> float:
+        """How wide a text is, in pixels, rounded up."""
+        return float(math.ceil(self.line(text).width))
 
     def fitted(self, text: str, width: float, elide: Qt.TextElideMode) -> Line:
         """A text in no more than ``width`` pixels, with an ellipsis where there is not room for all of it."""
@@ -77,6 +82,18 @@ def face(font: QFont) -> Face:
     return made
 
 
+_named: dict[tuple[str, int], Face] = {}
+
+
+def named_face(role: str, size: int, font: Callable[[str, int], QFont]) -> Face:
+    """The same by a role and its size: to ask a font for its name takes longer than most of what is drawn."""
+    made = _named.get((role, size))
+    if made is None:
+        made = _named[role, size] = face(font(role, size))
+    return made
+
+
 def forget() -> None:
     """Begin anew: a name stands for another font now."""
     _faces.clear()
+    _named.clear()

@@ -112,6 +112,10 @@ class Theme:
         """The font of a role, with tabular figures; the caller's own."""
         return QFont(_font(role, self.size(role)))
 
+    def face(self, role: Role) -> lettering.Face:
+        """What is kept of the font of a role: its letters and their sizes."""
+        return lettering.named_face(role, self.size(role), _font)
+
     def grid(self, steps: float) -> int:
         """A distance of so many grid steps, wider where the type is larger."""
         return round(GRID * steps * (1.5 if self.projector else 1) * (1.2 if self.enlarged else 1))

@@ -391,6 +391,7 @@ def parents(widget: QWidget) -> Iterator[QWidget]:
         above = above.parentWidget()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dark", "light"])
 @pytest.mark.parametrize("projector", [False, True], ids=["ordinary", "projector"])
 def test_every_card_is_whole_in_every_workspace_on_every_screen(

@@ -286,7 +286,9 @@ def test_a_recent_one_from_the_menu_is_opened_the_same_way(
     window.show()
     menu = window.bar.checkpoint.menu()
     menu.popup(QPoint(0, 0))
+    assert QApplication.activePopupWidget() is menu
     entry = next(action for action in menu.actions() if action.toolTip().startswith(path))
+    assert menu.actionAt(menu.actionGeometry(entry).center()) is entry
     QTest.mouseClick(menu, LEFT, pos=menu.actionGeometry(entry).center())
     settle(running)
     asked = [dialog for dialog in window.findChildren(OpenDialog) if dialog.isVisible()]
