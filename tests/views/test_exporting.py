@@ -298,6 +298,7 @@ def test_the_run_is_saved_as_a_trace(window: MainWindow, dialog: ExportDialog, t
 # Films ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_rotation_is_filmed_and_put_back_while_the_window_lives(
     window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path
 ) -> None:
@@ -468,6 +469,7 @@ def lesson(qtbot: QtBot, window: MainWindow) -> MainWindow:
     return window
 
 
+@pytest.mark.slow
 def test_a_lesson_becomes_a_handout(qtbot: QtBot, lesson: MainWindow, take: Take, tmp_path: Path) -> None:
     dialog = lesson.files.export()
     dialog.what.setCurrentText("The open lesson, to be printed")

@@ -241,7 +241,7 @@ def test_a_long_text_is_scrolled_by_the_arrows(qtbot: QtBot, window: MainWindow)
         assert window.session.selection.now.layer == layer
 
 
-@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("projector", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWindow, projector: bool) -> None:
     enter(qtbot, window, 1, 1)
     window.set_look(projector=projector)

@@ -52,6 +52,7 @@ def rows_of_tabs(window: MainWindow) -> list[QTabBar]:
     return [bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.parent() is window.stage]
 
 
+@pytest.mark.slow
 def test_projector_mode_and_back_leaves_the_window_as_high_as_it_was(window: MainWindow) -> None:
     for projector in (True, False, True, False):
         window.set_look(projector=projector)
@@ -96,6 +97,7 @@ def test_what_is_going_on_makes_the_window_no_wider(window: MainWindow) -> None:
     assert window.status.check.isVisible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [False, True])
 def test_every_tab_is_whole_and_can_be_clicked(window: MainWindow, low: bool) -> None:
     if low:
