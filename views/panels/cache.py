@@ -110,7 +110,7 @@ class CachePanel(Panel):
         each = "" if cache.stride == 1 else f" · every {cache.stride}th column"
         steps = "" if run.steps <= 0 else f" = {cache.prefill} prompt + {cache.length - cache.prefill} decoded"
         self.describe(
-            f"{cache.length} positions{steps} · {cache.bytes_measured:,} bytes"
+            f"{wording.counted(cache.length, 'position')}{steps} · {cache.bytes_measured:,} bytes"
             f" · {cache.bytes_per_token:,} a token{each}{evicted_text(cache)}"
         )
         self.slabs.setToolTip("")

@@ -261,7 +261,7 @@ class GrowthView(Plot):
         """What the cache takes at a length, for each number of heads."""
         n = max(round(at.x()), 0)
         said = (f"Hkv = {heads} {wording.byte_size(self.formula(n, heads))}" for heads in sorted(self.heads()))
-        return f"{n} tokens: {' · '.join(said)}" if self.run is not None else ""
+        return f"{wording.counted(n, 'token')}: {' · '.join(said)}" if self.run is not None else ""
 
     def in_bits(self) -> str:
         """Say what the rows in view would take with fewer bits a number."""

@@ -80,8 +80,8 @@ class StepsView(QWidget):
         if run is None:
             return ""
         if length <= run.prefill:
-            return f"the prompt: {run.prefill} tokens"
-        return f"step {length - run.prefill}: {run.tokens[length - 1].inline}, {length} tokens"
+            return f"the prompt: {wording.counted(run.prefill, 'token')}"
+        return f"step {length - run.prefill}: {run.tokens[length - 1].inline}, {wording.counted(length, 'token')}"
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the cells."""
@@ -98,7 +98,7 @@ class StepsView(QWidget):
             painter.setBrush(look.chosen if here else look.field if later else look.hover)
             painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 3, 3)
             text = (
-                f"prompt, {run.prefill} tokens"
+                f"prompt, {wording.counted(run.prefill, 'token')}"
                 if length == run.prefill
                 else theme.drawable(run.tokens[length - 1].text)
             )

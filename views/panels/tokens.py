@@ -618,7 +618,7 @@ class TokensPanel(Panel):
         head = wording.head_name(row.layer, row.head)
         decoded = f" · {run.steps} decoded" if run.steps else ""
         decoded += " · in the chat template" if run.rendered else ""
-        self.describe(f"{run.length} tokens{decoded} · tinted by the weights of {head}")
+        self.describe(f"{wording.counted(run.length, 'token')}{decoded} · tinted by the weights of {head}")
 
     def show_selection(self, selection: Selection) -> None:
         """Outline query and key, and keep the query in sight."""

@@ -57,6 +57,11 @@ def count(value: int) -> str:
     return f"{value:,}" if value < 10_000 else _scaled(value)
 
 
+def counted(value: int, what: str) -> str:
+    """Write how many things there are, as ``1 token`` or ``1,024 tokens``."""
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
+
+
 def amount(value: int, unit: str) -> str:
     """Write a large count of something, as ``268 FLOPs`` or ``14.4 MFLOPs``."""
     text = count(value) or "0"

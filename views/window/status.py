@@ -116,7 +116,7 @@ class StatusLine(QWidget):
             ]
         if run is not None:
             parts.append(f"{wording.byte_size(run.trace_bytes)} trace")
-            what = f"prefill of {run.prefill:,} tokens" if run.newest == run.prefill else "last step"
+            what = f"prefill of {wording.counted(run.prefill, 'token')}" if run.newest == run.prefill else "last step"
             parts.append(f"{what} in {1000 * run.seconds:.0f} ms")
         self.facts.setText(" · ".join(parts))
         self.facts.setToolTip(wording.tooltip(self.facts.text()))
