@@ -268,7 +268,7 @@ def test_one_panel_alone_the_presentation_and_out_of_both(qtbot: QtBot, window: 
     go_to(window, 3)
     press(window, Qt.Key.Key_F)
     assert window.isFullScreen()
-    assert window.stage.in_sight == ["scores"]
+    assert window.stage.in_sight == ["rope"]
     press(window, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.isFullScreen())
     assert window.stage.in_sight == ["tokens", "scores", "rope", "why"]
