@@ -1,4 +1,4 @@
-"""pyqtgraph, imported piece by piece: all at once it would hold up the event loop five times as long."""
+"""pyqtgraph, imported piece by piece, so that the event loop goes on between."""
 
 from __future__ import annotations
 

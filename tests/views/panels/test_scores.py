@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
@@ -196,7 +197,7 @@ def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: Sc
     QTest.keyClick(panel.state, Qt.Key.Key_Left)
     assert panel.triptych.alone is panel.masked
     panel.one.click()
-    QTest.qWait(0)
+    QApplication.processEvents()
     assert all(one.isVisible() for one in panel.maps)
     assert panel.raw.box.geometry().width() == side
 
@@ -204,26 +205,26 @@ def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: Sc
 def test_where_three_maps_would_be_small_one_stands_by_itself(panel: ScoresPanel) -> None:
     for size, maps in (((400, 420), 1), ((900, 460), 3), ((430, 260), 1), ((760, 900), 3)):
         panel.resize(*size)
-        QTest.qWait(0)
+        QApplication.processEvents()
         shown = [one for one in panel.maps if one.isVisible()]
         assert len(shown) == maps, size
         assert panel.one.isVisible() == panel.state.isHidden() == (maps == 3)
         assert shown[0].plot.width() >= 150
     panel.resize(400, 420)
-    QTest.qWait(0)
+    QApplication.processEvents()
     first = panel.triptych.alone
     panel.next_state()
     assert first is panel.weights
     assert panel.triptych.alone is panel.raw, "the slider goes on, and nothing is chosen for larger panels"
     panel.resize(900, 460)
-    QTest.qWait(0)
+    QApplication.processEvents()
     assert all(one.isVisible() for one in panel.maps)
 
 
 def test_the_titles_of_the_one_map_stand_beside_its_names(panel: ScoresPanel) -> None:
     panel.one.click()
     panel.resize(700, 800)
-    QTest.qWait(0)
+    QApplication.processEvents()
     axis = panel.weights.rows_axis
     assert axis.title == "query"
     assert axis.size().width() >= axis.room(panel.weights.cell_rect(0, 0).height())
@@ -232,11 +233,11 @@ def test_the_titles_of_the_one_map_stand_beside_its_names(panel: ScoresPanel) ->
 def test_the_row_stands_beside_one_map_where_the_panel_is_wide(panel: ScoresPanel) -> None:
     panel.one.click()
     panel.resize(1200, 500)
-    QTest.qWait(0)
+    QApplication.processEvents()
     assert panel.row.geometry().left() >= panel.triptych.geometry().right()
     assert panel.row.height() == panel.triptych.height()
     panel.resize(600, 900)
-    QTest.qWait(0)
+    QApplication.processEvents()
     assert panel.row.geometry().top() >= panel.triptych.geometry().bottom()
 
 
