@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QCursor, QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel
 from pytestqt.qtbot import QtBot
@@ -285,6 +285,8 @@ def test_a_recent_one_from_the_menu_is_opened_the_same_way(
     window.resize(1280, 800)
     window.show()
     menu = window.bar.checkpoint.menu()
+    QCursor.setPos(window.mapToGlobal(window.rect().bottomRight()))  # a click where it rests would be that of opening
+    QApplication.processEvents()
     menu.popup(QPoint(0, 0))
     assert QApplication.activePopupWidget() is menu
     entry = next(action for action in menu.actions() if action.toolTip().startswith(path))
