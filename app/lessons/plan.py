@@ -38,7 +38,7 @@ Target = Literal["head", "cell", "query", "key", "plane", "layer"]
 What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
 PlayWhat = Literal["", "decode", "rotation"]
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "training")
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ropewalk.model.checkpoints import Checkpoint
@@ -45,6 +46,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskTraining,
     Question,
 )
 from ropewalk.model.errors import InterventionError
@@ -72,11 +74,13 @@ from ropewalk.model.readings.records import (
     Routing,
     TokenText,
     TokenTexts,
+    TrainingHistory,
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.training.history import read_history
 
 
 def in_view(handle: RunHandle) -> Trace:
@@ -233,6 +237,13 @@ def _rules(handle: RunHandle, trace: Trace, asked: AskRules) -> Steps[tuple[Rope
     return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
 
 
+def _training(handle: RunHandle, trace: Trace, asked: AskTraining) -> Steps[TrainingHistory | None]:
+    yield from ()
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    history = read_history(Path(checkpoint.path), checkpoint.config) if checkpoint.path else None
+    return history and replace(history, tokens=texts(checkpoint, history.ids.tolist()))
+
+
 def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) -> Steps[HeadDifference | None]:
     yield from ()
     if handle.baseline is None:
@@ -291,6 +302,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     ),
     AskAttribution: _attribution,
     AskRules: _rules,
+    AskTraining: _training,
     AskMean: _mean,
     AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,

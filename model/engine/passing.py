@@ -39,5 +39,6 @@ PASSING: Final = (
     *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
+    records.TrainingHistory,
 )
 """The types of what is asked and given back."""

@@ -293,5 +293,13 @@ class AskRandomLayers(Question):
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class AskTraining(Question):
+    """How the run's model came to be, where a file beside its weights says so → ``TrainingHistory | None``."""
+
+    urgency = Urgency.COARSE
+    needs = frozenset()
+
+
 QUESTIONS: Final = tuple(Question.__subclasses__())
 """Every question there is."""

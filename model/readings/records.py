@@ -802,3 +802,41 @@ class HeadNumbers:
     scores: Doubles
     weights: Doubles
     visible: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingHistory:
+    """What is kept of a training run of S steps with N checkpoints.
+
+    Attributes
+    ----------
+    text_loss, repeat_loss
+        [S], nats a token of each step's rows: text, and what repeats itself from the second round on; NaN for none.
+    checked, validation_loss
+        [K] steps taken, and nats a token of text that is not trained on.
+    steps
+        [N], steps taken at each checkpoint.
+    scores
+        Name of a head statistic → [N, L, H], each the mean over ``sequences`` random sequences said twice.
+    formulas
+        Its formula in words.
+    ids, tokens
+        [T] of the tokens that the maps are of: T / 2 random ones, twice; and how to show them.
+    maps
+        [N, L, H, T, T] float16, weights of the heads.
+    opened
+        Steps taken when the opening ended, None where it never did.
+    """
+
+    text_loss: Floats
+    repeat_loss: Floats
+    checked: NDArray[np.int64]
+    validation_loss: Floats
+    steps: NDArray[np.int64]
+    scores: dict[str, Doubles]
+    formulas: dict[str, str]
+    ids: NDArray[np.int64]
+    maps: NDArray[np.float16]
+    sequences: int
+    opened: int | None
+    tokens: Sequence[TokenText] = ()

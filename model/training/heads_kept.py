@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.readings.patterns import FORMULAS, head_scores, repeated_ids
-from ropewalk.model.readings.records import Doubles
+from ropewalk.model.readings.records import Doubles, TrainingHistory
 from ropewalk.model.runs.trace import capture
 from ropewalk.model.training.grading import SEED, SEQUENCES
-from ropewalk.model.training.history import TrainingHistory
 
 PERIOD = 24
 """Random tokens, said twice, whose statistics are kept; fewer where the context is short."""

@@ -6,7 +6,6 @@ It is a file beside the weights. Nothing of torch is needed to read it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.errors import TrainingError
-from ropewalk.model.readings.records import Doubles, Floats
+from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.whole_file import whole_file
 
 HISTORY = "history.safetensors"
@@ -26,56 +26,25 @@ NOTE = "ropewalk_history"
 SCORES = "scores."
 """What names of statistics begin with in the file."""
 NOTED = ("formulas", "sequences", "opened")
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingHistory:
-    """What is kept of a training run of S steps with N checkpoints.
-
-    Attributes
-    ----------
-    text_loss, repeat_loss
-        [S], nats a token of each step's rows: text, and what repeats itself from the second round on; NaN for none.
-    checked, validation_loss
-        [K] steps taken, and nats a token of text that is not trained on.
-    steps
-        [N], steps taken at each checkpoint.
-    scores
-        Name of a head statistic → [N, L, H], each the mean over ``sequences`` random sequences said twice.
-    formulas
-        Its formula in words.
-    ids
-        [T] of the tokens that the maps are of: T / 2 random ones, twice.
-    maps
-        [N, L, H, T, T] float16, weights of the heads.
-    opened
-        Steps taken when the opening ended, None where it never did.
-    """
-
-    text_loss: Floats
-    repeat_loss: Floats
-    checked: NDArray[np.int64]
-    validation_loss: Floats
-    steps: NDArray[np.int64]
-    scores: dict[str, Doubles]
-    formulas: dict[str, str]
-    ids: NDArray[np.int64]
-    maps: NDArray[np.float16]
-    sequences: int
-    opened: int | None
+ARRAYS = ("text_loss", "repeat_loss", "checked", "validation_loss", "steps", "ids", "maps")
 
 
 def write_history(folder: Path, history: TrainingHistory) -> None:
     """Write the file, whole or not at all."""
     arrays = {f"{SCORES}{name}": values for name, values in history.scores.items()}
-    arrays |= {name: getattr(history, name) for name in _arrays()}
+    arrays |= {name: getattr(history, name) for name in ARRAYS}
     note = {name: getattr(history, name) for name in NOTED}
     with whole_file(folder / HISTORY) as part:
         save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, part, {NOTE: json.dumps(note)})
 
 
-def read_history(folder: Path) -> TrainingHistory | None:
+def read_history(folder: Path, config: ModelConfig | None = None) -> TrainingHistory | None:
     """Read the file of a checkpoint's folder, None where it has none.
+
+    Parameters
+    ----------
+    config
+        The model that it has to be of.
 
     Raises
     ------
@@ -94,18 +63,20 @@ def read_history(folder: Path) -> TrainingHistory | None:
             formulas={str(name): str(words) for name, words in note["formulas"].items()},
             sequences=int(note["sequences"]),
             opened=None if note["opened"] is None else int(note["opened"]),
-            **{name: arrays[name] for name in _arrays()},
+            **{name: arrays[name] for name in ARRAYS},
         )
         _check(found)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise TrainingError(
             f"{HISTORY} in {folder.name} does not hold how a model came to be; remove it to go on without.", str(error)
         ) from error
+    if config is not None and found.maps.shape[1:3] != (config.layers, config.heads):
+        layers, heads = found.maps.shape[1:3]
+        raise TrainingError(
+            f"{HISTORY} in {folder.name} is of a model with {layers} layers of {heads} heads, not of this one; remove "
+            "it to go on without."
+        )
     return found
-
-
-def _arrays() -> list[str]:
-    return [one.name for one in fields(TrainingHistory) if one.name not in ("scores", *NOTED)]
 
 
 def _check(found: TrainingHistory) -> None:

@@ -31,10 +31,11 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Change, intervening
 from ropewalk.model.errors import TrainingError
 from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.tokens.tokenizer import Tokenizer, train_tokenizer
 from ropewalk.model.training.grading import Grades, grade_steps, side_by_side, token_losses
 from ropewalk.model.training.heads_kept import Kept, history_of, kept_from, kept_tensors, look_at_heads, map_ids
-from ropewalk.model.training.history import TrainingHistory, write_history
+from ropewalk.model.training.history import write_history
 from ropewalk.model.training.model_card import write_card
 from ropewalk.model.training.saving import WEIGHTS, save_folder
 

@@ -34,6 +34,7 @@ from ropewalk.model.engine.questions import (
     AskRepeats,
     AskRouting,
     AskRow,
+    AskTraining,
     Question,
 )
 from ropewalk.model.errors import CheckpointError
@@ -58,6 +59,7 @@ from ropewalk.model.readings.records import (
     Sampling,
     Tile,
     TokenText,
+    TrainingHistory,
 )
 from tests.fake_engine import FakeEngine
 from tests.in_process import without_packing
@@ -321,6 +323,30 @@ def _routing(run: Run, asked: AskRouting) -> Routing:
     return Routing(asked.layer, drawn, np.argsort(-drawn, axis=1)[:, : moe.per_token])
 
 
+def _training(run: Run, asked: AskTraining) -> TrainingHistory:
+    """Seven checkpoints, ten steps apart, in which L1H2 becomes the head that looks back by one."""
+    c, draw, kept = run.config, np.random.default_rng(5), np.arange(7)
+    names = {"previous": "previous token: mean of w[q, q − 1]", "sink": "sink: mean of w[q, 0]"}
+    scores = {name: draw.uniform(0.0, 0.2, (7, c.layers, c.heads)) for name in names}
+    scores["previous"][:, 1, 2] = 0.1 + kept / 8
+    weights = np.tril(draw.uniform(size=(7, c.layers, c.heads, 6, 6)))
+    losses = np.linspace(7.0, 3.0, 60, dtype=np.float32)
+    return TrainingHistory(
+        text_loss=losses,
+        repeat_loss=losses[::-1],
+        checked=np.array([20, 40, 60]),
+        validation_loss=np.array([6.0, 5.0, 4.5], np.float32),
+        steps=10 * kept,
+        scores=scores,
+        formulas=names,
+        ids=np.array([3, 4, 5, 3, 4, 5]),
+        maps=(weights / weights.sum(-1, keepdims=True)).astype(np.float16),
+        sequences=8,
+        opened=30,
+        tokens=tuple(TokenText(one, f"t{one}") for one in (3, 4, 5, 3, 4, 5)),
+    )
+
+
 def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
     c, draw = run.config, np.random.default_rng(asked.token)
     heads, mlps = draw.normal(size=(c.layers, c.heads)), draw.normal(size=c.layers)
@@ -339,6 +365,7 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskNextToken: _next_token,
     AskLedger: _ledgers,
     AskRouting: _routing,
+    AskTraining: _training,
     AskAttribution: _attribution,
     AskRepeats: _repeats,
 }

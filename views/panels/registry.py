@@ -55,6 +55,7 @@ PANELS: Final = (
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
+    Entry("training", "Heads being born", "panels.training.TrainingPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )
 

@@ -16,9 +16,10 @@ from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import TrainingError
 from ropewalk.model.progress import Steps, finished
+from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.runs.trace import capture
 from ropewalk.model.training.heads_kept import look_at_heads, map_ids
-from ropewalk.model.training.history import HISTORY, NOTE, TrainingHistory, read_history, write_history
+from ropewalk.model.training.history import HISTORY, NOTE, read_history, write_history
 from ropewalk.model.training.training import Trained, TrainOptions, train
 from tests.closeness import assert_close
 
@@ -142,6 +143,12 @@ def test_a_file_with_another_header_is_refused(folder: Path, header: dict[str, s
     (folder / HISTORY).write_bytes(os.urandom(64))
     with pytest.raises(TrainingError, match="does not hold"):
         read_history(folder)
+
+
+def test_the_file_of_another_model_is_refused_in_a_sentence(folder: Path) -> None:
+    assert read_history(folder, OPTIONS.config) is not None
+    with pytest.raises(TrainingError, match="2 layers of 4 heads, not of this one; remove it"):
+        read_history(folder, OPTIONS.config.changed(layers=3))
 
 
 def test_looking_changes_nothing_of_the_run() -> None:
