@@ -94,7 +94,7 @@ WORKSPACES: Final = (
         "heads",
         "Heads",
         6,
-        _always(row((58, "heads training needs routing"), (42, column((72, "scores"), (28, "why"))))),
+        _always(row((58, "heads training needs routing"), (42, column((62, "scores"), (38, "why next_token"))))),
     ),
     Workspace(
         "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
