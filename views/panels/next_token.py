@@ -6,7 +6,7 @@ It computes no probability, and it steps nothing itself: the session does.
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 from ropewalk.app.session.interventions import silencing, silent_heads
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Selection
+from ropewalk.app.session.step_clock import MOVES, StepClock
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.questions import AskNextToken, AskNextTokenUnder, Question
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Run, Sampling
@@ -34,6 +35,17 @@ from ropewalk.views.style import highlight, ink, theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
+
+
+class Lines(NamedTuple):
+    """The candidates that fit, and the widths of what is written of them: tokens, numbers, numbers with differences."""
+
+    rows: tuple[Candidate, ...]
+    text: float
+    number: float
+    digits: float
+    largest: float
+    """The probability of the longest bar."""
 
 
 class CandidatesView(QWidget):
@@ -46,12 +58,38 @@ class CandidatesView(QWidget):
         self.highlighted: frozenset[int] = frozenset()
         self.ghosts: dict[int, float] = {}
         """By the id of a candidate: its probability before, drawn behind its bar with the difference beside it."""
+        self.moved = 1.0
+        """How far the lines have come from where they stood for the token before."""
+        self._lines_of: tuple[Any, ...] | None = None
+        """What :meth:`_lines` was found for."""
+        self._from: dict[int, tuple[int, Candidate]] = {}
+        """Where they stood, by the ids of the candidates."""
         self.setAccessibleName("Candidates for the next token")
 
-    def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
-        """Draw candidates; ``actual`` is the id of the token that really follows."""
-        self.rows, self.actual = rows, actual
+    def show_rows(self, rows: tuple[Candidate, ...], actual: int | None, moved: float = 1.0) -> None:
+        """Draw candidates; ``actual`` is the id of the token that really follows.
+
+        Where ``moved`` is less than 1, they are on their way from where those are that are shown now.
+        """
+        self._from = {c.token.id: (line, c) for line, c in enumerate(self.shown())} if moved < 1 else {}
+        self.rows, self.actual, self.moved = rows, actual, moved
         self._tell()
+
+    def bring(self, moved: float) -> None:
+        """Let the lines have come so far."""
+        if moved != self.moved:
+            self.moved = moved
+            if moved == 1:
+                self._from = {}
+            self.update()
+
+    def _now(self, line: int, candidate: Candidate) -> tuple[float, float]:
+        """On which line a candidate is at this moment, and how long its bar; a new one comes up from below."""
+        start, before = self._from.get(candidate.token.id, (len(self._from), candidate))
+        if self.moved == 1:
+            return line, candidate.probability
+        share = before.probability + (candidate.probability - before.probability) * self.moved
+        return start + (line - start) * self.moved, share
 
     def show_ghosts(self, ghosts: dict[int, float]) -> None:
         """Draw probabilities from before behind the bars."""
@@ -84,6 +122,23 @@ class CandidatesView(QWidget):
 
     def shown(self) -> tuple[Candidate, ...]:
         """Return the candidates that fit; those that follow or were first before are the last of them if need be."""
+        return self._lines().rows
+
+    def _lines(self) -> Lines:
+        """What is shown, found once for all that is painted of it."""
+        look, of = theme.current(), self._lines_of
+        now = (self.rows, self.actual, self.ghosts, look, self.size())
+        if of is None or any(one is not other for one, other in zip(of[:4], now[:4], strict=True)) or of[4] != now[4]:
+            self._lines_of, rows, font = now, self._fitting(), look.font("number")
+            widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in rows), default=0.0)
+            text = min(max(widest + look.grid(1.25) + 2, 60), self.width() * 0.35)
+            number = ink.text_width(font, "0.000")
+            digits = number + (ink.text_width(font, " −0.000") if self.ghosts else 0)
+            largest = max((*(c.probability for c in self.rows), *self.ghosts.values()), default=1.0) or 1.0
+            self._lines_found = Lines(rows, text, number, digits, largest)
+        return self._lines_found
+
+    def _fitting(self) -> tuple[Candidate, ...]:
         room = max(int(self.height() // self.pitch()), 1)
         rows = self.rows[:room]
         wanted = (self.actual, self.first_before)
@@ -98,7 +153,7 @@ class CandidatesView(QWidget):
 
     def bar_of(self, row: int) -> QRectF:
         """Return the bar of the row-th line; the most likely candidate, or ghost of one, fills the room."""
-        return self._bar(row, self.shown()[row].probability)
+        return self._bar(*self._now(row, self.shown()[row]))
 
     def ghost_of(self, row: int) -> QRectF | None:
         """Return the bar behind that of the row-th line, of its probability before."""
@@ -106,13 +161,11 @@ class CandidatesView(QWidget):
         return None if before is None else self._bar(row, before).adjusted(0, -2, 0, 2)
 
     def _bar(self, line: float, probability: float) -> QRectF:
-        look = theme.current()
-        text, digits = self._text_width(), self._digits_width()
-        room = max(self.width() - text - digits - 2 * look.grid(1), 1)
-        largest = max((*(c.probability for c in self.rows), *self.ghosts.values()), default=1.0) or 1.0
+        look, lines = theme.current(), self._lines()
+        room = max(self.width() - lines.text - lines.digits - 2 * look.grid(1), 1)
         height = look.grid(1.25)
         top = line * self.pitch() + (self.pitch() - height) / 2
-        return QRectF(text + look.grid(1), top, max(room * probability / largest, 2), height)
+        return QRectF(lines.text + look.grid(1), top, max(room * probability / lines.largest, 2), height)
 
     def sizeHint(self) -> QSize:
         """Return the height of some lines."""
@@ -128,11 +181,13 @@ class CandidatesView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("number")
+        self._paint_leaving(painter)
         for i, candidate in enumerate(self.shown()):
             follows = candidate.token.id == self.actual
-            line = QRectF(0, i * self.pitch(), self.width(), self.pitch())
+            painter.setOpacity(1 if candidate.token.id in self._from else max(2 * self.moved - 1, 0))
+            line = self.line_of(i)
             colour = look.text if candidate.kept else look.faint
-            box = QRectF(look.grid(1.25), line.top(), self._text_width() - look.grid(1.25), line.height())
+            box = QRectF(look.grid(1.25), line.top(), self._lines().text - look.grid(1.25), line.height())
             if follows:
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(look.accent)
@@ -149,12 +204,33 @@ class CandidatesView(QWidget):
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.setPen(QPen(look.text, 1))
                 painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
-            number = line.adjusted(0, 0, self._number_width() - self._digits_width(), 0)
+            number = line.adjusted(0, 0, self._lines().number - self._lines().digits, 0)
             ink.draw_text(painter, number, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
+        painter.setOpacity(1)
         for i, candidate in enumerate(self.shown()):
             if self.rows.index(candidate) in self.highlighted:
                 highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
+
+    def text_of(self, row: int) -> QRectF:
+        """Return where the token of the row-th line is written."""
+        return self.line_of(row).adjusted(0, 0, self._lines().text - self.width(), 0)
+
+    def line_of(self, row: int) -> QRectF:
+        """Return the place of the row-th line at this moment."""
+        line, _ = self._now(row, self.shown()[row])
+        return QRectF(0, line * self.pitch(), self.width(), self.pitch())
+
+    def _paint_leaving(self, painter: QPainter) -> None:
+        """Let those fade that are no longer there; in the first half, so that they are gone when the new ones come."""
+        look, here = theme.current(), {candidate.token.id for candidate in self.shown()}
+        painter.setOpacity(max(1 - 2 * self.moved, 0))
+        for line, candidate in self._from.values():
+            if candidate.token.id not in here:
+                box = QRectF(look.grid(1.25), line * self.pitch(), self._lines().text - look.grid(1.25), self.pitch())
+                ink.draw_text(painter, box, theme.drawable(candidate.token.text), look.font("number"), look.text)
+                colour = look.accent if candidate.kept else ink.faded(look.masked, 0.7)
+                ink.draw_bar(painter, self._bar(line, candidate.probability), colour)
 
     def description(self, row: int) -> str:
         """Say everything about a candidate."""
@@ -181,19 +257,6 @@ class CandidatesView(QWidget):
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
-
-    def _text_width(self) -> float:
-        font = theme.current().font("number")
-        widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in self.shown()), default=0.0)
-        return min(max(widest + theme.current().grid(1.25) + 2, 60), self.width() * 0.35)
-
-    def _digits_width(self) -> float:
-        """Width of a probability, and of its difference where there are ghosts."""
-        font = theme.current().font("number")
-        return self._number_width() + (ink.text_width(font, " −0.000") if self.ghosts else 0)
-
-    def _number_width(self) -> float:
-        return ink.text_width(theme.current().font("number"), "0.000")
 
 
 class BesideOrUnder(QWidget):
@@ -362,7 +425,8 @@ class NextTokenPanel(Panel):
         if not silent or self._ghosts_of != self._before(run, selection.query):
             self._ghosts_of, self._ghosts_whole = None, False
             self.candidates.show_ghosts({})  # at once: those of another row say nothing of this one
-        self._show(reading)
+        clock = self.session.timeline.clock
+        self._show(reading, clock.come(MOVES) if clock.row == selection.query else 1.0)
         if silent and not self._ghosts_whole:
             now = self.session.interventions.now
             self.ask(self._under(silencing(now, ())), self._show_before, "before")
@@ -372,14 +436,18 @@ class NextTokenPanel(Panel):
             self.length_box.setValue(min(run.length + 10, limit))
         self._enable()
 
-    def _show(self, reading: Reading[NextTokenReading]) -> None:
+    def show_step(self, clock: StepClock) -> None:
+        """Let the bars go to where they stand after the new token."""
+        self.candidates.bring(clock.come(MOVES))
+
+    def _show(self, reading: Reading[NextTokenReading], moved: float = 1.0) -> None:
         self.bars, after = reading, reading.value
         rows = after.candidates[: self.COUNT]
         rows += tuple(c for c in after.candidates[self.COUNT :] if c.token.id == self.candidates.first_before)
         follows = after.actual
         if follows is not None and all(c.token.id != follows.token.id for c in rows):
             rows = (*rows, follows)
-        self.candidates.show_rows(rows, None if follows is None else follows.token.id)
+        self.candidates.show_rows(rows, None if follows is None else follows.token.id, moved)
         self.describe(_subtitle(reading.run, after))
 
     # Heads silenced -----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ropewalk.views.panels.panel_card import PanelCard, Panels
 from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots import loading
 from ropewalk.views.stage.stage import Stage
+from ropewalk.views.stage.token_flight import TokenFlight
 from ropewalk.views.style import motion, theme
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window.classroom import Classroom
@@ -107,6 +108,7 @@ class PanelWindow(QMainWindow):
         self.panels = Panels(self.cards)
         self.stage = Stage(self.cards)
         self.setCentralWidget(self.stage)
+        self.flight = TokenFlight(session, self.cards, self.stage)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
         self.statusBar().setSizeGripEnabled(False)
