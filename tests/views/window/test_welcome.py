@@ -49,7 +49,7 @@ def test_a_first_start_says_what_to_click_and_covers_little(window: MainWindow) 
             window.set_look("light", projector)
             stage = window.stage.geometry()
             assert stage.contains(card.geometry())
-            assert card.width() * card.height() < stage.width() * stage.height() / (3 if projector else 6)
+            assert card.width() * card.height() < stage.width() * stage.height() / (2 if projector else 6)
             for label in card.lines:
                 assert label.height() >= label.heightForWidth(label.width())
     theme.apply("dark")
