@@ -283,6 +283,7 @@ class Stage(QWidget):
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
         for name, card in self._cards.items():
             if name not in places and name not in floating:
+                self._leave(card)
                 card.hide()
         self._show_tabs()
         for name, place in places.items():
@@ -292,6 +293,13 @@ class Stage(QWidget):
                 card.setGeometry(place)
             card.show()
         self._show_edges()
+
+    def _leave(self, widget: QWidget) -> None:
+        """Give the keys to the window before what has them is hidden: Qt would give them to some button of the bar."""
+        window = self.window()
+        focused = window.focusWidget()
+        if focused is not None and (focused is widget or widget.isAncestorOf(focused)):
+            window.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _front(self, leaf: Pages) -> str:
         """Which of the panels that share a place is in front: the one turned to last, else the first."""
@@ -358,6 +366,7 @@ class Stage(QWidget):
             bar.currentChanged.connect(partial(self._turn, bar))
             self._tabs.append(bar)
         for bar in self._tabs[len(shared) :]:
+            self._leave(bar)
             bar.hide()
         for bar, (leaf, box) in zip(self._tabs, shared, strict=False):
             self._fill(bar, leaf)

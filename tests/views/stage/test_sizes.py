@@ -9,12 +9,13 @@ from typing import Final, cast
 
 import pytest
 from PySide6.QtCore import QEvent, QSize
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QPushButton, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views import keys
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.heads import HeadsPanel
@@ -81,6 +82,24 @@ def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWi
 @pytest.mark.slow
 def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
     assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+@pytest.mark.parametrize(("look", "size"), FEW)
+def test_every_workspace_can_be_read_in_the_bar(window: MainWindow, look: str, size: tuple[int, int]) -> None:
+    dress(window, look)
+    for name in NAMED:
+        put_on(window, name, size)
+        for other, button in window.bar.tabs.buttons.items():
+            assert button.text().startswith(NAMED[other].title)
+            assert button.width() >= button.sizeHint().width()
+    offered = {action.text() for action in filled(window.bar.checkpoint.menu()).actions()}
+    for looks, text in (("panels", "Show a panel"), ("theme", keys.tip("theme")), ("keys", keys.tip("keys"))):
+        assert (text in offered) == window.bar.looks[looks].isHidden()
+
+
+def filled(menu: QMenu) -> QMenu:
+    menu.aboutToShow.emit()
+    return menu
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------

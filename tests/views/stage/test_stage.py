@@ -21,6 +21,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.planes import PlanesView
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
@@ -102,6 +103,22 @@ def test_a_number_replaces_what_is_on_stage_also_a_panel_that_is_alone(window: M
     assert window.stage.in_sight == ["tokens", "cache", "next_token", "timeline"]
     assert window.bar.isVisible()
     assert not window.isFullScreen()
+
+
+@pytest.mark.parametrize("kind", [PlanesView, QTabBar])
+def test_the_keys_go_to_the_window_when_what_has_them_leaves(window: MainWindow, kind: type[QWidget]) -> None:
+    window.show_workspace("overview")
+    window.reveal("rope")
+    settled()
+    part = next(one for one in window.stage.findChildren(kind) if one.isVisible())
+    part.setFocus()
+    before = window.session.run
+    QTest.keyClick(part, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert not part.isVisible()
+    assert window.focusWidget() is window
+    QTest.keyClick(window, Qt.Key.Key_Right)
+    settle(window.session)
+    assert window.session.run is not before
 
 
 def test_the_number_of_widgets_is_flat(window: MainWindow) -> None:
