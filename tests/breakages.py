@@ -590,6 +590,20 @@ BREAKAGES = (
     of("views/plots/bars.py", "views/plots/test_row_bars")(
         "a number stands upon the outline of its bar", "ring.top() - 1 - line", "ring.top() + 3 - line"
     ),
+    of("views/plots/bars.py", "views/plots/test_row_bars")(
+        "a number is written over a bar beside", " and not self._on_a_bar(place, box)", ""
+    ),
+    of("views/panels/compare.py", "views/panels/test_compare")(
+        "a bar runs through names and numbers", "if room >= NARROWEST else 0", "if room >= 0 else 0"
+    ),
+    of("views/stage/stage.py", "views/stage/test_stage")(
+        "the keys go to a button of the bar with a panel that leaves", "self._leave(card)", "pass"
+    ),
+    of("views/window/workspace_tabs.py", "views/stage/test_sizes")(
+        "a narrow bar has numbers where it has room for names",
+        "<= self.width())",
+        '<= self.width() and form != "small")',
+    ),
     of("views/panels/scores.py", "views/panels/test_scores")(
         "three maps are shown however small they are",
         "> (1 if self.crowded else LARGER) * three",

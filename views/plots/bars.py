@@ -172,10 +172,17 @@ class Bars(Plot):
             if not self.number(place):
                 continue
             box = self.number_box(place)
-            if place == self.selected or not any(box.intersects(other) for other in taken):
+            free = not any(box.intersects(other) for other in taken) and not self._on_a_bar(place, box)
+            if place == self.selected or free:
                 kept[place] = box
                 taken.append(box)
         return kept
+
+    def _on_a_bar(self, place: int, box: QRectF) -> bool:
+        """Whether the number of a place would be written over a bar beside it."""
+        reach = math.ceil(box.width() / self.pitch)
+        beside = range(max(place - reach, 0), min(place + reach + 1, len(self.heights)))
+        return any(other != place and self.bar_of(other).intersects(box) for other in beside)
 
     def _fit(self) -> None:
         """Leave room for the numbers above and, where bars go down, below."""

@@ -82,6 +82,11 @@ _OVERVIEW: Final = (
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
+_COMPARE: Final = (
+    Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
+    Variant(0, 0, ("compare", "experiments", "next_token")),
+)
+
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
@@ -93,9 +98,7 @@ WORKSPACES: Final = (
     Workspace(
         "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
-    Workspace(
-        "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
-    ),
+    Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )
 """In the order of the bar; 8 is the place of a survey of many texts."""
