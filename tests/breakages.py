@@ -593,6 +593,14 @@ BREAKAGES = (
     of("views/plots/bars.py", "views/plots/test_row_bars")(
         "a number is written over a bar beside", " and not self._on_a_bar(place, box)", ""
     ),
+    of("views/plots/bars.py", "views/plots/test_row_bars")(
+        "a low plot's numbers stand upon its heading", "(free and plot.contains(box))", "free"
+    ),
+    of("views/plots/plot.py", "views/plots/test_plot")(
+        "the number at the top of an axis meets the heading",
+        'math.ceil(theme.current().size("number") / 2)',
+        'math.ceil(theme.current().size("number") / 12)',
+    ),
     of("views/panels/compare.py", "views/panels/test_compare")(
         "a bar runs through names and numbers", "if room >= NARROWEST else 0", "if room >= 0 else 0"
     ),

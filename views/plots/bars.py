@@ -163,7 +163,7 @@ class Bars(Plot):
         seen, kept = self.seen(), dict[int, QRectF]()
         sizes = np.abs(self.heights[seen.start : seen.stop] - self.base)
         largest: list[int] = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
-        taken = list[QRectF]()
+        taken, plot = list[QRectF](), self.box.geometry().adjusted(-RING, -RING, RING, RING)
         if self.selected in seen:
             largest.remove(self.selected)
             largest.insert(0, self.selected)
@@ -173,7 +173,7 @@ class Bars(Plot):
                 continue
             box = self.number_box(place)
             free = not any(box.intersects(other) for other in taken) and not self._on_a_bar(place, box)
-            if place == self.selected or free:
+            if place == self.selected or (free and plot.contains(box)):
                 kept[place] = box
                 taken.append(box)
         return kept

@@ -28,10 +28,16 @@ if TYPE_CHECKING:
 LEAST: Final = QSize(280, 150)
 """No card is smaller, at ordinary type, but one that is a single row: a panel shows itself whole, or stands behind."""
 
+A_LINE: Final = 1.2
+"""Widths of the stage up to which tokens stand in one line: another one would be nearly empty."""
+
+LOW: Final = frozenset({"why"})
+"""Panels that are whole in a few lines of text, unless those are large."""
+
 ROWS: Final = frozenset({"timeline"})
 """Panels that are a single row."""
 
-MOST_LINES: Final = 3
+MOST_LINES: Final = 2
 """Lines of tokens that stand above the panels; more are scrolled."""
 
 SHARE: Final = 4
@@ -318,7 +324,8 @@ class Stage(QWidget):
             least.setHeight(max(card.around + self._strip.height_of(lines), least.height()))
         elif name not in ROWS:
             scale, doubled = _scale(), theme.current().size("body") / theme.themed("dark").size("body")
-            least = least.expandedTo(QSize(round(LEAST.width() * scale), round(LEAST.height() * doubled)))
+            height = LEAST.height() * (2 / 3 if name in LOW and doubled == 1 else 1)
+            least = least.expandedTo(QSize(round(LEAST.width() * scale), round(height * doubled)))
         return least + QSize(0, self._tab_height() if len(leaf) > 1 else 0)
 
     # The tokens above ---------------------------------------------------------------------------------------------
@@ -338,6 +345,8 @@ class Stage(QWidget):
         card, strip = self._cards[STRIP], self._strip
         room = self.height() // SHARE - card.around
         lines = next((count for count in range(most, 1, -1) if strip.height_of(count) <= room), 1)
+        if strip.length <= A_LINE * (self._box.width() - 2 * theme.current().grid(1)):
+            lines = 1
         strip.wrap(lines > 1)
         return card.around + strip.height_of(max(min(lines, strip.lines), 1))
 

@@ -63,7 +63,7 @@ _OVERVIEW: Final = (
                 row(
                     (27, "ledger"),
                     (42, column((38, "heads"), (62, "scores"))),
-                    (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
+                    (31, column((48, "rope"), (23, "cache"), (29, "next_token"))),
                 ),
             ),
             (12, "why"),
@@ -74,8 +74,8 @@ _OVERVIEW: Final = (
         1160,
         420,
         row(
-            (54, column((40, "heads"), (60, "scores"))),
-            (46, column((58, "rope cache next_token ledger"), (42, "why"))),
+            (54, column((36, "heads"), (64, "scores"))),
+            (46, column((66, "rope cache next_token ledger"), (34, "why"))),
         ),
     ),
     Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why"))),

@@ -127,3 +127,14 @@ def test_no_number_is_written_over_a_bar_beside(bars: RowBars) -> None:
         for place, box in bars.numbered().items():
             beside = [bars.bar_of(other) for other in range(8) if other != place]
             assert not any(bar.intersects(box) for bar in beside), (width, place)
+
+
+def test_in_a_low_plot_no_number_stands_upon_the_heading_or_the_names(bars: RowBars) -> None:
+    bars.show()
+    for height in range(50, 160, 5):
+        bars.resize(600, height)
+        plot = bars.box.geometry()
+        for box in bars.numbered().values():
+            assert box.top() >= bars.heading.area.bottom()
+            assert box.bottom() <= plot.bottom() + 3
+    assert bars.numbered()

@@ -152,7 +152,7 @@ def test_a_line_of_tokens_or_the_whole_panel_stands_above(window: MainWindow) ->
         assert tokens.width() == window.stage.width() - 2 * theme.GRID
 
 
-def test_tokens_get_the_lines_they_need_up_to_three(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_tokens_get_the_lines_they_need_up_to_two(window: MainWindow, running: Session, engine: CannedEngine) -> None:
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     window.resize(1366, 900)
     heights = []
@@ -163,7 +163,21 @@ def test_tokens_get_the_lines_they_need_up_to_three(window: MainWindow, running:
         settled()
         heights.append(window.cards["tokens"].height() - window.cards["tokens"].around)
         assert strip.is_placed
-    assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(3)]
+    assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(2)]
+
+
+def test_no_second_line_of_tokens_is_nearly_empty(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    strip = cast("TokensPanel", window.panels["tokens"]).strip
+    filled = []
+    for count in range(26, 44, 2):
+        engine.prefill = count
+        running.start(Prompt(f"{count} words"))
+        snapshot.wait_until_drawn(window)
+        settled()
+        wrapped = strip.lines == 2
+        filled.append(strip.box_of(count - 1).right() / strip.width() if wrapped else 0.0)
+        assert not wrapped or filled[-1] >= 0.1, count
+    assert filled[0] == 0.0 < filled[-1]
 
 
 def test_a_larger_window_shows_more_and_a_smaller_one_less(window: MainWindow) -> None:
