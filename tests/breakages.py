@@ -601,6 +601,16 @@ BREAKAGES = (
         'math.ceil(theme.current().size("number") / 2)',
         'math.ceil(theme.current().size("number") / 12)',
     ),
+    atlas("a ring cuts the number of its head", "theme.current().grid(0.375)", "theme.current().grid(0)"),
+    of("views/panels/ledger.py", "views/panels/test_ledger_panel")(
+        "of the rows that a lesson names the last is hidden", "ScrollHint.PositionAtTop", "ScrollHint.EnsureVisible"
+    ),
+    of("views/commands.py", "views/window/test_classroom")(
+        "experts are offered where there are none", "if not entry.isVisible()}", "if entry.isVisible()}"
+    ),
+    of("views/style/formulas.py", "views/style/test_formulas")(
+        "mod stands against its letters", "latex = latex.replace(", "_ = latex.replace("
+    ),
     of("views/panels/compare.py", "views/panels/test_compare")(
         "a bar runs through names and numbers", "if room >= NARROWEST else 0", "if room >= 0 else 0"
     ),

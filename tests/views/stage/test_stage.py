@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import MoeConfig
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.commands import commands
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
@@ -26,6 +27,7 @@ from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
 from ropewalk.views.style import theme
+from ropewalk.views.verbs import verbs
 from tests.qt_guards import delete_what_is_due
 from tests.views.canned import CannedEngine, canned_session
 from tests.views.driving import settle, window_over
@@ -236,6 +238,7 @@ def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:
         window = opened(session, QSize(1366, 768))
         window.show_workspace("heads")
         assert window.menu_entries["routing"].isVisible()
+        assert "Show Experts" in {one.text for one in commands(window, verbs(window, window.files))}
         window.reveal("routing")
         assert window.panels["routing"].on_screen
         window.close()
