@@ -601,6 +601,9 @@ BREAKAGES = (
         'math.ceil(theme.current().size("number") / 2)',
         'math.ceil(theme.current().size("number") / 12)',
     ),
+    of("views/panels/panel.py", "views/style/test_lettering")(
+        "a subtitle ends in the middle of a part", "return whole or (parts[0] if", "return self._text or (parts[0] if"
+    ),
     atlas("a ring cuts the number of its head", "theme.current().grid(0.375)", "theme.current().grid(0)"),
     of("views/panels/ledger.py", "views/panels/test_ledger_panel")(
         "of the rows that a lesson names the last is hidden", "ScrollHint.PositionAtTop", "ScrollHint.EnsureVisible"
