@@ -99,6 +99,7 @@ ACTIONS: Final = (
             ("compare", "Compare", "Alt+C"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
+            ("training", "Heads being born", "Alt+H"),
             ("timeline", "Timeline", "Alt+T"),
         )
     ),
