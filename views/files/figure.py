@@ -49,8 +49,6 @@ class Figure:
 
     def hides(self, part: QWidget) -> bool:
         """Whether a part of the panel is left out: a control, or what names one."""
-        if isinstance(part, legend.Legend):
-            return not self.moving  # it stands at the foot of a picture that stands
         named = part.buddy() if isinstance(part, QLabel) else None
         if self.moving and isinstance(named, QAbstractSlider):
             return False  # where it is says what moved; it is in the caption of a picture that stands
@@ -80,7 +78,7 @@ class Figure:
         if self.moving:
             return self.widget.height()
         ends = [
-            part.at.y() + part.widget.height()
+            part.at.y() + part.widget.height() if part.clip is None else part.clip.bottom() + 1
             for part in parts_of(self.widget, self.hides)
             if not any(
                 isinstance(child, QWidget) and child.isVisibleTo(part.widget) for child in part.widget.children()

@@ -167,8 +167,7 @@ class LessonScenes(QObject):
         """Set the rotation going once the planes of the scene are drawn: both hands turn, the score stands still."""
         if self._turns and self._rope.settled and self._rope.reading is not None:
             self._turns = False
-            self._rope.both.setChecked(True)
-            self._rope.put_back()
+            self._rope.let_move("both")
             self._rope.toggle()
 
 

@@ -58,7 +58,7 @@ def _paint_swatch(painter: QPainter, mark: Mark, box: QRectF) -> None:
 
 
 class Legend(QWidget):
-    """The marks under a picture on screen; a figure has its own at its foot."""
+    """The marks under a picture on screen."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

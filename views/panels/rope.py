@@ -12,7 +12,6 @@ import numpy as np
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QComboBox,
     QHBoxLayout,
     QPushButton,
@@ -102,6 +101,8 @@ class RopePanel(Panel):
         self._positions: Doubles = np.zeros(0)
         self._curve: Doubles = np.zeros(0)
         self._roomy = False
+        self.moves: Moves = "query"
+        """What the slider moves."""
         self.turning = TurningPage()
         self.dial, self.score, self.view = self.turning.dial, self.turning.score, self.turning.view
         self.scroller, self.shares = self.turning.scroller, self.turning.shares
@@ -151,17 +152,16 @@ class RopePanel(Panel):
 
     def _ways(self) -> QWidget:
         """What moves; over and over, how fast."""
-        self.movers = QButtonGroup(self)
-        for place, (text, tip) in enumerate(self.MOVES.values()):
-            self.movers.addButton(self._toggle(text, tip), place)
-        self.query_alone, self.key_alone, self.both = self.movers.buttons()
+        self.movers = {moves: self._toggle(text, tip) for moves, (text, tip) in self.MOVES.items()}
+        for moves, button in self.movers.items():
+            button.clicked.connect(lambda _, moves=moves: self.let_move(moves))
+        self.query_alone, self.key_alone, self.both = self.movers.values()
         self.query_alone.setChecked(True)
-        self.movers.buttonToggled.connect(lambda _, on: self._on_moves() if on else None)
         self.loop = self._toggle("loop", "Begin again at the end")
         self.speed = QComboBox()
         self.speed.setAccessibleName("Speed")
         self.speed.addItems([f"{speed}×" for speed in self.SPEEDS])
-        return flowing(*self.movers.buttons(), self.loop, self.speed)
+        return flowing(*self.movers.values(), self.loop, self.speed)
 
     def _toggle(self, text: str, tip: str) -> QToolButton:
         button = QToolButton()
@@ -250,7 +250,11 @@ class RopePanel(Panel):
 
     @property
     def figure_legend(self) -> tuple[Mark, ...]:
-        """The marks of the page in front."""
+        """The marks of the page in front, unless they are explained in the picture itself."""
+        return () if self.key.isVisible() else self._marks
+
+    @property
+    def _marks(self) -> tuple[Mark, ...]:
         return self.LEGENDS[self.PAGES[self.pages.currentIndex()]]
 
     @property
@@ -277,11 +281,6 @@ class RopePanel(Panel):
         super().hideEvent(event)
 
     # Moving -------------------------------------------------------------------------------------------------------
-
-    @property
-    def moves(self) -> Moves:
-        """What the slider moves."""
-        return tuple(self.MOVES)[self.movers.checkedId()]
 
     @property
     def position(self) -> float:
@@ -317,11 +316,19 @@ class RopePanel(Panel):
         if self.reading is not None:
             self.slider.setValue(self._own(self.reading) * PARTS)
 
+    def let_move(self, moves: Moves) -> None:
+        """Put everything back, and move this from now on."""
+        self.pause()
+        self.moves = moves
+        for name, button in self.movers.items():
+            button.setChecked(name == moves)
+        if self.reading is not None:
+            self._begin(self.reading)
+
     def begin_anew(self) -> None:
         """Show the run's own position on the dial again, with the query as what moves."""
         self.page_box.setCurrentIndex(0)
-        self.query_alone.setChecked(True)
-        self.put_back()
+        self.let_move("query")
 
     def _advance(self) -> None:
         if self.reading is None:
@@ -353,16 +360,11 @@ class RopePanel(Panel):
         self.slider.blockSignals(False)
         self._moved()
 
-    def _on_moves(self) -> None:
-        self.pause()
-        if self.reading is not None:
-            self._begin(self.reading)
-
     def _turn_to(self, page: int) -> None:
         self.pause()
         self.pages.setCurrentIndex(page)
         self.moving.setVisible(page == 0)
-        self.key.show_marks(self.figure_legend)
+        self.key.show_marks(self._marks)
         self._make_room()
         self._show_page()
 

@@ -357,9 +357,13 @@ def test_every_page_says_what_its_marks_mean(running: Session, shown: Shown, pag
     panel.page_box.setCurrentText(page)
     settle(running, panel)
     assert panel.key.isVisible()
-    assert panel.key.marks == panel.figure_legend == RopePanel.LEGENDS[page]
-    assert all(mark.words in panel.key.accessibleName() for mark in panel.figure_legend)
+    marks = RopePanel.LEGENDS[page]
+    assert (panel.key.marks, panel.figure_legend) == (marks, ()), "a figure says it once"
+    assert all(mark.words in panel.key.accessibleName() for mark in marks)
     assert panel.key.height() >= panel.key.heightForWidth(panel.key.width())
+    panel.resize(600, 300)
+    assert not panel.key.isVisible()
+    assert panel.figure_legend == marks
 
 
 def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine: CannedEngine) -> None:
