@@ -417,7 +417,7 @@ class RopePanel(Panel):
 def sum_text(turned: Turned, *, tell_run: bool = True) -> str:
     """Write the sum of the shares out, the features that do not turn included, and what it is in the run."""
     r = turned.reading
-    text = f"Σ of {len(r.shares)} shares = {wording.number(float(turned.shares.sum()))}"
+    text = f"Σ of {wording.counted(len(r.shares), 'share')} = {wording.number(float(turned.shares.sum()))}"
     if r.rest:
         text += f", features that do not turn {wording.number(r.rest)}, together"
     text = f"{text} = {wording.number(turned.scaled)}" if r.rest else text

@@ -20,6 +20,8 @@ ARC = 0.3
 """The arc between the hands."""
 CONTENT_ARC = 0.2
 """That between the ghosts: the angle of the contents."""
+KEY = 1.6
+"""How much broader the key's hand is than the query's, which is drawn upon it."""
 TICK = 15
 """Degrees from a tick to the next."""
 TRAIL = 12
@@ -282,7 +284,7 @@ class Dial(QWidget):
 
     @property
     def _hand_width(self) -> float:
-        return max(self.radius / 34, 2.0)
+        return max(self.radius / 42, 2.0)
 
     def _paint_hands(self, painter: QPainter) -> None:
         turned = self.turned
@@ -291,7 +293,7 @@ class Dial(QWidget):
         pen = QPen(now.text, max(self.radius / 90, 1.5))
         start, angle = turned.k_after[self.plane], float(turned.between[self.plane])
         hands.draw_arc(painter, centre, ARC * self.circle.width() / 2, start, angle, pen)
-        for name, colour, width in (("k", now.key, 1.4), ("q", now.query, 1.0)):
+        for name, colour, width in (("k", now.key, KEY), ("q", now.query, 1.0)):
             end, hollow = self.hand(turned, name)
             hands.draw_hand(painter, centre, end, colour, width * self._hand_width, hollow)
 

@@ -51,7 +51,7 @@ class LargeScore(QWidget):
             return ()
         now, r = theme.current(), turned.reading
         planes = f"{len(r.shares)} planes" if len(r.shares) != 1 else "1 plane"
-        what = f"scaled score: {planes}{' and what does not turn' if r.rest else ''}"
+        what = f"scaled score: {planes}{' + unturned' if r.rest else ''}"
         apart = f"m − n = {hands.place(turned.distance)}"
         if not turned.moved:
             where = f"m = {r.query_position}, n = {r.key_position}"
@@ -78,7 +78,8 @@ class LargeScore(QWidget):
         label.setPixelSize(round(now.size("label") * (1.3 if height >= 6 * now.size("label") and width >= 500 else 1)))
         line = ink.line_height(label)
         beside = width >= BESIDE * line
-        lines = self.lines()[-min(max(int(height / line), 1), 3) if beside else -2 :]
+        lines = self.lines()
+        lines = lines[-min(max(int(height / line), 1), 3) :] if beside else lines[1 : max(int(height / line) - 1, 1)]
         font = now.font("number")
         room = height if beside else height - len(lines) * line
         font.setPixelSize(max(min(round(0.8 * room), round(width / (11 if beside else 6))), now.size("body")))

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
 from ropewalk.model.readings.records import Doubles, PlaneReading
 from ropewalk.views.plots import hands
+from ropewalk.views.plots.dial import KEY
 from ropewalk.views.plots.turning import Turned, lengths
 from ropewalk.views.style import highlight, ink, theme, wording
 
@@ -180,7 +181,7 @@ class PlanesView(QWidget):
             painter.drawPixmap(0, 0, self._still_picture())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         between, shares = turned.between.tolist(), turned.shares.tolist()
-        pairs = ((turned.k_after, look.key, 1.4), (turned.q_after, look.query, 1.0))
+        pairs = ((turned.k_after, look.key, KEY), (turned.q_after, look.query, 1.0))
         arc = QPen(look.faint, 1)
         for plane in range(self.planes):
             if not self.cell_of(plane).intersects(QRectF(event.rect())):

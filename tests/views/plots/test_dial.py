@@ -16,7 +16,7 @@ from ropewalk.model.readings.records import Doubles, PlaneReading
 from ropewalk.views.plots import hands
 from ropewalk.views.plots.dial import TRAIL, Dial
 from ropewalk.views.plots.large_score import LargeScore
-from ropewalk.views.plots.turning import Turned, rotated, scores_at
+from ropewalk.views.plots.turning import Turned, rotated, scores_at, scores_by_position
 from ropewalk.views.style import theme, wording
 from tests.views.driving import start_dark
 
@@ -177,6 +177,18 @@ def test_scores_at_positions_are_the_sum_of_the_turned_products() -> None:
         for j in range(3)
     ]
     assert np.allclose(scores_at(r, m, n), 0.5 * 1.3**2 * np.real(products) + 0.125)
+
+
+def test_the_curve_of_what_moves_is_the_score_there() -> None:
+    r, at = made(), np.array([13.0, 15.0, 22.0])
+    for moves, m, n in (
+        ("query", at, [12, 12, 12]), ("key", [15, 15, 15], at), ("both", at, at - 3)
+    ):  # fmt: skip
+        curve = scores_by_position(r, moves, at)  # type: ignore[arg-type]
+        turned = [Turned.moved_to(r, moves, position) for position in at.tolist()]  # type: ignore[arg-type]
+        assert [(one.position, one.key_position) for one in turned] == list(zip(m, n, strict=True))
+        assert curve == pytest.approx([one.scaled for one in turned], abs=1e-12)
+    assert curve == pytest.approx([r.scaled] * 3, abs=1e-12)
 
 
 def test_the_large_score_stands_still_while_both_move_and_changes_while_one_does(qtbot: QtBot) -> None:
