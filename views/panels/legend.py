@@ -63,7 +63,7 @@ class Legend(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.marks: Sequence[Mark] = ()
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 
@@ -81,7 +81,7 @@ class Legend(QWidget):
 
     def sizeHint(self) -> QSize:
         """One row."""
-        return QSize(100, self.heightForWidth(max(self.width(), 100)))
+        return QSize(100, round(ink.line_height(theme.current().font("label"))))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint them."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
@@ -361,6 +362,9 @@ def test_every_page_says_what_its_marks_mean(running: Session, shown: Shown, pag
     assert (panel.key.marks, panel.figure_legend) == (marks, ()), "a figure says it once"
     assert all(mark.words in panel.key.accessibleName() for mark in marks)
     assert panel.key.height() >= panel.key.heightForWidth(panel.key.width())
+    panel.resize(420, 640)
+    QApplication.processEvents()
+    assert panel.key.height() >= panel.key.heightForWidth(panel.key.width()), "all its rows"
     panel.resize(600, 300)
     assert not panel.key.isVisible()
     assert panel.figure_legend == marks
