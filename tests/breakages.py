@@ -126,7 +126,11 @@ tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
-turning = of("views/plots/turning.py", "views/panels/test_rope_panel", "views/every_model/test_rotation")
+dial = of("views/plots/dial.py", "views/plots/test_dial")
+hands = of("views/plots/hands.py", "views/plots/test_dial")
+turning = of(
+    "views/plots/turning.py", "views/plots/test_dial", "views/panels/test_rope_panel", "views/every_model/test_rotation"
+)
 trace = of("model/runs/trace.py", "model/runs/test_trace")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
 wording = of("views/style/wording.py", "views/style/test_wording")
@@ -704,6 +708,12 @@ BREAKAGES = (
         "min(-(-self.reading.prefill // self.reading.stride)",
         "min(1 + -(-self.reading.prefill // self.reading.stride)",
     ),
+    turning("only the query moves where both do", 'position - m if moves == "both" else 0.0', "0.0"),
+    turning("the score by n is that by m", "scores_at(reading, m, positions)", "scores_at(reading, positions, n)"),
+    hands("a hand points clockwise", "QPointF(a * drawn, -b * drawn)", "QPointF(a * drawn, b * drawn)"),
+    hands("short hands are specks", "max(length / whole, SHORTEST)", "(length / whole)"),
+    hands("whole turns are taken from the wrong side", "if turns > 0 else '+'", "if turns < 0 else '+'"),
+    dial("a hand that jumped leaves a trail", "if moved > FAR:", "if False:"),
     turning(
         "a query turns by the key's position",
         "rotated(r.q_before, self.position * r.query_frequencies",

@@ -24,6 +24,7 @@ from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.stage.workspaces import NAMED
@@ -163,6 +164,31 @@ def test_the_thumbnails_of_270_heads_are_at_least_24_pixels_and_the_rest_is_scro
             assert plan.side >= 24, (name, size)
             reach = panel.scroller.verticalScrollBar().maximum() + panel.scroller.viewport().height()
             assert reach >= max(place.square.bottom() for place in plan.places), (name, size)
+        window.close()
+        window.deleteLater()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_64_planes_are_at_least_44_pixels_beside_a_dial_that_is_larger_and_the_rest_is_scrolled(
+    qtbot: QtBot, tmp_path: Path, look: str
+) -> None:
+    engine = CannedEngine()
+    engine.config = engine.config.changed(head_width=128)
+    with canned_session(tmp_path / "settings.json", engine) as session:
+        session.opening.begin(prompt=Prompt("one two"))
+        settle(session)
+        window = window_over(session)
+        window.show()
+        dress(window, look)
+        for size, name in product(((1366, 768), (1920, 1080), (1024, 768), (960, 540)), ("rope", "overview")):
+            put_on(window, name, size, "rope")
+            panel = cast("RopePanel", window.panels["rope"])
+            circles = [panel.view.circle_of(plane) for plane in range(64)]
+            assert min(circle.width() for circle in circles) >= 44, (name, size)
+            assert panel.dial.circle.width() >= 1.5 * circles[0].width(), (name, size)
+            assert max(circle.right() for circle in circles) <= panel.scroller.viewport().width(), (name, size)
+            reach = panel.scroller.verticalScrollBar().maximum() + panel.scroller.viewport().height()
+            assert reach >= max(panel.view.cell_of(plane).bottom() for plane in range(64)), (name, size)
         window.close()
         window.deleteLater()
 
