@@ -23,6 +23,7 @@ from shiboken6 import isValid
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.app.session.step_clock import StepClock
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -148,6 +149,7 @@ class Panel(QWidget):
         self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
         session.settled.connect(self._on_settled)
+        session.timeline.clock.ticked.connect(self._on_clock)
         session.selection.changed.connect(self._on_selection)
         session.selection.hovered.connect(self._on_hover)
 
@@ -168,6 +170,9 @@ class Panel(QWidget):
 
     def show_hover(self, hover: Hover) -> None:
         """Move the hover mark, or take it away: of another run's picture it is only ever taken away."""
+
+    def show_step(self, clock: StepClock) -> None:
+        """Draw a moment of a step that is on its way, or its end."""
 
     def show_highlights(self) -> None:
         """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
@@ -278,7 +283,7 @@ class Panel(QWidget):
     @property
     def settled(self) -> bool:
         """Whether everything asked for has been drawn, or will not come."""
-        return not self._stale and not self._awaited
+        return not self._stale and not self._awaited and not self.session.timeline.clock.is_running
 
     @property
     def on_screen(self) -> bool:
@@ -321,6 +326,13 @@ class Panel(QWidget):
             self.refresh()
         elif changed & self.marks and self.is_current:
             self.show_selection(after)
+
+    def _on_clock(self) -> None:
+        clock = self.session.timeline.clock
+        if not self._closed:
+            self.show_step(clock)
+            if not clock.is_running:
+                self.drawn.emit()
 
     def _on_hover(self, hover: Hover) -> None:
         if self.isVisible() and (self.is_current or hover == Hover()):

@@ -254,6 +254,7 @@ class Stage(QWidget):
         """Show what is to be seen, each where it belongs; only what has to move is moved."""
         if not self._opened:
             return
+        cast("TokensPanel", self._cards[STRIP].panel).offer_arcs(NAMED[self.workspace].strip == "arcs")
         floating = frozenset(name for name, card in self._cards.items() if card.is_floating)
         tree: Tree = (self.alone,) if self.alone else trees.without(self._wanted(), self._absent | floating)
         places = self._placed(tree, 0 if STRIP in floating else self._strip_lines(tree))
