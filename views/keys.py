@@ -99,6 +99,7 @@ ACTIONS: Final = (
             ("compare", "Compare", "Alt+C"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
+            ("lens", "Logit lens", "Alt+L"),
             ("timeline", "Timeline", "Alt+T"),
         )
     ),

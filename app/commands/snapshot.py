@@ -26,6 +26,7 @@ PANELS = (
     "compare",
     "needs",
     "routing",
+    "lens",
     "timeline",
 )
 

@@ -65,19 +65,17 @@ def lens_steps(
     first, last = checked_span(rows, trace.length, "Rows")
     if trace.ids is None:
         raise TraceError("This run was given vectors, not tokens, so its rows cannot be run again.")
-    lens: LogitLens | None = None
+    parts: list[LogitLens] = []
     for start, stop in _blocks(trace, first, last):
         streams = yield from _streams(model, trace, start, stop, batch)
-        part = yield from _read(model, trace, streams, start, tokens, count, batch)
-        lens = part if lens is None else lens.followed_by(part)
-        yield Partial(stop - first, last - first, WHAT, part)
-    assert lens is not None
-    return lens
+        parts.append((yield from _read(model, trace, streams, start, tokens, count, batch)))
+        yield Partial(stop - first, last - first, WHAT, parts[-1])
+    return LogitLens.joined(parts)
 
 
 def _blocks(trace: Trace, first: int, last: int) -> Iterator[Span]:
     """Cut rows into blocks, each of which the run rotated alike."""
-    cuts = {trace.prefill, *(segment.start for layer in trace for segment in layer.spec.segments)}
+    cuts = {segment.start for layer in trace for segment in layer.spec.segments}
     start = first
     for cut in sorted({*(cut for cut in cuts if first < cut < last), last}):
         for begin in range(start, cut, ROWS):

@@ -813,17 +813,18 @@ class LogitLens:
     rank: NDArray[np.int64]
     tokens: Sequence[TokenText]
 
-    def followed_by(self, other: LogitLens) -> LogitLens:
-        """The same with the rows that come right after it."""
-        shown = {token.id: token for token in (*self.tokens, *other.tokens)}
-        return LogitLens(
-            (self.rows[0], other.rows[1]),
-            np.concatenate((self.top, other.top), axis=1),
-            np.concatenate((self.probabilities, other.probabilities), axis=1),
-            np.concatenate((self.entropy, other.entropy), axis=1),
-            np.concatenate((self.final, other.final), axis=1),
-            np.concatenate((self.actual, other.actual), axis=1),
-            np.concatenate((self.rank, other.rank), axis=1),
+    @classmethod
+    def joined(cls, parts: Sequence[LogitLens]) -> LogitLens:
+        """One of all rows of some, each of which begins where the one before it ends."""
+        shown = {token.id: token for part in parts for token in part.tokens}
+        return cls(
+            (parts[0].rows[0], parts[-1].rows[1]),
+            np.concatenate([part.top for part in parts], axis=1),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+            np.concatenate([part.entropy for part in parts], axis=1),
+            np.concatenate([part.final for part in parts], axis=1),
+            np.concatenate([part.actual for part in parts], axis=1),
+            np.concatenate([part.rank for part in parts], axis=1),
             TokenTexts.of(shown.values()),
         )
 

@@ -55,6 +55,7 @@ PANELS: Final = (
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
+    Entry("lens", "Logit lens", "panels.lens.LensPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )
 
