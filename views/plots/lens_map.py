@@ -66,6 +66,10 @@ class Quantity:
         numbers: Doubles = getattr(lens, self.name)
         return numbers
 
+    def written(self, number: float) -> str:
+        """A number in few characters."""
+        return f"{number:.0f}" if self.name == "rank" else in_cell(number)
+
     def levels(self, vocabulary: int) -> Levels:
         """What its colours are spread over: all that it can be."""
         if self.name == "rank":
@@ -145,6 +149,9 @@ class LensMap(Plot):
         for item in (self.ground, self.marks):
             self.scene().addItem(item)
         self.bar.setParentItem(self.centralWidget)
+        self.bottom.setToolTip(
+            "Drag the cells or turn the wheel over them for other positions; a double click shows as many as it can"
+        )
         self.bar.dragged.connect(self.spread)
         self.box.sigRangeChanged.connect(lambda *_: self._on_range())
         self.box.sigRangeChangedManually.connect(lambda *_: self._choose())
@@ -181,6 +188,7 @@ class LensMap(Plot):
     def colour(self, quantity: Quantity) -> None:
         """Colour the cells by another quantity, over all that it can be."""
         self.quantity = quantity
+        self.bar.write = quantity.written
         self.heading.say(f"colour: {quantity.title}")
         self._fill()
         self.spread(quantity.levels(self._vocabulary))
@@ -252,10 +260,14 @@ class LensMap(Plot):
         """The number that a cell has the colour of; NaN where there is none."""
         return self.data.value(place, position)
 
+    def number_text(self, place: int, position: int) -> str:
+        """The same as it is written in a cell."""
+        return self.quantity.written(self.number(place, position))
+
     def words(self, place: int, position: int) -> str:
         """What a cell says, in a few words."""
         said, where = self.text(place, position), f"{place_name(place)}, position {position}"
-        return f"{where}: {said} {in_cell(self.number(place, position))}" if said else where
+        return f"{where}: {said} {self.number_text(place, position)}" if said else where
 
     def cell_rect(self, place: int, position: int) -> QRectF:
         """Where a cell is drawn, in pixels of the widget."""
@@ -517,7 +529,7 @@ class LensMarks(Painted):
                 colour = now.text if ground is None else now.ink_on(ground)
                 if numbered and ground is not None:
                     middle = box.center().y()
-                    number = in_cell(shown.number(place, position))
+                    number = shown.number_text(place, position)
                     below = QRectF(box.left(), middle, box.width(), line)
                     ink.draw_text(painter, below, number, font, ink.faded(colour, 0.75), ink.CENTRE)
                     box = QRectF(box.left(), middle - line, box.width(), line)

@@ -144,7 +144,7 @@ def test_rows_too_low_for_type_have_none(
     assert len(written_in(panel.map, monkeypatch)) == 31 * 12
 
 
-def test_the_colours_are_of_what_is_chosen(running: Session, shown: Shown) -> None:
+def test_the_colours_are_of_what_is_chosen(running: Session, shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = shown(LensPanel, running, 900, 560)
     lens, lens_map, vocabulary = lens_of(running), panel.map, run_on(running).config.vocabulary
     expected = {
@@ -159,6 +159,10 @@ def test_the_colours_are_of_what_is_chosen(running: Session, shown: Shown) -> No
         assert panel.quantity.currentText() == quantity.title
         assert quantity.title in lens_map.heading.text
         assert (lens_map.data.levels.low, lens_map.data.levels.high) == (low, high)
+        whole = quantity.name == "rank"
+        assert lens_map.bar.write(low) == ("1" if whole else "0.00")
+        texts = [text for text, taken in written_in(lens_map, monkeypatch) if text[0].isdecimal()]
+        assert {"." in text for text in texts} == {not whole}
         hidden = quantity.name in ("actual", "rank")
         assert [lens_map.data.is_masked(2, position) for position in (10, 11)] == [False, hidden]
         for cell in ((0, 0), (2, 5), (4, 10)):
