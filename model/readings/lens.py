@@ -121,7 +121,7 @@ def _read(
     assert trace.ids is not None
     vocabulary, shape = model.config.vocabulary, (len(streams), len(streams[0]))
     most = max(MOST_NUMBERS // vocabulary, 1)
-    pace = Pace(min(LOGIT_ROWS, most), most, least=1)
+    pace = Pace(min(LOGIT_ROWS, most), most)  # not fewer: reading the last matrix would take longer than using it
     follows = trace.ids[batch, start + 1 : start + 1 + shape[1]].cpu()
     top = np.zeros((*shape, min(count, vocabulary)), np.int64)
     probabilities, rank = np.zeros(top.shape), np.zeros(shape, np.int64)
