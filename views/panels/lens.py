@@ -211,8 +211,7 @@ class LensPanel(Panel):
             return f"{where}: not read yet", ""
         at = place, position - lens.rows[0]
         best = zip(lens.top[at].tolist(), lens.probabilities[at].tolist(), strict=True)
-        shown = {token.id: _quoted(theme.drawable(token.text)) for token in lens.tokens}
-        said = ", ".join(f"{shown[token]} {wording.number(chance)}" for token, chance in best)
+        said = ", ".join(f"{_quoted(self.map.texts[token])} {wording.number(chance)}" for token, chance in best)
         entropy = f"entropy {wording.number(float(lens.entropy[at]), 2)} nats"
         of = " · ".join(
             (wording.counted(run.length, "token"), *(f"with {one.label}" for one in self.session.interventions.now))

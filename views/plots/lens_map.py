@@ -136,7 +136,8 @@ class LensMap(Plot):
         self.selected = self.hovered = (-1, -1)
         """Place and position, −1 for none."""
         self.ringed: frozenset[tuple[int, int]] = frozenset()
-        self._texts: dict[int, str] = {}
+        self.texts: dict[int, str] = {}
+        """What the tokens of the lens are called, by their ids."""
         self._vocabulary = 2
         self._by_hand = False
         """Whether a person chose which positions are in sight."""
@@ -182,7 +183,7 @@ class LensMap(Plot):
 
     def show_lens(self, lens: LogitLens, texts: dict[int, str]) -> None:
         """Draw what is said at some positions; ``texts`` are the tokens' by their ids."""
-        self.lens, self._texts = lens, texts
+        self.lens, self.texts = lens, texts
         self._fill()
 
     def colour(self, quantity: Quantity) -> None:
@@ -254,7 +255,7 @@ class LensMap(Plot):
     def text(self, place: int, position: int) -> str:
         """The token that is said at a cell; empty where it has not been read."""
         at = self._at(place, position)
-        return "" if self.lens is None or at is None else self._texts.get(int(self.lens.top[(*at, 0)]), "")
+        return "" if self.lens is None or at is None else self.texts.get(int(self.lens.top[(*at, 0)]), "")
 
     def number(self, place: int, position: int) -> float:
         """The number that a cell has the colour of; NaN where there is none."""
@@ -394,11 +395,16 @@ class LensMap(Plot):
             self.box.setRange(xRange=across, yRange=down, padding=0, disableAutoRange=False)
 
     def _bring_in_sight(self, position: int) -> None:
-        first, last = self.sight()
+        """Move no further than needed to a position at an edge; one that is out of sight comes to the middle."""
         (left, right), _ = self.box.viewRange()
-        if 0 <= position < len(self.names) and not left - 1e-6 <= position - 0.5 <= right - 1 + 1e-6:
-            start = min(max(position - (last - first) / 2, 0), max(len(self.names) - (right - left), 0))
-            self.box.setRange(xRange=(start - 0.5, start - 0.5 + right - left), padding=0, disableAutoRange=False)
+        wide, count = right - left, len(self.names)
+        if not 0 <= position < count or left - 1e-6 <= position - 0.5 <= right - 1 + 1e-6:
+            return
+        start = position - wide / 2
+        if left < position + 0.5 and position - 0.5 < right:
+            start = position - 0.5 if position - 0.5 < left else position + 0.5 - wide
+        start = min(max(start, -0.5), max(count - 0.5 - wide, -0.5))
+        self.box.setRange(xRange=(start, start + wide), padding=0, disableAutoRange=False)
 
     def _choose(self) -> None:
         self._by_hand = True

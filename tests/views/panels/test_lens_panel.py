@@ -318,6 +318,23 @@ def test_the_wheel_and_a_drag_bring_others_in_sight(long_run: LongRun, shown: Sh
     assert lens_map.number(2, 300) == pytest.approx(float(lens.probabilities[2, 300, 0]), abs=1e-6)
 
 
+def test_a_click_on_a_position_at_the_edge_moves_no_more_than_it_in_sight(long_run: LongRun, shown: Shown) -> None:
+    session = long_run(200)
+    session.selection.update(query=100)
+    lens_map = shown(LensPanel, session, 700, 420).map
+    centre = area_of(lens_map).center()
+    drag(lens_map, [centre, centre + QPointF(30, 0), centre + QPointF(20, 0)])
+    for side in (0, 1, 0, 1):
+        edge = lens_map.sight()[side] - side
+        (before, _), _ = lens_map.box.viewRange()
+        click(lens_map, lens_map.cell_rect(2, edge).intersected(area_of(lens_map)).center())
+        settle(session)
+        assert session.selection.now.query == edge
+        (left, right), _ = lens_map.box.viewRange()
+        assert abs(left - before) < 1
+        assert left - 1e-6 <= edge - 0.5 <= right - 1 + 1e-6
+
+
 def test_what_lies_far_away_is_let_go(
     long_run: LongRun, shown: Shown, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
