@@ -103,6 +103,7 @@ knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/te
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
 misbehaved = of("app/engine/connection.py", "app/engine/test_process")
+lens = of("model/readings/lens.py", "model/readings/test_lens")
 next_token = of("model/readings/next_token.py", "model/readings/test_next_token")
 norms = of("model/decoder/norms.py", "model/decoder/test_norms", "model/decoder/test_attention")
 numbers_file = of("app/files/numbers_file.py", "app/files/test_exporting")
@@ -290,6 +291,22 @@ BREAKAGES = (
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
     patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
+    lens(
+        "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"
+    ),
+    lens(
+        "rows of two rotations are run together",
+        "{segment.start for layer in trace for segment in layer.spec.segments}",
+        "set[int]()",
+    ),
+    lens("the logit lens asks about the token itself", "start + 1 : start + 1 + shape", "start : start + shape"),
+    of("views/panels/lens.py", "views/panels/test_lens_panel")(
+        "the logit lens reads what nobody sees", "self.map.sight_of(run.length, selection.query)", "(0, run.length)"
+    ),
+    of("views/plots/lens_map.py", "views/panels/test_lens_panel")(
+        "a token is written over the cells beside it", "adjusted(2, 0, -2, 0)", "adjusted(-20, 0, 20, 0)"
+    ),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
         "what a head is needed for has the wrong sign",
         "rows.logit(ablated, token) - clean",
@@ -393,8 +410,8 @@ BREAKAGES = (
     ),
     numbers_file(
         "query and key are swapped in a table",
-        "(query, texts[0], key, texts[1], score",
-        "(key, texts[1], query, texts[0], score",
+        "(*asked, *key, score, weight",
+        "(*key, *asked, score, weight",
     ),
     of("app/files/provenance.py", "views/files/test_pictures", "app/files/test_exporting")(
         "an export does not say its prompt", 'yield "Prompt", run.prompt', 'yield "Prompt", ""'

@@ -100,6 +100,7 @@ ACTIONS: Final = (
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
             ("training", "Heads being born", "Alt+H"),
+            ("lens", "Logit lens", "Alt+L"),
             ("timeline", "Timeline", "Alt+T"),
         )
     ),

@@ -27,6 +27,7 @@ PANELS = (
     "needs",
     "routing",
     "training",
+    "lens",
     "timeline",
 )
 

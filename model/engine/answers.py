@@ -35,6 +35,7 @@ from ropewalk.model.engine.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskLens,
     AskMean,
     AskNeeds,
     AskNextToken,
@@ -59,6 +60,7 @@ from ropewalk.model.readings.attribution import direct_attribution, head_needs_s
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
+from ropewalk.model.readings.lens import lens_steps
 from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
@@ -69,6 +71,7 @@ from ropewalk.model.readings.records import (
     HeadDifference,
     HeadPicture,
     Line,
+    LogitLens,
     NextTokenDifference,
     RepeatScores,
     RopeRule,
@@ -202,6 +205,11 @@ def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routin
     return read_routing(handle.model_handle.checkpoint.model, trace, asked.layer)
 
 
+def _lens(handle: RunHandle, trace: Trace, asked: AskLens) -> Steps[LogitLens]:
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    return lens_steps(checkpoint.model, trace, TextsById(checkpoint), asked.rows, count=asked.count)
+
+
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
     """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
     yield from ()
@@ -314,6 +322,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskMean: _mean,
     AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,
+    AskLens: _lens,
     AskHeadDifference: _head_difference,
     AskNextTokenDifference: _next_token_difference,
 }

@@ -38,6 +38,7 @@ PASSING: Final = (
     *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
     *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
+    *(records.LogitLens,),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
     records.TrainingHistory,
 )

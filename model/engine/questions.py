@@ -263,6 +263,20 @@ class AskRouting(Question):
 
 
 @dataclass(frozen=True)
+class AskLens(Question):
+    """What the stream says after every block of some rows → ``LogitLens``, a part of it for every few rows.
+
+    ``rows`` is a half-open range, None for all; ``count`` of the most probable tokens are named.
+    """
+
+    urgency = Urgency.REFINEMENT
+    needs = frozenset({"replay"})
+
+    rows: tuple[int, int] | None = None
+    count: int = 5
+
+
+@dataclass(frozen=True)
 class AskHeadDifference(Question):
     """One head of this run less the same head of the pinned one → ``HeadDifference | None``."""
 

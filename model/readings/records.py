@@ -782,6 +782,54 @@ class Routing:
 
 
 @dataclass(frozen=True, eq=False)
+class LogitLens:
+    """What the model would say of some rows if it ended after the embedding, or after each block.
+
+    The stream of n rows is read at L + 1 places; the first is the embedding, the last the model's output.
+
+    Attributes
+    ----------
+    rows
+        The half-open range of rows.
+    top, probabilities
+        [L + 1, n, k] ids of the most probable tokens and their probabilities, float64, the first the most probable.
+    entropy
+        [L + 1, n] float64, in nats.
+    final
+        [L + 1, n] float64 probability of the token that is the most probable one in the end.
+    actual, rank
+        [L + 1, n] float64 probability of the token that really follows, and how many are more probable, plus one; NaN
+        and 0 where nothing follows.
+    tokens
+        How to show the ids in ``top``, each once.
+    """
+
+    rows: tuple[int, int]
+    top: NDArray[np.int64]
+    probabilities: Doubles
+    entropy: Doubles
+    final: Doubles
+    actual: Doubles
+    rank: NDArray[np.int64]
+    tokens: Sequence[TokenText]
+
+    @classmethod
+    def joined(cls, parts: Sequence[LogitLens]) -> LogitLens:
+        """One of all rows of some, each of which begins where the one before it ends."""
+        shown = {token.id: token for part in parts for token in part.tokens}
+        return cls(
+            (parts[0].rows[0], parts[-1].rows[1]),
+            np.concatenate([part.top for part in parts], axis=1),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+            np.concatenate([part.entropy for part in parts], axis=1),
+            np.concatenate([part.final for part in parts], axis=1),
+            np.concatenate([part.actual for part in parts], axis=1),
+            np.concatenate([part.rank for part in parts], axis=1),
+            TokenTexts.of(shown.values()),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class HeadNumbers:
     """Scores and weights of a rectangle of one head.
 

@@ -56,6 +56,7 @@ PANELS: Final = (
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
     Entry("training", "Heads being born", "panels.training.TrainingPanel"),
+    Entry("lens", "Logit lens", "panels.lens.LensPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )
 

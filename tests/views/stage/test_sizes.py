@@ -23,6 +23,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.lens import LensPanel
 from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
@@ -202,6 +203,21 @@ def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
         block, line = panel.slabs.block("K"), theme.current().size("label")
         assert min(block.width(), block.height()) >= 3 * line, (name, size)
         assert block.width() * block.height() >= 0.1 * panel.width() * panel.height(), (name, size)
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_logit_lens_has_most_of_its_panel_and_nothing_in_it_is_cut_off(window: MainWindow, look: str) -> None:
+    dress(window, look)
+    panel = cast("LensPanel", window.panels["lens"])
+    for size in ((1280, 720), (1024, 768), (960, 540)):
+        put_on(window, "scores", size, "lens")
+        assert panel.on_screen
+        assert faults(window) == []
+        box = panel.map.box.geometry()
+        assert box.width() * box.height() >= 0.3 * panel.width() * panel.height(), size
+        first, last = panel.map.sight()
+        assert last - first >= 4
+        assert panel.map.lettering() is not None, size
 
 
 # The measure itself ---------------------------------------------------------------------------------------------------
