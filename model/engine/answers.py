@@ -59,8 +59,8 @@ from ropewalk.model.readings.arithmetic import read_arithmetic
 from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
-from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
 from ropewalk.model.readings.lens import lens_steps
+from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
 from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
