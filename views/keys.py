@@ -97,6 +97,7 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
+            ("lines", "Lines", "Alt+L"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
             ("timeline", "Timeline", "Alt+T"),

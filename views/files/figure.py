@@ -77,7 +77,7 @@ class Figure:
         painter.drawText(self._text_box().translated(0, y), self._flags(), self.caption)
 
     def _swatch(self, painter: QPainter, mark: Mark, box: QRectF) -> None:
-        colour: QColor = getattr(theme.current(), mark.colour)
+        colour = QColor(mark.colour) if mark.colour[0] == "#" else getattr(theme.current(), mark.colour)
         painter.setPen(QPen(colour, 2))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         if mark.kind == "outline":

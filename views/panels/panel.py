@@ -82,7 +82,10 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
+    """What a mark in a panel's picture means: how it is drawn, in which colour, and in words.
+
+    The colour is one of the theme, by its name, or any, as ``#rrggbb``.
+    """
 
     kind: Literal["outline", "line", "fill", "hatch"]
     colour: str
@@ -199,6 +202,11 @@ class Panel(QWidget):
     def figure_caption(self) -> str:
         """What stands under the panel as a figure."""
         return f"{self.title}: {self.subtitle.text()}"
+
+    @property
+    def figure_legend(self) -> tuple[Mark, ...]:
+        """What the marks of the panel mean, where it stands by itself."""
+        return self.legend
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
