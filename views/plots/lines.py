@@ -43,7 +43,7 @@ GAP: Final = 6
 """Pixels between a name and what is beside it."""
 TURN: Final = 0.008
 """Seconds that lines are painted for in one turn of the event loop."""
-ALIKE: Final = 32
+ALIKE: Final = 8
 """Lines of one colour and width that are painted in one go at most."""
 NOTCH: Final = 0.1
 """The part of what is in sight that a notch of the wheel scrolls."""
