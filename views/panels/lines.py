@@ -6,7 +6,6 @@ What is drawn, and of how much, is said in a sentence; where a line lies is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,8 +16,9 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QScrollBar, QToolB
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskStrongWeights, Question
-from ropewalk.model.readings.records import Run, StrongWeights, TokenText, token_strings
+from ropewalk.model.readings.records import Run, StrongWeights
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.token_labels import TokenLabels
 from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.lines import LEAST_IN_SIGHT, MOST_IN_SIGHT, SIDES, LinesView
 from ropewalk.views.style import theme, wording
@@ -79,7 +79,7 @@ class LinesPanel(Panel):
         """The heads that are switched off, by their number in a layer."""
         self._offered: tuple[tuple[int, ...], object] = ((), None)
         """The heads that have buttons, and the theme that these were made in."""
-        self._labelled: Sequence[TokenText] = ()
+        self._labels = TokenLabels()
         self._drawn_of: tuple[Run, AskStrongWeights] | None = None
         """The run that lines are drawn of, and what was asked of it."""
         self._shown_cell = (-1, -1)
@@ -144,9 +144,7 @@ class LinesPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the strong weights of the tokens in sight."""
-        if run.tokens is not self._labelled or run.length != len(self.view.names):
-            self._labelled = run.tokens
-            self.view.set_names(tuple(map(theme.drawable, token_strings(run.tokens[: run.length]))))
+        self.view.set_names(self._labels.of(run))
         self._bring(run, selection)
         self._asked = self._wanted(run, selection)
         return self._asked
@@ -290,7 +288,7 @@ class LinesPanel(Panel):
         self.least.blockSignals(True)
         self.least.setValue(THRESHOLDS.index(threshold))
         self.least.blockSignals(False)
-        self._label(self.least_label, f"at least {threshold:g}", "at least 0.001")
+        self._label(self.least_label, f"≥ {threshold:g}", "≥ 0.001")
 
     def _tell_sight(self) -> None:
         """Put the slider and the bars where the sight is."""
@@ -399,7 +397,7 @@ class LinesPanel(Panel):
 
     def _choose_least(self) -> None:
         """Take the threshold that somebody chose."""
-        self._label(self.least_label, f"at least {THRESHOLDS[self.least.value()]:g}", "at least 0.001")
+        self._label(self.least_label, f"≥ {THRESHOLDS[self.least.value()]:g}", "≥ 0.001")
         if self.automatic.isChecked():
             self.automatic.setChecked(False)  # which asks
         else:

@@ -174,7 +174,7 @@ class LinesView(PlotView):
 
     def set_names(self, names: tuple[str, ...]) -> None:
         """Set the text of every token of a run."""
-        if names != self.names:
+        if names is not self.names and names != self.names:
             self.names = names
             self._widest = 0.0
             self.arrange()
@@ -267,8 +267,8 @@ class LinesView(PlotView):
         place = face.width("0" * max(len(str(len(self.names))), 4))
         if not self.several:
             return place
-        one = face.width("H00 0.00")
-        return max(place, one + GAP + one if self.width() >= 12 * one else one)
+        one, more = face.width("H00 0.00"), face.width(" +00")
+        return max(place, (one + GAP + one if self.width() >= 12 * one else one) + more)
 
     @property
     def margin(self) -> float:
@@ -691,10 +691,13 @@ class Tokens(Painted):
                 align = ink.RIGHT if side == "query" else ink.LEFT
                 ink.draw_text(painter, room, str(place), font, ink.faded(now.faint, 0.7), align)
             return
-        for head, weight in weights:
+        for number, (head, weight) in enumerate(weights):
             said = f"H{head} {weight:.2f}" if view.several else f"{weight:.2f}"
-            wide = face.width(said) + 1
-            if room.width() < wide:
+            wide, left = face.width(said) + 1, len(weights) - number
+            more = face.width(f" +{left}")
+            if room.width() < wide + (more if left > 1 else 0):
+                if number:
+                    ink.draw_text(painter, room, f"+{left}", font, now.faint)
                 return
             colour = view.colours[head] if view.several else now.text
             ink.draw_text(painter, QRectF(room.left(), room.top(), wide, room.height()), said, font, colour)

@@ -244,7 +244,7 @@ def test_the_token_that_is_pointed_at_has_its_lines_alone_with_their_weights(run
 
 def test_the_slider_says_the_least_weight_until_it_is_automatic_again(running: Session, shown: Shown) -> None:
     panel = shown(LinesPanel, running, 700, 500)
-    assert panel.least_label.text() == "at least 0.01"
+    assert panel.least_label.text() == "≥ 0.01"
     panel.least.setValue(THRESHOLDS.index(0.2))
     settle(running, panel)
     assert not panel.automatic.isChecked()
@@ -255,7 +255,7 @@ def test_the_slider_says_the_least_weight_until_it_is_automatic_again(running: S
     settle(running, panel)
     assert panel.sentence.text() == "All 78 weights drawn."
     press(panel, panel.automatic)
-    assert panel.least_label.text() == "at least 0.01"
+    assert panel.least_label.text() == "≥ 0.01"
     assert THRESHOLDS[panel.least.value()] == 0.01
 
 

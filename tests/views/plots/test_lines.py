@@ -21,7 +21,7 @@ from tests.views.plots.test_vectors import SVG, drawn
 Line = tuple[int, int, int, float]
 """Head, query, key, weight."""
 SOME: Sequence[Line] = ((0, 2, 2, 1.0), (0, 9, 5, 0.5625), (1, 6, 6, 0.25), (1, 11, 10, 0.04))
-COLOURS = (QColor(255, 0, 0), QColor(0, 160, 255))
+COLOURS = (QColor(255, 0, 0), *[QColor(0, 160, 255)] * 6)
 
 
 def strong(found: Sequence[Line], length: int, heads: tuple[int, ...] = (0, 1)) -> StrongWeights:
@@ -179,6 +179,17 @@ def test_the_weight_is_written_beside_the_key(view: LinesView) -> None:
     text = " ".join("".join(element.itertext()) for element in drawn(view).iter(f"{SVG}text"))
     assert "H0 0.56" in text
     assert "0.25" not in text
+
+
+def test_of_more_weights_than_there_is_room_for_the_largest_are_written_and_the_others_counted(qtbot: QtBot) -> None:
+    view = made(qtbot, [(head, 9, 5, 0.9 - head / 10) for head in range(7)])
+    view.colours = distinct(7, "dark")
+    view.point(9, -1)
+    text = ["".join(element.itertext()) for element in drawn(view).iter(f"{SVG}text")]
+    written = [one for one in text if one.startswith("H")]
+    assert written == [f"H{head} {0.9 - head / 10:.2f}" for head in range(len(written))]
+    assert 0 < len(written) < 7
+    assert f"+{7 - len(written)}" in text
 
 
 def test_lines_in_a_vector_file_are_curves_in_their_colours(view: LinesView) -> None:
