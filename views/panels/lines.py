@@ -212,6 +212,8 @@ class LinesPanel(Panel):
             self._offer(run, now)
             self.view.colours = self._colours(run)
         self.view.theme_changed()
+        self._tell_least(THRESHOLDS[self.least.value()])
+        self._tell_sight()
         self._make_room()
 
     def _show_closer(self, reading: Reading[StrongWeights]) -> None:

@@ -39,6 +39,8 @@ ROOMY: Final = 6
 MOST_IN_SIGHT: Final = 512
 LEAST_IN_SIGHT: Final = 4
 """Tokens that may be in sight at most, and of a longer run at least."""
+BESIDE: Final = 0.18
+"""The part of the width that weights may take beside the names on either side."""
 GAP: Final = 6
 """Pixels between a name and what is beside it."""
 TURN: Final = 0.008
@@ -175,8 +177,9 @@ class LinesView(PlotView):
     def set_names(self, names: tuple[str, ...]) -> None:
         """Set the text of every token of a run."""
         if names is not self.names and names != self.names:
-            self.names = names
-            self._widest = 0.0
+            before, self.names = self.names, names
+            goes_on = bool(self._widest) and names[: len(before)] == before  # only what is new is measured
+            self._widest = max(self._widest, widest_name(names[len(before) :])) if goes_on else 0.0
             self.arrange()
 
     def show_weights(self, weights: StrongWeights | None, colours: Sequence[QColor], *, keep: bool = False) -> None:
@@ -268,7 +271,8 @@ class LinesView(PlotView):
         if not self.several:
             return place
         one, more = face.width("H00 0.00"), face.width(" +00")
-        return max(place, (one + GAP + one if self.width() >= 12 * one else one) + more)
+        wanted = (one + GAP + one if self.width() >= 12 * one else one) + more
+        return max(place, min(wanted, BESIDE * self.width()))
 
     @property
     def margin(self) -> float:
@@ -695,8 +699,8 @@ class Tokens(Painted):
             said = f"H{head} {weight:.2f}" if view.several else f"{weight:.2f}"
             wide, left = face.width(said) + 1, len(weights) - number
             more = face.width(f" +{left}")
-            if room.width() < wide + (more if left > 1 else 0):
-                if number:
+            if room.width() < wide + (more if number and left > 1 else 0):
+                if room.width() >= more:
                     ink.draw_text(painter, room, f"+{left}", font, now.faint)
                 return
             colour = view.colours[head] if view.several else now.text

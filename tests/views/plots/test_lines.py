@@ -143,7 +143,7 @@ def test_lines_of_before_are_seen_scrolled_until_the_new_ones_are_painted(
     assert (after[0].sight, after[1]) == (view.sight, 0)
     view.look(view.sight.moved(2, 2, 60))
     assert view.pixels() == (after[0], -2 * view.pitch)
-    view.show_weights(strong([], 60), COLOURS)  # another run: nothing of the one before is seen
+    view.show_weights(strong(found[1:], 60), COLOURS)  # another run: nothing of the one before is seen
     other = view.pixels()
     assert other is not None
     assert other[0].sight == view.sight
@@ -261,6 +261,18 @@ def test_as_many_tokens_are_in_sight_as_can_be_named_until_somebody_wants_others
     assert view.sight.count == LEAST_IN_SIGHT
     view.view_all()
     assert view.sight.count == 512
+
+
+def test_names_have_the_room_that_the_longest_wants_also_of_a_run_that_goes_on(qtbot: QtBot) -> None:
+    view = made(qtbot, [], 20)
+    short = view.margin
+    view.set_names((*view.names, "longer"))
+    long = view.margin
+    assert view.plot.left() == long > short
+    view.set_names((*view.names, "t"))
+    assert view.margin == long
+    view.set_names(view.names[:20])
+    assert view.margin == short
 
 
 def test_a_selected_token_stays_in_sight_where_there_is_less_room(qtbot: QtBot) -> None:
