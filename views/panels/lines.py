@@ -42,6 +42,8 @@ MOST: Final = 20_000
 """Lines that are drawn at most, whatever the threshold."""
 PER_DOUBLE: Final = 4
 """Steps of the slider that double the tokens in sight."""
+LOW: Final = 16
+"""Lines of type below which there is no room for what chooses tokens and weights: the wheel is enough."""
 LEGEND: Final = 0.25
 """The part of the panel's height that the heads may take before they are scrolled."""
 
@@ -98,7 +100,8 @@ class LinesPanel(Panel):
         layout.addWidget(self.heads_area)
         layout.addLayout(picture, 1)
         layout.addWidget(self.sentence)
-        layout.addWidget(self._controls())
+        self.controls = self._controls()
+        layout.addWidget(self.controls)
 
     def _bar(self, side: str) -> QScrollBar:
         bar = QScrollBar(Qt.Orientation.Vertical)
@@ -311,8 +314,11 @@ class LinesPanel(Panel):
     @staticmethod
     def _label(label: QLabel, text: str, widest: str) -> None:
         """Say something in a room that does not change with what is said."""
+        width = math.ceil(theme.current().face("number").width(widest)) + 2
+        if label.minimumWidth() != width:
+            label.clear()  # it remembers what it wanted for its text
+            label.setMinimumWidth(width)
         label.setText(text)
-        label.setMinimumWidth(math.ceil(theme.current().face("number").width(widest)) + 2)
 
     # Heads --------------------------------------------------------------------------------------------------------
 
@@ -388,7 +394,8 @@ class LinesPanel(Panel):
                     button.setIconSize(QSize(side, side))
 
     def _make_room(self) -> None:
-        """Give the heads as many lines as they need, and no more than their part."""
+        """Give the heads as many lines as they need, and no more than their part; leave the rest to the picture."""
+        self.controls.setVisible(self.height() >= LOW * theme.current().size("label"))
         layout, several = self.heads.layout(), len(self._offered[0]) > 1
         self.heads_area.setVisible(several)
         if several and layout is not None:
