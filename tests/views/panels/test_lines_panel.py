@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QGuiApplication, QImage, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
@@ -19,8 +19,10 @@ from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.engine.questions import AskStrongWeights
 from ropewalk.model.readings.records import Run, StrongWeights
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.files.figure import Figure
 from ropewalk.views.panels.lines import AUTOMATIC, MOST, SCOPES, THRESHOLDS, LinesPanel, sentence
 from ropewalk.views.plots.lines import MOST_IN_SIGHT
+from ropewalk.views.plots.plot_menu import PlotMenu
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
@@ -172,6 +174,32 @@ def lines_of(asked: AskStrongWeights, found: list[tuple[int, int, int, float]]) 
         key,
         weight.astype(np.float32),
     )
+
+
+def test_a_figure_of_several_heads_says_whose_lines_have_which_colour(running: Session, shown: Shown) -> None:
+    panel = shown(LinesPanel, running, 700, 500)
+    choose(panel, "kv group")
+    figure = Figure(panel, "four heads", panel.figure_legend)
+    image = QImage(figure.size, QImage.Format.Format_RGB32)
+    image.fill(theme.current().panel)
+    painter = QPainter(image)
+    figure.paint_foot(painter)
+    painter.end()
+    painted = set(np.unique(np.frombuffer(image.constBits(), np.uint32)).tolist())
+    assert {panel.view.colours[head].rgb() for head in (4, 5, 6, 7)} <= painted
+
+
+def test_the_menu_copies_the_weights_that_are_drawn(running: Session, shown: Shown) -> None:
+    panel = shown(LinesPanel, running, 700, 500)
+    menu = PlotMenu(panel)
+    menu.serve(panel)
+    menu.offer(panel.view)
+    next(action for action in menu.actions() if action.text() == "Copy the numbers").trigger()
+    title, *rows = QGuiApplication.clipboard().text().splitlines()
+    assert title.split("\t") == ["head", "query", "key", "weight"]
+    copied = [row.split("\t") for row in rows]
+    found = {(int(head), int(query), int(key)): float(weight) for head, query, key, weight in copied}
+    assert found == pytest.approx(drawn(panel))
 
 
 def test_the_run_under_an_experiment_is_what_is_asked(running: Session, engine: CannedEngine, shown: Shown) -> None:
