@@ -338,10 +338,10 @@ class LinesPanel(Panel):
                     gone.hide()
                     gone.deleteLater()
             if len(heads) > 1:
+                layout.addWidget(self._button("all", "Draw the lines of all heads, or of none"))
                 for head in heads:
                     tip = f"Draw the lines of head {head}, or leave them out"
                     layout.addWidget(self._button(f"H{head}", tip, head))
-                layout.addWidget(self._button("all", "Draw the lines of all heads, or of none"))
             for button in self._buttons():
                 button.show()  # a layout leaves no room for what it has not shown yet
         self._ring(selection)
