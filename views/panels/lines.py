@@ -42,8 +42,8 @@ MOST: Final = 20_000
 """Lines that are drawn at most, whatever the threshold."""
 PER_DOUBLE: Final = 4
 """Steps of the slider that double the tokens in sight."""
-LOW: Final = 16
-"""Lines of type below which there is no room for what chooses tokens and weights: the wheel is enough."""
+LOW: Final = 18
+"""Lines of type below which there is no room for what chooses tokens and weights, nor for many heads."""
 LEGEND: Final = 0.25
 """The part of the panel's height that the heads may take before they are scrolled."""
 
@@ -395,12 +395,14 @@ class LinesPanel(Panel):
 
     def _make_room(self) -> None:
         """Give the heads as many lines as they need, and no more than their part; leave the rest to the picture."""
-        self.controls.setVisible(self.height() >= LOW * theme.current().size("label"))
+        low = self.height() < LOW * theme.current().size("label")
+        self.controls.setVisible(not low)
         layout, several = self.heads.layout(), len(self._offered[0]) > 1
         self.heads_area.setVisible(several)
         if several and layout is not None:
-            width = self.body.width() - 2 * theme.GRID
-            self.heads_area.setFixedHeight(min(layout.heightForWidth(width), round(LEGEND * self.height())) + 2)
+            part = round((LEGEND / 2 if low else LEGEND) * self.height())
+            wanted = layout.heightForWidth(self.body.width() - 2 * theme.GRID)
+            self.heads_area.setFixedHeight(min(wanted, part) + 2)
 
     # Hands --------------------------------------------------------------------------------------------------------
 

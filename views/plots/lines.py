@@ -264,11 +264,16 @@ class LinesView(PlotView):
         return self.weights is not None and len(self.weights.heads) > 1
 
     @property
+    def names_heads(self) -> bool:
+        """Whether a weight is written with its head: where there are several, and room for their names."""
+        return self.several and BESIDE * self.width() >= theme.current().face("number").width("H00 0.00")
+
+    @property
     def aside(self) -> float:
         """Width of what stands beyond a name: a position, or the weights of what is pointed at."""
         face = theme.current().face("number")
-        place = face.width("0" * max(len(str(len(self.names))), 4))
-        if not self.several:
+        place = face.width("0" * max(len(str(len(self.names))), 4)) + 1
+        if not self.names_heads:
             return place
         one, more = face.width("H00 0.00"), face.width(" +00")
         wanted = (one + GAP + one if self.width() >= 12 * one else one) + more
@@ -696,7 +701,7 @@ class Tokens(Painted):
                 ink.draw_text(painter, room, str(place), font, ink.faded(now.faint, 0.7), align)
             return
         for number, (head, weight) in enumerate(weights):
-            said = f"H{head} {weight:.2f}" if view.several else f"{weight:.2f}"
+            said = f"H{head} {weight:.2f}" if view.names_heads else f"{weight:.2f}"
             wide, left = face.width(said) + 1, len(weights) - number
             more = face.width(f" +{left}")
             if room.width() < wide + (more if number and left > 1 else 0):

@@ -192,6 +192,14 @@ def test_of_more_weights_than_there_is_room_for_the_largest_are_written_and_the_
     assert f"+{7 - len(written)}" in text
 
 
+def test_where_there_is_no_room_for_the_names_of_heads_weights_stand_alone(qtbot: QtBot) -> None:
+    view = made(qtbot, SOME, size=(240, 300))
+    view.point(9, -1)
+    text = ["".join(element.itertext()) for element in drawn(view).iter(f"{SVG}text")]
+    assert "0.56" in text
+    assert not any(one.startswith(("H", "+")) for one in text)
+
+
 def test_lines_in_a_vector_file_are_curves_in_their_colours(view: LinesView) -> None:
     root = drawn(view)
     found: dict[tuple[str, str], tuple[float, str]] = {}
