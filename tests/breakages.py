@@ -820,6 +820,30 @@ BREAKAGES = (
     of("app/models/download_child.py", "app/test_killed_parents")(
         "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "hidden weights are found among the strong ones",
+        "weights.masked_fill_(~layer.visible(queries, keys, batch=batch), -1.0)",
+        "weights",
+    ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "weights that are left out are not counted", "self._dropped += max(len(values) - self._most, 0)", "pass"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "a weak line lies above a strong one", "CompositionMode_DestinationOver", "CompositionMode_SourceOver"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "lines of another run are seen until its own are painted",
+        "            self._all = self._before = None",
+        "            pass",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "lines stay those of the group before",
+        "if self._wanted(run, selection) != self._asked:",
+        "if self._asked is None:",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "a person who scrolls is brought back", "if cell == self._shown_cell or", "if"
+    ),
 )
 
 

@@ -97,6 +97,7 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
+            ("lines", "Lines", "Alt+I"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
             ("training", "Heads being born", "Alt+H"),

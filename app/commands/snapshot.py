@@ -24,6 +24,7 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "lines",
     "needs",
     "routing",
     "training",

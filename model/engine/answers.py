@@ -48,6 +48,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskStrongWeights,
     AskTraining,
     Question,
 )
@@ -81,6 +82,7 @@ from ropewalk.model.readings.records import (
     TrainingHistory,
 )
 from ropewalk.model.readings.routing import read_routing
+from ropewalk.model.readings.strong import strong_weights_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
@@ -301,6 +303,9 @@ def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPi
 ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskHead: _head,
     AskRefined: _refined,
+    AskStrongWeights: lambda handle, trace, a: strong_weights_steps(
+        trace[a.layer], a.heads, a.rows, a.columns, thresholds=a.thresholds, most=a.most
+    ),
     AskRepeats: _repeats,
     AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),

@@ -23,6 +23,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
+Places = NDArray[np.int32]
 
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
@@ -326,6 +327,35 @@ class HeadPatch:
     weights: Floats
     visible: Bools
     raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StrongWeights:
+    """The visible weights of a rectangle of some heads that reach a threshold, the largest first.
+
+    Attributes
+    ----------
+    rows, columns
+        The half-open ranges of query and key rows that were looked through.
+    threshold, reached
+        The least weight that was wanted, and how many there are of it and more; the arrays may hold fewer.
+    total
+        All visible weights of the heads in the whole run.
+    head, query, key, weight
+        [n] each; a head's number among those of the layer.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    threshold: float
+    reached: int
+    total: int
+    head: Places
+    query: Places
+    key: Places
+    weight: Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ from ropewalk.model.engine.questions import (
     AskRepeats,
     AskRouting,
     AskRow,
+    AskStrongWeights,
     AskTraining,
     Question,
 )
@@ -61,6 +62,7 @@ from ropewalk.model.readings.records import (
     RowReading,
     Run,
     Sampling,
+    StrongWeights,
     Tile,
     TokenText,
     TokenTexts,
@@ -176,6 +178,34 @@ def _head(run: Run, asked: AskHead) -> HeadPicture:
         kv_head,
         replace(scored, reduction=reduction, cell=(block, block)),
         replace(weighed, reduction=reduction, cell=(block, block)),
+    )
+
+
+def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
+    """Every weight of the rectangle by itself, then those that reach a threshold."""
+    rows, columns = asked.rows or (0, run.length), asked.columns or (0, run.length)
+    inside = np.zeros((run.length, run.length), np.bool_)
+    inside[slice(*rows), slice(*columns)] = True
+    cells = np.nonzero(inside & visible(run))
+    every = np.concatenate([weights(run, asked.layer, head)[cells] for head in asked.heads])
+    heads = np.repeat(np.array(asked.heads, np.int32), len(cells[0]))
+    query, key = (np.tile(places, len(asked.heads)).astype(np.int32) for places in cells)
+    few = [threshold for threshold in asked.thresholds if (every >= threshold).sum() <= asked.most]
+    threshold = few[0] if few else asked.thresholds[-1]
+    reached = int((every >= threshold).sum())
+    order = np.argsort(-every, kind="stable")[: min(reached, asked.most)]
+    return StrongWeights(
+        asked.layer,
+        asked.heads,
+        rows,
+        columns,
+        threshold,
+        reached,
+        len(asked.heads) * int(visible(run).sum()),
+        heads[order],
+        query[order],
+        key[order],
+        _single(every[order]),
     )
 
 
@@ -412,6 +442,7 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskAttribution: _attribution,
     AskRepeats: _repeats,
     AskLens: _lens,
+    AskStrongWeights: _strong,
 }
 
 

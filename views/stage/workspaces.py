@@ -100,7 +100,7 @@ WORKSPACES: Final = (
         "heads",
         "Heads",
         6,
-        _always(row((58, "heads training needs routing"), (42, column((66, "scores"), (34, "why next_token"))))),
+        _always(row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))),
     ),
     Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),

@@ -24,6 +24,7 @@ from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.lens import LensPanel
+from ropewalk.views.panels.lines import LinesPanel
 from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
@@ -88,6 +89,19 @@ def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWi
 @pytest.mark.slow
 def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
     assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindow) -> None:
+    for look, size in FEW:
+        dress(window, look)
+        put_on(window, "heads", size, "lines")
+        panel = cast("LinesPanel", window.panels["lines"])
+        panel.scope.setCurrentIndex(2)
+        put_on(window, "heads", size, "lines")
+        assert faults(window) == [], (look, size)
+        plot, line = panel.view.plot, theme.current().size("label")
+        assert plot.width() >= 4 * line, (look, size)
+        assert plot.height() >= 4 * line, (look, size)
 
 
 @pytest.mark.parametrize(("look", "size"), FEW)
