@@ -570,6 +570,14 @@ BREAKAGES = (
         "self._view(self._session.handle.run.length - 2)",
     ),
     timeline("rows drawn otherwise are taken", "self.drawn[length - run.prefill] == self._sampling", "True"),
+    of("app/session/interventions.py", "app/test_session_interventions")(
+        "silencing heads takes other changes out",
+        "others = tuple(one for one in interventions if not _silences(one))",
+        "others = tuple(one for one in interventions if _silences(one) and False)",
+    ),
+    of("app/session/step_clock.py", "app/session/test_step_clock")(
+        "what moves ends abruptly", "return share * share * (3 - 2 * share)", "return share * share"
+    ),
     of("app/session/interventions.py", "app/test_session_interventions", "app/session/test_session")(
         "interventions are tried in another order",
         "self._wanted = tuple(interventions)",
@@ -792,6 +800,9 @@ BREAKAGES = (
     ),
     of("views/panels/cache.py", "views/stage/test_sizes")(
         "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
+    ),
+    of("views/panels/next_token.py", "views/test_silencing")(
+        "a difference has the wrong sign", "candidate.probability - before:+.3f", "before - candidate.probability:+.3f"
     ),
     of("views/panels/next_token.py", "views/stage/test_sizes")(
         "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"
