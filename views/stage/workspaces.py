@@ -90,7 +90,7 @@ _COMPARE: Final = (
 
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
-    Workspace("scores", "Scores", 2, _always(row((67, "scores lens"), (33, column((28, "why"), (72, "heads")))))),
+    Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
     Workspace("rope", "RoPE", 3, _always(row((66, "rope"), (34, column((72, "scores"), (28, "why")))))),
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
