@@ -24,9 +24,11 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "lines",
     "needs",
     "routing",
     "training",
+    "lens",
     "timeline",
 )
 

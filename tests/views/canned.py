@@ -30,12 +30,14 @@ from ropewalk.model.engine.questions import (
     AskCell,
     AskHead,
     AskLedger,
+    AskLens,
     AskNextToken,
     AskNextTokenUnder,
     AskPlanes,
     AskRepeats,
     AskRouting,
     AskRow,
+    AskStrongWeights,
     AskTraining,
     Question,
 )
@@ -50,6 +52,7 @@ from ropewalk.model.readings.records import (
     DirectAttribution,
     HeadAtlas,
     HeadPicture,
+    LogitLens,
     ModelCard,
     NextTokenReading,
     PlaneReading,
@@ -59,8 +62,10 @@ from ropewalk.model.readings.records import (
     RowReading,
     Run,
     Sampling,
+    StrongWeights,
     Tile,
     TokenText,
+    TokenTexts,
     TrainingHistory,
 )
 from tests.fake_engine import FakeEngine
@@ -173,6 +178,34 @@ def _head(run: Run, asked: AskHead) -> HeadPicture:
         kv_head,
         replace(scored, reduction=reduction, cell=(block, block)),
         replace(weighed, reduction=reduction, cell=(block, block)),
+    )
+
+
+def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
+    """Every weight of the rectangle by itself, then those that reach a threshold."""
+    rows, columns = asked.rows or (0, run.length), asked.columns or (0, run.length)
+    inside = np.zeros((run.length, run.length), np.bool_)
+    inside[slice(*rows), slice(*columns)] = True
+    cells = np.nonzero(inside & visible(run))
+    every = np.concatenate([weights(run, asked.layer, head)[cells] for head in asked.heads])
+    heads = np.repeat(np.array(asked.heads, np.int32), len(cells[0]))
+    query, key = (np.tile(places, len(asked.heads)).astype(np.int32) for places in cells)
+    few = [threshold for threshold in asked.thresholds if (every >= threshold).sum() <= asked.most]
+    threshold = few[0] if few else asked.thresholds[-1]
+    reached = int((every >= threshold).sum())
+    order = np.argsort(-every, kind="stable")[: min(reached, asked.most)]
+    return StrongWeights(
+        asked.layer,
+        asked.heads,
+        rows,
+        columns,
+        threshold,
+        reached,
+        len(asked.heads) * int(visible(run).sum()),
+        heads[order],
+        query[order],
+        key[order],
+        _single(every[order]),
     )
 
 
@@ -362,6 +395,30 @@ def _training(run: Run, asked: AskTraining) -> TrainingHistory:
     )
 
 
+def _lens(run: Run, asked: AskLens) -> LogitLens:
+    """Distributions over forty ids that grow sharper from place to place; the same for a row whatever was asked."""
+    places, (first, last), ids = run.config.layers + 1, asked.rows or (0, run.length), np.arange(299, 339)
+    sharper = np.linspace(0.5, 3, places)[:, None, None]
+    logits = sharper * np.stack([np.random.default_rng(row).normal(size=len(ids)) for row in range(first, last)])
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)  # [L + 1, n, 40]
+    order = np.argsort(-chances, axis=-1, kind="stable")[..., : asked.count]
+    end = np.broadcast_to(order[-1:, :, :1], (*order.shape[:2], 1))
+    actual, rank = np.full(order.shape[:2], np.nan), np.zeros(order.shape[:2], np.int64)
+    for place, row in enumerate(range(first, min(last, run.length - 1))):
+        own = chances[:, place, run.tokens[row + 1].id % len(ids)]
+        actual[:, place], rank[:, place] = own, 1 + (chances[:, place] > own[:, None]).sum(-1)
+    return LogitLens(
+        (first, last),
+        ids[order],
+        np.take_along_axis(chances, order, axis=-1),
+        -(chances * np.log(chances)).sum(-1),
+        np.take_along_axis(chances, end, axis=-1)[..., 0],
+        actual,
+        rank,
+        TokenTexts.of(map(word, np.unique(ids[order]).tolist())),
+    )
+
+
 def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
     c, draw = run.config, np.random.default_rng(asked.token)
     heads, mlps = draw.normal(size=(c.layers, c.heads)), draw.normal(size=c.layers)
@@ -384,6 +441,8 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskTraining: _training,
     AskAttribution: _attribution,
     AskRepeats: _repeats,
+    AskLens: _lens,
+    AskStrongWeights: _strong,
 }
 
 

@@ -352,6 +352,7 @@ def look_again(panel: Panel) -> None:
     panel.hide()
     panel.show()
     panel.highlight({"heads": frozenset({(3, 7)}), "planes": frozenset({7}), "cells": frozenset({(13, 13)})})
+    panel.highlight({"predictions": frozenset({(3, 13)})})
     panel.show_highlights()
 
 

@@ -82,7 +82,7 @@ def chances(window: MainWindow, silent: set[tuple[int, int]]) -> torch.Tensor:
 def test_clicks_silence_heads_and_the_bars_say_what_the_model_says_without_them(window: MainWindow) -> None:
     heads, plain = heads_of(window), chances(window, set())
     selected = window.session.selection.now
-    driving.press(window, window, Qt.Key.Key_H)
+    driving.press(window, window, Qt.Key.Key_Z)
     assert heads.silence.isChecked()
     bars = bars_of(window)
     assert bars.on_screen

@@ -83,9 +83,12 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
+    """What a mark in a panel's picture means: how it is drawn, in which colour, and in words.
 
-    kind: Literal["outline", "line", "fill", "hatch"]
+    The colour is one of the theme, by its name, or any, as ``#rrggbb``.
+    """
+
+    kind: Literal["outline", "line", "dash", "hollow", "fill", "hatch"]
     colour: str
     words: str
 
@@ -204,6 +207,11 @@ class Panel(QWidget):
     def figure_caption(self) -> str:
         """What stands under the panel as a figure."""
         return f"{self.title}: {self.subtitle.text()}"
+
+    @property
+    def figure_legend(self) -> tuple[Mark, ...]:
+        """The marks that are explained under it."""
+        return self.legend
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""

@@ -214,9 +214,18 @@ def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, lesson_panel: L
     rope = window.panels["rope"]
     assert isinstance(rope, RopePanel)
     qtbot.waitUntil(rope.timer.isActive, timeout=60_000)
+    before, r = rope.turned, rope.reading
+    rope.timer.timeout.emit()
+    after = rope.turned
+    assert before is not None
+    assert after is not None
+    assert r is not None
+    assert after.position > before.position
+    assert after.position - after.key_position == r.query_position - r.key_position, "both hands turn"
     lesson_panel.back()
     settle(qtbot, lesson_panel)
     assert not rope.timer.isActive()
+    assert (rope.moves, rope.both.isChecked()) == ("query", False)
 
 
 def test_without_a_lesson_the_page_keys_are_left_alone(window: MainWindow) -> None:

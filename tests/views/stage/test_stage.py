@@ -226,7 +226,7 @@ def test_a_tab_turns_to_the_panel_behind(window: MainWindow) -> None:
     for tab, name in enumerate(("rope", "cache", "next_token", "ledger")):
         QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(tab).center())
         assert window.panels[name].on_screen
-        assert window.cards[name].y() == bar.geometry().bottom() + 1
+        assert window.cards[name].y() == bar.parentWidget().geometry().bottom() + 1
 
 
 def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:
