@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QWidget
 
 from ropewalk.views import keys
+from ropewalk.views.lesson.cards import LessonCard
 from ropewalk.views.window.palette import Command
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
         for card in window.cards.values()
         if card.on_screen
         for widget in card.findChildren(QWidget)
-        if _can_be_pressed(widget) and _sentence(widget) not in told
+        if _can_be_pressed(widget) and _sentence(widget) not in told and not isinstance(widget, LessonCard)
     ]
     button = window.engine.button  # there only while there is no engine, or one that does not hear
     engine = [Command(_sentence(button), "Run", WAY, partial(_press, button))] if _can_be_pressed(button) else []
