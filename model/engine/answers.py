@@ -45,6 +45,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskWalk,
     Question,
 )
 from ropewalk.model.errors import InterventionError
@@ -75,6 +76,7 @@ from ropewalk.model.readings.records import (
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.tiles import read_head, refine_steps
+from ropewalk.model.readings.walk import walk_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
 
@@ -286,6 +288,9 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskCachedCheck: _check,
     AskBranchCheck: _branch_check,
     AskArithmetic: _arithmetic,
+    AskWalk: lambda handle, trace, a: walk_steps(
+        handle.model_handle.checkpoint.model, trace, a.layer, a.head, a.query, pixels=a.pixels
+    ),
     AskNeeds: lambda handle, trace, asked: head_needs_steps(
         handle.model_handle.checkpoint.model, trace, asked.query, asked.token
     ),

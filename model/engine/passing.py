@@ -38,6 +38,7 @@ PASSING: Final = (
     *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
     *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
+    *(records.WalkReading,),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
 )
 """The types of what is asked and given back."""

@@ -204,6 +204,22 @@ class AskArithmetic(Question):
 
 
 @dataclass(frozen=True)
+class AskWalk(Question):
+    """Every matrix of one block for one head and query, step after step → ``WalkReading``.
+
+    A key moves through the steps without asking again. ``pixels`` bounds the sides of a large matrix.
+    """
+
+    urgency = Urgency.COARSE
+    needs = frozenset({"attention", "replay"})
+
+    layer: int
+    head: int
+    query: int
+    pixels: int = 256
+
+
+@dataclass(frozen=True)
 class AskNeeds(Question):
     """Which heads a token after a row needs, by ablating each in turn → ``HeadNeeds``; long, with progress."""
 

@@ -27,6 +27,7 @@ Bytes = NDArray[np.uint8]
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
 Reduction = Literal["exact", "max", "mean", "sampled"]
+WalkAxis = Literal["token", "key", "feature", "heads", "plane", "expert", "one"]
 
 
 @dataclass(frozen=True)
@@ -326,6 +327,57 @@ class HeadPatch:
     weights: Floats
     visible: Bools
     raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WalkMatrix:
+    """A matrix of the walk through a block.
+
+    Attributes
+    ----------
+    name, kind
+        What it is called, such as ``W_qᵀ``, and what it is made for, which gives its colour.
+    values
+        [h, w] numbers; of a large matrix, of each block the one that is furthest from 0.
+    rows, columns
+        The half-open ranges of the whole matrix that they cover.
+    shape
+        Rows and columns of the whole matrix.
+    axes
+        What its rows and columns count; ``heads`` are the features of all heads, side by side.
+    hidden
+        [h, w] where no number stands because the key is not seen; None where every number does.
+    of
+        The matrix that it is another view of, such as K' for its transpose; empty for one of its own.
+    names
+        What its columns (or, of ``experts``, its rows) are called, where numbers would not do.
+    """
+
+    name: str
+    kind: str
+    values: Floats
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    shape: tuple[int, int]
+    axes: tuple[WalkAxis, WalkAxis]
+    hidden: Bools | None = None
+    of: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WalkReading:
+    """One block for one head, as the matrices of ``model.ledger.walk`` by their names.
+
+    ``rows`` are the tokens that are walked: all of a short run of a small model, else the query alone.
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    query: int
+    rows: tuple[int, int]
+    matrices: dict[str, WalkMatrix]
 
 
 @dataclass(frozen=True, eq=False)
