@@ -120,6 +120,7 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
         toggles=draft.toggles,
         highlights=tuple(_highlight(each, worth) for each in draft.highlights),
         play=draft.play,
+        walk=draft.walk,
     )
 
 

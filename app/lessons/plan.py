@@ -38,7 +38,7 @@ Target = Literal["head", "cell", "query", "key", "plane", "layer"]
 What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
 PlayWhat = Literal["", "decode", "rotation"]
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+PANELS: Final = ("tokens", "ledger", "walk", "heads", "scores", "rope", "cache", "next_token", "why")
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
@@ -107,6 +107,7 @@ class SceneDraft:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[HighlightDraft, ...] = ()
     play: PlayWhat = ""
+    walk: str = ""
 
 
 @dataclass(frozen=True)
@@ -353,6 +354,8 @@ class Scene:
         Switches that are on (:data:`TOGGLES`); the others are off.
     play
         What to set going: decoding, the rotation, or nothing.
+    walk
+        The operation that the walk through the block is at; empty for its beginning.
     """
 
     model: str
@@ -364,6 +367,7 @@ class Scene:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[Highlight, ...] = ()
     play: PlayWhat = ""
+    walk: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from ropewalk.app.lessons.toml_lines import TomlLines, line_in
 from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.ledger.walk import STEPS
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
 from ropewalk.model.lessons.expressions import Constant, Expression, Items, read_expression
 from ropewalk.model.lessons.models import LessonModel
@@ -54,9 +55,9 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "challenge", "check",
+    "play", "walk", "challenge", "check",
 )  # fmt: skip
-SCENE_KEYS = ("model", "prompt", "show", "select", "decode", "try", "toggle", "highlight", "play")
+SCENE_KEYS = ("model", "prompt", "show", "select", "decode", "try", "toggle", "highlight", "play", "walk")
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
     "choose": ("options",),
@@ -208,6 +209,7 @@ class _Reader:
             toggles=frozenset(self._toggle(table, name) for name in table.words("toggle")),
             highlights=self._highlights(table.inner("highlight")),
             play=play,
+            walk=table.one_of("walk", ("", *STEPS), ""),
         )
 
     def _toggle(self, table: Table, name: str) -> str:

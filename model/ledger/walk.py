@@ -69,102 +69,106 @@ def is_whole(config: ModelConfig) -> bool:
 
 def plan_of(config: ModelConfig, layer: int) -> tuple[WalkStep, ...]:
     """The steps of one block."""
-    c, whole, moe = config, is_whole(config), config.moe if config.is_moe(layer) else None
-    pre, post = c.norm_place != "post", c.norm_place != "pre"
-    steps = [WalkStep("stream", "the stream", ("embedding",) if layer == 0 else ())]
-    normed = "x"
-    if pre:
-        normed = "normed"
-        steps.append(WalkStep("attn_norm", "normalise", ("attn_norm",), (_norm(c, "x", "norm", normed),)))
-    heads = tuple(f"{one}_all" if whole else one for one in "qkv")
-    biases = (c.query_bias, c.key_bias, c.value_bias)
-    for one, made, biased in zip("qkv", heads, biases, strict=True):
-        steps.append(WalkStep(one, f"project {one}", (one,), (_product(normed, f"w_{one}", made, f"b_{one}", biased),)))
-    if whole:
-        cut = tuple(Equation("each", (f"{one}_all",), ("→",), one) for one in "qkv")
-        steps.append(WalkStep("split_q", "split into heads", ("split_q", "split_k", "split_v"), cut))
-    q, k = "q", "k"
+    c, pre = config, config.norm_place != "post"
+    begin = WalkStep("stream", "the stream", ("embedding",) if layer == 0 else ())
+    norm = [WalkStep("attn_norm", "normalise", ("attn_norm",), (_norm(c, "x", "norm", "normed"),))] * pre
+    read = "normed" if pre else "x"
+    return (begin, *norm, *_projected(c, read), *_turned(c, layer), *_attended(c), *_written(c, layer))
+
+
+def _projected(c: ModelConfig, read: str) -> list[WalkStep]:
+    """Q, K and V, cut into heads where all heads are in sight."""
+    whole, biases = is_whole(c), (c.query_bias, c.key_bias, c.value_bias)
+    steps = []
+    for one, biased in zip("qkv", biases, strict=True):
+        product = _product(read, f"w_{one}", f"{one}_all" if whole else one, f"b_{one}", biased)
+        steps.append(WalkStep(one, f"project {one}", (one,), (product,)))
+    cut = tuple(Equation("each", (f"{one}_all",), ("→",), one) for one in "qkv")
+    return steps + [WalkStep("split_q", "split into heads", ("split_q", "split_k", "split_v"), cut)] * whole
+
+
+def _turned(c: ModelConfig, layer: int) -> list[WalkStep]:
+    """QK-norm and rotation, in the order of the family, and the scores of what has come of them."""
+    steps, now = [], {"q": "q", "k": "k"}
+    norms, turns = c.qk_norm != "none", c.rotary_width(layer) > 0
     for key in ("rope_q", "q_norm") if c.qk_norm_after_rope else ("q_norm", "rope_q"):
-        if key == "q_norm" and c.qk_norm != "none":
-            made = tuple(_qk_norm(c, one, f"{source}", f"{one}_normed") for one, source in (("q", q), ("k", k)))
+        if key == "q_norm" and norms:
+            made = tuple(_qk_norm(c, one, now[one], f"{one}_normed") for one in "qk")
             steps.append(WalkStep(key, "normalise q and k", ("q_norm", "k_norm"), made))
-            q, k = "q_normed", "k_normed"
-        elif key == "rope_q" and c.rotary_width(layer):
-            turned = tuple(Equation("each", (one, "angles"), ("↻", "="), f"{one[0]}_turned") for one in (q, k))
-            steps.append(WalkStep(key, "rotate by position", ("rope_q", "rope_k"), turned))
-            q, k = "q_turned", "k_turned"
-    steps.append(WalkStep("scores", "scores q·k", ("scores",), (Equation("product", (q, "keys"), ("·", "="), "dots"),)))
-    steps.append(_each("scale", "scale", ("scores",), ("dots", "factor"), ("×", "="), "scaled"))
-    score = "scaled"
+            now = {one: f"{one}_normed" for one in "qk"}
+        elif key == "rope_q" and turns:
+            made = tuple(Equation("each", (now[one], "angles"), ("↻", "="), f"{one}_turned") for one in "qk")
+            steps.append(WalkStep(key, "rotate by position", ("rope_q", "rope_k"), made))
+            now = {one: f"{one}_turned" for one in "qk"}
+    product = Equation("product", (now["q"], "keys"), ("·", "="), "dots")
+    return [*steps, WalkStep("scores", "scores q · k", ("scores",), (product,))]
+
+
+def _attended(c: ModelConfig) -> list[WalkStep]:
+    """Scale, soft cap, mask, softmax, blend, and the heads side by side through W_o."""
+    steps, score = [_each("scale", "scale", "scores", ("dots", "factor"), ("×", "="), "scaled")], "scaled"
     if c.score_cap is not None:
-        steps.append(_each("score_cap", "soft cap", ("score_cap",), (score, "cap"), ("tanh", "="), "capped"))
+        steps.append(_each("score_cap", "soft cap", "score_cap", (score, "cap"), ("tanh", "="), "capped"))
         score = "capped"
-    steps.append(_each("mask", "mask", ("mask",), (score, "seen"), ("if", "="), "masked"))
-    steps.append(_each("softmax", "softmax", ("softmax",), ("masked", "lse"), ("−", "exp"), "weights"))
     blend = Equation("product", ("weights", "values"), ("·", "="), "z")
-    steps.append(WalkStep("blend", "blend the values", ("blend",), (blend,)))
-    steps.append(_each("concatenate", "heads side by side", ("concatenate",), ("z",), ("→",), "z_all"))
-    steps.append(WalkStep("o", "W_o", ("o",), (_product("z_all", "w_o", "attn", "b_o", c.output_bias),)))
-    added = "attn"
+    output = _product("z_all", "w_o", "attn", "b_o", c.output_bias)
+    return [
+        *steps,
+        _each("mask", "mask", "mask", (score, "seen"), ("if", "="), "masked"),
+        _each("softmax", "softmax", "softmax", ("masked", "lse"), ("−", "exp"), "weights"),
+        WalkStep("blend", "blend the values", ("blend",), (blend,)),
+        _each("concatenate", "heads side by side", "concatenate", ("z",), ("→",), "z_all"),
+        WalkStep("o", "mix the heads: W_O", ("o",), (output,)),
+    ]
+
+
+def _written(c: ModelConfig, layer: int) -> list[WalkStep]:
+    """What attention and the MLP write, normed where the family does that, and added to the stream."""
+    pre, post, steps = c.norm_place != "post", c.norm_place != "pre", []
+    title, both = "normalise what is written", [("attn", "attn_normed"), ("mlp", "mlp_normed")]
+    attn, mlp = (after if post else before for before, after in both)
     if post:
-        added = "attn_normed"
-        steps.append(
-            WalkStep(
-                "attn_post_norm", "normalise what is written", ("attn_post_norm",), (_norm(c, "attn", "attn", added),)
-            )
-        )
+        steps.append(WalkStep("attn_post_norm", title, ("attn_post_norm",), (_norm(c, "attn", "attn", attn),)))
     stream = "x"
     if not c.parallel_residual:
         stream = "middle"
-        steps.append(_added(c, "residual_mid", "add to the stream", ("x",), (added,), stream))
-    read = stream
-    if pre and shares_norm(c):
-        read = "normed"
-    elif pre:
-        read = "mlp_read"
+        steps.append(_added(c, "residual_mid", "x", (attn,), stream))
+    read = "normed" if shares_norm(c) else "mlp_read" if pre else stream
+    if read == "mlp_read":
         steps.append(WalkStep("mlp_norm", "normalise", ("mlp_norm",), (_norm(c, stream, "mlp", read),)))
-    if moe is None:
-        steps += _mlp(c, read)
-    else:
-        router = _product(read, "w_router", "router", "b_router", moe.router_bias)
-        steps.append(WalkStep("router", "route to experts", ("router",), (router,)))
-        inside = ("gate", "up", "activation", "down")
-        rows = (*inside, *(f"shared_{one}" for one in (*inside, "scale")), "combine")
-        experts = Equation("product", ("shares", "experts"), ("·", "="), "mlp")
-        steps.append(WalkStep("combine", "the chosen experts", rows, (experts,)))
-    written = "mlp"
+    steps += _experts(c, read) if c.is_moe(layer) else _mlp(c, read)
     if post:
-        written = "mlp_normed"
-        steps.append(
-            WalkStep(
-                "mlp_post_norm",
-                "normalise what is written",
-                ("mlp_post_norm",),
-                (_norm(c, "mlp", "mlp_post", written),),
-            )
-        )
-    both = (added, written) if c.parallel_residual else (written,)
-    steps.append(_added(c, "residual_post", "add to the stream", (stream,), both, "after"))
-    return tuple(steps)
+        steps.append(WalkStep("mlp_post_norm", title, ("mlp_post_norm",), (_norm(c, "mlp", "mlp_post", mlp),)))
+    return [*steps, _added(c, "residual_post", stream, (attn, mlp) if c.parallel_residual else (mlp,), "after")]
+
+
+def _experts(c: ModelConfig, read: str) -> list[WalkStep]:
+    router = _product(read, "w_router", "router", "b_router", c.moe is not None and c.moe.router_bias)
+    inside = ("gate", "up", "activation", "down")
+    rows = (*inside, *(f"shared_{one}" for one in (*inside, "scale")), "combine")
+    blend = Equation("product", ("shares", "experts"), ("·", "="), "mlp")
+    return [
+        WalkStep("router", "route to experts", ("router",), (router,)),
+        WalkStep("combine", "the chosen experts", rows, (blend,)),
+    ]
 
 
 def _mlp(c: ModelConfig, read: str) -> list[WalkStep]:
     gated = c.mlp == "gated"
-    steps = [
-        WalkStep("gate", "MLP: gate", ("gate",), (_product(read, "w_gate", "gate", "b_gate", c.mlp_bias),))
-    ] * gated
-    steps.append(WalkStep("up", "MLP: up", ("up",), (_product(read, "w_up", "up", "b_up", c.mlp_bias),)))
-    bent = ("gate", "up") if gated else ("up",)
-    signs = (c.activation, "=") if gated else (c.activation,)
-    steps.append(_each("activation", "MLP: activation", ("activation",), bent, signs, "hidden"))
-    steps.append(WalkStep("down", "MLP: down", ("down",), (_product("hidden", "w_down", "mlp", "b_down", c.mlp_bias),)))
-    return steps
+    gate = _product(read, "w_gate", "gate", "b_gate", c.mlp_bias)
+    up = _product(read, "w_up", "up", "b_up", c.mlp_bias)
+    down = _product("hidden", "w_down", "mlp", "b_down", c.mlp_bias)
+    bent, signs = (("gate", "up"), (c.activation, "=")) if gated else (("up",), (c.activation,))
+    return [
+        *[WalkStep("gate", "MLP: gate", ("gate",), (gate,))] * gated,
+        WalkStep("up", "MLP: up", ("up",), (up,)),
+        _each("activation", "MLP: activation", "activation", bent, signs, "hidden"),
+        WalkStep("down", "MLP: down", ("down",), (down,)),
+    ]
 
 
-def _each(
-    key: str, title: str, rows: tuple[str, ...], operands: tuple[str, ...], signs: tuple[str, ...], result: str
-) -> WalkStep:
-    return WalkStep(key, title, rows, (Equation("each", operands, signs, result),))
+def _each(key: str, title: str, row: str, operands: tuple[str, ...], signs: tuple[str, ...], result: str) -> WalkStep:
+    return WalkStep(key, title, (row,), (Equation("each", operands, signs, result),))
 
 
 def _product(first: str, second: str, result: str, bias: str, biased: bool) -> Equation:
@@ -172,15 +176,13 @@ def _product(first: str, second: str, result: str, bias: str, biased: bool) -> E
     return Equation("product", operands, signs, result)
 
 
-def _added(
-    c: ModelConfig, key: str, title: str, stream: tuple[str, ...], written: tuple[str, ...], result: str
-) -> WalkStep:
+def _added(c: ModelConfig, key: str, stream: str, written: tuple[str, ...], result: str) -> WalkStep:
     """What was written is added to the stream, times a factor where the model has one."""
-    operands, signs = list(stream), ["+"]
+    operands, signs = [stream], ["+"]
     for one in written:
         operands += [one] if c.residual_scale == 1.0 else ["residual_scale", one]
         signs += ["+"] if c.residual_scale == 1.0 else ["×", "+"]
-    return _each(key, title, (key,), tuple(operands), (*signs[:-1], "="), result)
+    return _each(key, "add to the stream", key, tuple(operands), (*signs[:-1], "="), result)
 
 
 def _norm(c: ModelConfig, source: str, name: str, result: str) -> Equation:

@@ -367,8 +367,8 @@ def strongest(values: Tensor, pixels: int) -> Floats:
 def _blocks(values: Tensor, pixels: int, reduce: Callable[..., Tensor]) -> Floats:
     """The largest or smallest number of each block, at most ``pixels`` of them along a side; small ones as they are."""
     if values.numel() <= EXACT:
-        return values.detach().float().cpu().numpy()  # type: ignore[no-any-return]
+        return values.detach().float().cpu().numpy()
     down, across = (-(-size // pixels) for size in values.shape)
-    strips = torch.stack([reduce(strip, 0) for strip in values.detach().split(down)]).float()  # [h, width]
-    made: Floats = torch.stack([reduce(part, 1) for part in strips.split(across, 1)], 1).cpu().numpy()
+    strips = torch.stack([reduce(strip, 0) for strip in torch.split(values.detach(), down)]).float()  # [h, width]
+    made: Floats = torch.stack([reduce(part, 1) for part in torch.split(strips, across, 1)], 1).cpu().numpy()
     return made

@@ -100,7 +100,8 @@ def test_a_key_makes_the_panel_and_gives_it_the_focus(window: MainWindow) -> Non
 
 
 def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: Session) -> None:
-    for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare", "timeline"):
+    late_ones = ("routing", "lesson", "ledger", "walk", "experiments", "next_token", "cache", "needs", "compare")
+    for name in (*late_ones, "timeline"):
         window.cards[name].make_panel()
     late = stops(window)
     at_once = MainWindow(running, restore=False)

@@ -44,6 +44,7 @@ class Entry:
 PANELS: Final = (
     Entry("tokens", "Tokens", "panels.tokens.TokensPanel"),
     Entry("ledger", "Shape ledger", "panels.ledger.LedgerPanel"),
+    Entry("walk", "Walk", "panels.walk.WalkPanel"),
     Entry("heads", "Heads", "panels.heads.HeadsPanel"),
     Entry("scores", "Scores", "panels.scores.ScoresPanel"),
     Entry("rope", "RoPE", "panels.rope.RopePanel"),

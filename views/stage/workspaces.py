@@ -89,7 +89,7 @@ WORKSPACES: Final = (
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
     ),
-    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
+    Workspace("shapes", "Shapes", 5, _always(row((40, "ledger"), (60, "walk cache why")))),
     Workspace(
         "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
