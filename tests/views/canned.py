@@ -391,7 +391,8 @@ def _walk(run: Run, asked: AskWalk) -> WalkReading:
         whole = made.shape if axes[0] != "token" else (run.length, made.shape[1])
         hidden = ~seen if key in ("seen", "masked", "weights") else None
         of = {"keys": "k_turned", "values": "v"}.get(key, "")
-        kind = kinds.get(key[0] if key[1:2] in ("", "_") else "", "plain")
+        letter = key.removeprefix("w_")
+        kind = kinds.get(letter[0] if letter[1:2] in ("", "_") else "", "plain")
         matrices[key] = WalkMatrix(
             key,
             kind,

@@ -90,7 +90,7 @@ class StepRail(QWidget):
     def at(self, x: float) -> int:
         """The step at a place from the left; −1 where there is none."""
         place = int(x / max(self.width(), 1) * len(self.steps))
-        return place if 0 <= place < len(self.steps) else -1
+        return place if x >= 0 and place < len(self.steps) else -1
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Go to the step that is clicked."""

@@ -129,7 +129,8 @@ def arranged(equations: tuple[Equation, ...], matrices: Mapping[str, WalkMatrix]
             else:
                 part = QRectF(area.x() + area.width() * number / count, area.y(), area.width() / count, area.height())
             made = (_across if across else _down)(equation, matrices, part, m)
-            picture.places += [replace(place, equation=number) for place in made.places]
+            for one in made.places:
+                picture.places.append(replace(one, equation=number, caption=one.caption.intersected(part)))
             picture.signs += made.signs
         tries.append(picture)
     return max(tries, key=lambda picture: picture.worth(matrices))

@@ -124,7 +124,7 @@ class BlockView(QWidget):
 
     def show_step(self, step: WalkStep, *, flows: bool) -> None:
         """Show a step; where things move, let it flow out of what is shown now."""
-        self._origins = {place.key: self._box_now(place) for place in self.picture.places}
+        self._origins = {place.key: self.box_now(place) for place in self.picture.places}
         self.step, self.pointed = step, None
         self._kept.levels.clear()
         self._kept.pixels.clear()
@@ -315,7 +315,7 @@ class BlockView(QWidget):
             if place.slot >= 0:
                 origin = self._origin(place.key)
                 painter.setOpacity(1.0 if origin is not None else fade)
-                self._paint_matrix(painter, place, self._box_now(place), 1.0)
+                self._paint_matrix(painter, place, self.box_now(place), 1.0)
         painter.setOpacity(fade)
         for box, sign in self.picture.signs:
             self._paint_sign(painter, box, sign)
@@ -341,7 +341,7 @@ class BlockView(QWidget):
         others = [matrices[key].of, *(one for one in self._origins if matrices[one].of == key)]
         return next((self._origins[one] for one in (key, *others) if one in self._origins), None)
 
-    def _box_now(self, place: Place) -> QRectF:
+    def box_now(self, place: Place) -> QRectF:
         """Where a matrix is on its way to its place."""
         origin = None if self.progress == 1.0 or self.reading is None else self._origin(place.key)
         if origin is None:
@@ -355,7 +355,7 @@ class BlockView(QWidget):
         if self.step.equations and self.step.equations[place.equation].signs == ("→",):
             source = next(p for p in self.picture.places if p.equation == place.equation and p.slot == 0)
             if self._band(place.key) is None:  # one head of many
-                band = self._band_box(source.key, source.box)
+                band = self.band_box(source.key, source.box)
                 painter.setOpacity(1.0 if grown else 0.0)
                 self._paint_matrix(painter, place, _between(band, place.box, _eased(grown)), 1.0)
             else:
@@ -363,7 +363,7 @@ class BlockView(QWidget):
                 self._paint_matrix(painter, place, place.box, 1.0)
                 painter.setOpacity(1.0)
                 if 0 < grown < 1:
-                    target = self._band_box(place.key, place.box)
+                    target = self.band_box(place.key, place.box)
                     self._paint_cells(painter, source.key, _between(source.box, target, _eased(grown)), 1.0)
             painter.setOpacity(1.0)
             return
@@ -402,26 +402,27 @@ class BlockView(QWidget):
         height, width = matrix.values.shape
         painter.save()
         if shown < 1.0:
-            painter.setClipRegion(self._revealed(box, height, width, shown))
+            painter.setClipRegion(self.revealed(box, height, width, shown))
         ink.draw_cells(painter, box, self._pixels(key, box))
-        cell = QSize(int(box.width() / width), int(box.height() / height))
         if matrix.hidden is not None:
             self._paint_hidden(painter, matrix, box)
-        if cell.width() >= 2.8 * theme.current().size("number") and cell.height() >= 1.3 * theme.current().size(
-            "number"
-        ):
-            self._paint_numbers(painter, key, box)
+        if size := self.number_size(key, box):
+            self._paint_numbers(painter, key, box, size)
         painter.restore()
 
-    def _revealed(self, box: QRectF, height: int, width: int, shown: float) -> QRegion:
+    def revealed(self, box: QRectF, height: int, width: int, shown: float) -> QRegion:
         """The part of a result that has grown."""
         if height * width > COUNTED:
             return QRegion(QRectF(box.x(), box.y(), box.width() * shown, box.height()).toAlignedRect())
         count = int(shown * height * width)
         row, column = divmod(count, width)
         down, across = box.height() / height, box.width() / width
-        whole = QRegion(QRectF(box.x(), box.y(), box.width(), row * down).toAlignedRect())
-        return whole.united(QRectF(box.x(), box.y() + row * down, column * across, down).toAlignedRect())
+        parts = QRectF(0, 0, box.width(), row * down), QRectF(0, row * down, column * across, down)
+        region = QRegion()
+        for part in parts:
+            if part.width() and part.height():
+                region = region.united(part.translated(box.topLeft()).toAlignedRect())
+        return region
 
     def _front(self) -> Spot | None:
         """The cell that grows now; None when nothing does."""
@@ -494,19 +495,32 @@ class BlockView(QWidget):
                 painter.fillRect(part, look.masked_ground)
                 painter.fillRect(part, hatch)
 
-    def _paint_numbers(self, painter: QPainter, key: str, box: QRectF) -> None:
-        """Write the numbers into their cells, as large as they all fit."""
-        assert self.reading is not None
-        look, matrix = theme.current(), self.reading.matrices[key]
+    def _texts(self, key: str) -> list[list[str]]:
+        """The numbers of a matrix as they stand in its cells."""
         texts = self._kept.texts.get(key)
         if texts is None:
-            texts = self._kept.texts[key] = [[in_cell(value) for value in row] for row in matrix.values.tolist()]
+            assert self.reading is not None
+            values = self.reading.matrices[key].values.tolist()
+            texts = self._kept.texts[key] = [[in_cell(value) for value in row] for row in values]
+        return texts
+
+    def number_size(self, key: str, box: QRectF) -> int:
+        """How large the numbers of a matrix are written in their cells; 0 where they would not all fit."""
+        assert self.reading is not None
+        height, width = self.reading.matrices[key].values.shape
+        down, across, least = box.height() / height, box.width() / width, theme.current().size("number")
+        if across < 2.8 * least or down < 1.3 * least:  # before thousands of numbers are written
+            return 0
+        longest = max(len(text) for row in self._texts(key) for text in row)
+        size = min(int((across - 6) / (0.62 * longest)), int(down * 0.5), round(2.5 * least))
+        return size if size >= 0.85 * least else 0
+
+    def _paint_numbers(self, painter: QPainter, key: str, box: QRectF, size: int) -> None:
+        """Write the numbers into their cells."""
+        assert self.reading is not None
+        look, matrix, texts = theme.current(), self.reading.matrices[key], self._texts(key)
         height, width = matrix.values.shape
         down, across = box.height() / height, box.width() / width
-        longest = max(len(text) for row in texts for text in row)
-        size = min(int((across - 6) / (0.62 * longest)), int(down * 0.5), round(2.5 * look.size("number")))
-        if size < 0.85 * look.size("number"):
-            return
         font = look.font("number")
         font.setPixelSize(size)
         colours = self._pixels(key, box)
@@ -562,7 +576,8 @@ class BlockView(QWidget):
         first = head * width - (matrix.rows if by_rows else matrix.columns)[0]
         return first, first + width, by_rows
 
-    def _band_box(self, key: str, box: QRectF) -> QRectF:
+    def band_box(self, key: str, box: QRectF) -> QRectF:
+        """Where the selected head is in a matrix of all heads; all of any other."""
         band = self._band(key)
         if band is None or self.reading is None:
             return box
@@ -591,7 +606,7 @@ class BlockView(QWidget):
                 painter.drawLine(QPointF(x, box.top()), QPointF(x, box.bottom()))
         if total > self.width_of_head:
             colour = ink.kind_colour(matrix.kind, look)
-            _frame(painter, self._band_box(key, box), colour, 2)
+            _frame(painter, self.band_box(key, box), colour, 2)
 
     def _paint_marks(self, painter: QPainter, focus: Spot) -> None:
         """The row and the column that a number comes from, and the number."""
@@ -599,7 +614,7 @@ class BlockView(QWidget):
         look, equation = theme.current(), self.equation
         for place in self.picture.places:
             matrix = self.reading.matrices[place.key]
-            box = self._box_now(place)
+            box = self.box_now(place)
             height, width = matrix.values.shape
             down, across = box.height() / height, box.width() / width
             product = equation is not None and equation.form == "product"
@@ -610,7 +625,8 @@ class BlockView(QWidget):
                 row = min(focus.row, height - 1)
                 _frame(painter, QRectF(box.x(), box.y() + row * down, box.width(), down), look.query, 2)
             if place.key == focus.key or (not product and place.equation == 0 and width == self._columns(focus.key)):
-                cell = QRectF(box.x() + focus.column * across, box.y() + focus.row * down, across, down)
+                row = min(focus.row, height - 1)
+                cell = QRectF(box.x() + focus.column * across, box.y() + row * down, across, down)
                 grown = max(cell.width(), 5.0), max(cell.height(), 5.0)
                 centre = cell.center()
                 cell = QRectF(centre.x() - grown[0] / 2, centre.y() - grown[1] / 2, *grown)
@@ -682,13 +698,14 @@ class BlockView(QWidget):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Explain the cell under the pointer."""
-        self._point(self.spot_at(event.position()))
+        self.point_at(self.spot_at(event.position()))
 
     def leaveEvent(self, event: QEvent) -> None:
         """Explain the selected cell again."""
-        self._point(None)
+        self.point_at(None)
 
-    def _point(self, spot: Spot | None) -> None:
+    def point_at(self, spot: Spot | None) -> None:
+        """Explain a cell, or the selected one again."""
         if spot != self.pointed:
             self.pointed = spot
             self.spot_pointed.emit(spot)

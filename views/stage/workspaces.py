@@ -82,6 +82,11 @@ _OVERVIEW: Final = (
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
+_SHAPES: Final = (
+    Variant(880, 400, row((40, "ledger"), (60, "walk cache why"))),
+    Variant(0, 0, ("walk", "ledger", "cache", "why")),
+)
+
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
@@ -89,7 +94,7 @@ WORKSPACES: Final = (
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
     ),
-    Workspace("shapes", "Shapes", 5, _always(row((40, "ledger"), (60, "walk cache why")))),
+    Workspace("shapes", "Shapes", 5, _SHAPES),
     Workspace(
         "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
