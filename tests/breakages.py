@@ -731,6 +731,20 @@ BREAKAGES = (
     of("views/panels/cache.py", "views/stage/test_sizes")(
         "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
     ),
+    of("model/readings/walk.py", "model/readings/test_walk")(
+        "a walked score is not divided", "score = dots * spec.scale", "score = dots"
+    ),
+    of("model/ledger/walk.py", "model/readings/test_walk")(
+        "a walk adds what attention wrote to its normed copy",
+        '"residual_mid", "x", (attn,), stream',
+        '"residual_mid", "normed", (attn,), stream',
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "a key waits for what flows", "if flows and not motion.reduced()", "if flows and self.progress == 1.0"
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "a sum shows its first products as its largest", "np.argsort(-np.abs(row * column)", "np.argsort(-np.abs(row)"
+    ),
     of("views/panels/next_token.py", "views/stage/test_sizes")(
         "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"
     ),

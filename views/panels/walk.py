@@ -163,11 +163,18 @@ class WalkPanel(Panel):
     # Panel --------------------------------------------------------------------------------------------------------
 
     def question(self, run: Run, selection: Selection) -> Question | None:
-        """Ask for the whole block of the selected head, so that no step has to wait."""
+        """Ask for the whole block of the selected head, so that no step has to wait; not for a token that is there."""
+        known = self.walked
+        if known is not None and (known.layer, known.head) == (selection.layer, selection.head):
+            every = known.rows == (0, run.length)
+            if every or known.query == selection.query:
+                return None
         return AskWalk(selection.layer, selection.head, selection.query)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Show the step that is on with other numbers; nothing flows, since nothing was walked."""
+        if reading is None:
+            return
         self.walked = reading
         self.view.show_reading(reading.value, run.tokens, run.specs[selection.layer].head_width)
         steps = self.session.walk.steps
@@ -214,7 +221,7 @@ class WalkPanel(Panel):
         walk = self.session.walk
         steps = walk.steps
         if self.walked is not None and steps and self._shown != (steps[walk.place].key, walk.place):
-            self._show_step(flows=walk.place == self._shown[1] + 1)
+            self._show_step(flows=walk.place > self._shown[1])
             self._tell()
 
     def _show_step(self, *, flows: bool) -> None:

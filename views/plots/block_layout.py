@@ -149,7 +149,8 @@ def _product(equation: Equation, matrices: Mapping[str, WalkMatrix], area: QRect
     """Rows of the left factor, columns of the upper one, and where they meet, the result."""
     left, above = equation.operands[:2]
     (rows, inner), (_, columns) = _size(matrices[left]), _size(matrices[above])
-    bias = m.line + m.gap if len(equation.operands) > 2 else 0.0
+    strip = 1.4 * m.line
+    bias = strip + m.gap if len(equation.operands) > 2 else 0.0
     head = m.head if matrices[above].axes[1] == "key" else 0.0
     down = area.height() - 2 * m.line - 2 * m.gap - bias - head
     across = area.width() - m.label - m.sign
@@ -163,9 +164,9 @@ def _product(equation: Equation, matrices: Mapping[str, WalkMatrix], area: QRect
     boxes = [QRectF(x, below, first, lower), QRectF(across_to, y, second, upper)]
     picture = Picture([_place(left, 0, boxes[0], m, labelled=m.label > 0), _place(above, 1, boxes[1], m, lift=head)])
     if bias:
-        strip = QRectF(across_to, y + upper + m.gap, second, m.line)
-        picture.places.append(Place(equation.operands[2], 0, 2, strip, QRectF()))
-        picture.signs.append((QRectF(across_to - m.sign, strip.y(), m.sign - 6, m.line), "+ b"))
+        box = QRectF(across_to, y + upper + m.gap, second, strip)
+        picture.places.append(Place(equation.operands[2], 0, 2, box, QRectF()))
+        picture.signs.append((QRectF(across_to - m.sign, box.y(), m.sign - 6, strip), "+ b"))
     picture.places.append(_place(equation.result, -1, QRectF(across_to, below, second, lower), m))
     picture.signs.append((QRectF(x + first, below, m.sign, lower), "="))
     picture.corner = QRectF(place.x(), place.y(), m.label + first, y + upper - place.y())

@@ -268,8 +268,8 @@ class BlockView(QWidget):
         what: WalkAxis = matrix.axes[axis]
         if what == "one":
             return ""
-        if what == "expert" and matrix.names:
-            return matrix.names[number]
+        if what == "expert":
+            return matrix.names[number] if matrix.names else f"expert {number}"
         if what in ("token", "key"):
             return f"{'token' if what == 'token' else 'key'} {number} {self._token(number)}"
         name = "plane" if what == "plane" else "feature"
@@ -672,6 +672,8 @@ class BlockView(QWidget):
         texts = [f"{'  ' if place == 0 else '+ '}{in_cell(a)} · {in_cell(b)}" for place, (a, b) in enumerate(terms)]
         if count > len(terms):
             texts.append(f"+ {count - len(terms)} smaller")
+        bias = self.equation.operands[2:] if self.equation is not None else ()
+        texts += [f"+ {in_cell(self.value(Spot(key, 0, focus.column)))} (b)" for key in bias]
         height = (len(texts)) * line + high + line / 2
         y = corner.y() + (corner.height() - height) / 2
         for text in texts:
