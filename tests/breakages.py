@@ -740,7 +740,7 @@ BREAKAGES = (
         '"residual_mid", "normed", (attn,), stream',
     ),
     of("views/plots/block_view.py", "views/panels/test_walk_panel")(
-        "a key waits for what flows", "if flows and not motion.reduced()", "if flows and self.progress == 1.0"
+        "what shall not move flows", "if flows and not motion.reduced() and", "if flows and"
     ),
     of("views/plots/block_view.py", "views/panels/test_walk_panel")(
         "a sum shows its first products as its largest", "np.argsort(-np.abs(row * column)", "np.argsort(-np.abs(row)"

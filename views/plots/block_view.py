@@ -311,23 +311,28 @@ class BlockView(QWidget):
         grown = self.grown
         fade = min(self.progress / MOVING, 1.0)
         focus = self._front() or self.focus
-        for place in self.picture.places:
-            if place.slot >= 0:
-                origin = self._origin(place.key)
-                painter.setOpacity(1.0 if origin is not None else fade)
-                self._paint_matrix(painter, place, self.box_now(place), 1.0)
         painter.setOpacity(fade)
         for box, sign in self.picture.signs:
             self._paint_sign(painter, box, sign)
-        painter.setOpacity(1.0)
-        for place in self.picture.places:
+        # what moves is over what waits for it, and what grows over what it grows from
+        for place in sorted(self.picture.places, key=lambda one: self._depth(one, grown)):
             if place.slot < 0:
-                self._paint_result(painter, place, grown)
-        if focus is not None and (grown > 0 or not self.step.equations):
+                self._paint_result(painter, place, grown, fade)
+            else:
+                painter.setOpacity(1.0 if self._origin(place.key) is not None else fade)
+                self._paint_matrix(painter, place, self.box_now(place), 1.0)
+        painter.setOpacity(1.0)
+        flies = self.equation is not None and self.equation.signs == ("→",)
+        if focus is not None and (grown == 1 or (grown > 0 and not flies) or not self.step.equations):
             self._paint_marks(painter, focus)
             if self.picture.corner.isValid():
                 self._paint_corner(painter, focus)
         painter.end()
+
+    def _depth(self, place: Place, grown: float) -> int:
+        if place.slot < 0:
+            return 3 if grown else 0
+        return 1 if self._origin(place.key) is None else 2
 
     @property
     def grown(self) -> float:
@@ -349,9 +354,10 @@ class BlockView(QWidget):
         share = _eased(min(self.progress / MOVING, 1.0))
         return _between(origin, place.box, share)
 
-    def _paint_result(self, painter: QPainter, place: Place, grown: float) -> None:
+    def _paint_result(self, painter: QPainter, place: Place, grown: float, fade: float) -> None:
         """What comes of the operands: cut out of one, put into it, or grown cell by cell."""
         assert self.step is not None
+        painter.setOpacity(fade)
         if self.step.equations and self.step.equations[place.equation].signs == ("→",):
             source = next(p for p in self.picture.places if p.equation == place.equation and p.slot == 0)
             if self._band(place.key) is None:  # one head of many
@@ -365,7 +371,6 @@ class BlockView(QWidget):
                 if 0 < grown < 1:
                     target = self.band_box(place.key, place.box)
                     self._paint_cells(painter, source.key, _between(source.box, target, _eased(grown)), 1.0)
-            painter.setOpacity(1.0)
             return
         self._paint_matrix(painter, place, place.box, grown if self.step.equations else 1.0)
 
