@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.stage.stage import Stage
 
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7, "walk": 8}
+HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7, "walk": 12}
 """Shares of the height; a panel that is not named takes 5."""
 
 LINES: Final = frozenset({"tokens", "why"})

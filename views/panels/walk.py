@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QHideEvent, QMouseEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QHelpEvent, QHideEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Hover, Selection
@@ -122,6 +122,9 @@ class WalkPanel(Panel):
     )
     walked = Kept[WalkReading]()
 
+    LOW = 17
+    """Lines of type below which there is no room for the sentence."""
+
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self._shown = ("", -1)
@@ -196,6 +199,7 @@ class WalkPanel(Panel):
         for name, button in self.buttons.items():
             button.setIcon(icons.icon(BUTTONS[name]))
             button.setIconSize(QSize(icons.side(), icons.side()))
+        self._make_room()
         self.view.theme_changed()
         self.rail.updateGeometry()
         self.rail.update()
@@ -214,6 +218,14 @@ class WalkPanel(Panel):
         """Put the light out."""
         super().hideEvent(event)
         self.session.walk.show(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the room to the matrices where there is little of it."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        self.words.setVisible(self.height() >= self.LOW * theme.current().size("label"))
 
     # Steps --------------------------------------------------------------------------------------------------------
 

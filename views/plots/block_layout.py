@@ -5,7 +5,7 @@ Everything here is a function of sizes and rectangles; ``views.plots.block_view`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import QRectF
@@ -18,6 +18,8 @@ LEAST_SHARE = 0.24
 """The share of the room that the smaller of two matrices side by side gets at least, as far as it can use it."""
 SQUARE = 0.3
 """How much it counts that cells are square, beside how much is painted."""
+NARROWED = 0.7
+"""How much a picture is worth in which captions are names alone."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Picture:
         for place in self.places:
             height, width = _size(matrices[place.key])
             down, across = place.box.height() / height, place.box.width() / width
-            worth += place.box.width() * place.box.height() * (min(down, across) / max(down, across)) ** SQUARE
+            if min(down, across) > 0:
+                worth += place.box.width() * place.box.height() * (min(down, across) / max(down, across)) ** SQUARE
         return worth
 
 
@@ -97,25 +100,40 @@ class Measures:
     widths: Mapping[str, float]
 
 
-def measures(matrices: Mapping[str, WalkMatrix], captions: Mapping[str, str], label: float, head: float) -> Measures:
-    """The sizes that the theme in use asks for."""
+def measures(captions: Mapping[str, tuple[str, str]], signs: Iterable[str], label: float) -> tuple[Measures, Measures]:
+    """The sizes that the theme in use asks for: with room for name and shape of each matrix, and for its name alone.
+
+    Parameters
+    ----------
+    label
+        How wide the tokens beside rows are.
+    """
     look = theme.current()
-    size, font = look.size("number"), look.font("label")
-    return Measures(
+    size, font, large = look.size("number"), look.font("label"), look.font("title")
+    names = {key: ink.text_width(font, name) + 4 for key, (name, _) in captions.items()}
+    wide = Measures(
         line=ink.line_height(look.font("formula")) + 2,
         gap=look.grid(1),
-        sign=max(ink.text_width(look.font("title"), "exp") + 12, 3 * size),
+        sign=max((ink.text_width(large, sign) for sign in signs), default=0.0) + 2 * size,
         label=label,
-        head=head,
+        head=ink.line_height(font),
         cell=14.0 * size,
         tall=7.0 * size,
         number=5.0 * size,
-        widths={key: ink.text_width(font, text) + 4 for key, text in captions.items()},
+        widths={key: names[key] + ink.text_width(font, shape) + 8 for key, (_, shape) in captions.items()},
     )
+    return wide, replace(wide, widths=names, number=3.5 * size, sign=wide.sign - size)
 
 
-def arranged(equations: tuple[Equation, ...], matrices: Mapping[str, WalkMatrix], area: QRectF, m: Measures) -> Picture:
-    """The picture of a step that fills the most of an area."""
+def arranged(
+    equations: tuple[Equation, ...], matrices: Mapping[str, WalkMatrix], area: QRectF, m: tuple[Measures, Measures]
+) -> Picture:
+    """The picture of a step that fills the most of an area; shapes are left out where that gives much more room."""
+    wide, narrow = (_best(equations, matrices, area, one) for one in m)
+    return narrow if NARROWED * narrow.worth(matrices) > wide.worth(matrices) else wide
+
+
+def _best(equations: tuple[Equation, ...], matrices: Mapping[str, WalkMatrix], area: QRectF, m: Measures) -> Picture:
     if not equations:
         return _lone(matrices, area, m)
     if equations[0].form == "product":

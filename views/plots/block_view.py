@@ -174,15 +174,16 @@ class BlockView(QWidget):
         self._kept.pixels.clear()
         self.update()
 
-    def _measures(self) -> Measures:
+    def _measures(self) -> tuple[Measures, Measures]:
         assert self.reading is not None
-        look, matrices = theme.current(), self.reading.matrices
-        names = {key: self.caption(key) for key in matrices}
-        font = look.font("label")
+        assert self.step is not None
+        look, font = theme.current(), theme.current().font("label")
+        names = {key: self.caption(key) for key in self.reading.matrices}
+        signs = {sign for equation in self.step.equations for sign in equation.signs}
         rows = range(*self.reading.rows)
         labels = [ink.text_width(font, self._token(row)) for row in (rows if len(rows) < LARGE else rows[:1])]
         label = min(max(labels, default=0.0), 7.0 * look.size("label")) + look.grid(1)
-        return measures(matrices, {key: f"{name}  {shape}" for key, (name, shape) in names.items()}, label, 1.2 * label)
+        return measures(names, signs, label)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange anew; a flow ends at once, since what it moves between is elsewhere now."""
@@ -484,6 +485,9 @@ class BlockView(QWidget):
             pixels[:] = (ground.red(), ground.green(), ground.blue(), 255)
             return pixels
         found: Table = levels.table()[levels.indices(values)]
+        hidden = self.reading.matrices[key].hidden
+        if hidden is not None and hidden.shape == values.shape:  # else it shines through between hatched rows
+            found[hidden] = (look.masked_ground.red(), look.masked_ground.green(), look.masked_ground.blue(), 255)
         found[np.isnan(values)] = (look.undefined.red(), look.undefined.green(), look.undefined.blue(), 255)
         return found
 
@@ -647,7 +651,7 @@ class BlockView(QWidget):
         """Write the number of one row over its column, where the cells are too low for numbers."""
         look, font = theme.current(), theme.current().font("number")
         line, down = ink.line_height(font), place.box.height() / max(self._rows(place.key), 1)
-        if down >= 1.3 * look.size("number"):
+        if self.number_size(place.key, place.box):
             return
         text = in_cell(self.value(Spot(place.key, row, 0)))
         middle = place.box.y() + (row + 0.5) * down
