@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ropewalk.model.decoder.attention import Attention, last_points
 from ropewalk.model.decoder.costs import parameters
 from ropewalk.model.decoder.decoder import Block, Decoder, Mlp, MoeMlp
+from ropewalk.model.decoder.hooks import hook_points
 from ropewalk.model.decoder.norms import Norm, QkNorm
 from ropewalk.model.decoder.scores import soft_capped
 from ropewalk.model.ledger.walk import is_whole
@@ -56,16 +57,13 @@ def walk_steps(
     trace[layer].check_head(head)
     check_row(query, trace.length)
     rows = walked_rows(trace, layer, query)
-    met = []
+    prefix, met = f"blocks.{layer}.", []
+    # what each head writes apart is not shown, and would be worked out only because somebody watches
+    names = [name for name in hook_points(model) if name.startswith(prefix) and not name.endswith("hook_result")]
     for start, count in _calls(rows, trace.prefill):
-        met.append(replay(model, trace, start, count=count).points)
+        met.append(replay(model, trace, start, names, count=count).points)
         yield Progress(len(met), trace.length, "Walking through the block")
-    prefix = f"blocks.{layer}."
-    points = {
-        name.removeprefix(prefix): torch.cat([one[name] for one in met], _token_axis(name))
-        for name in met[0]
-        if name.startswith(prefix)
-    }
+    points = {name.removeprefix(prefix): torch.cat([one[name] for one in met], _token_axis(name)) for name in met[0]}
     case = _Case(model, trace, layer, head, rows, points, pixels)
     with torch.no_grad():
         for stage in (_read, _attend, _written):
@@ -94,7 +92,7 @@ def _token_axis(name: str) -> int:
     point = name.rpartition(".hook_")[2]
     if point in ("router_logits", "expert_index"):
         return 0
-    return 2 if ".attn." in name and point != "result" else 1
+    return 2 if ".attn." in name else 1
 
 
 @dataclass(eq=False)
