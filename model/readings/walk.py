@@ -359,13 +359,15 @@ def strongest(values: Tensor, pixels: int) -> Floats:
         exact: Floats = values.detach().float().cpu().numpy().copy()
         return exact
     high, low = _blocks(values, pixels, torch.amax), _blocks(values, pixels, torch.amin)
-    return np.where(high >= -low, high, low)
+    return np.ascontiguousarray(np.where(high >= -low, high, low))
 
 
 def _blocks(values: Tensor, pixels: int, reduce: Callable[..., Tensor]) -> Floats:
     """The largest or smallest number of each block, at most ``pixels`` of them along a side; small ones as they are."""
     if values.numel() <= EXACT:
         return values.detach().float().cpu().numpy()
+    if values.stride(0) < values.stride(1):  # a transposed weight, read as it lies in memory
+        return _blocks(values.T, pixels, reduce).T
     down, across = (-(-size // pixels) for size in values.shape)
     strips = torch.stack([reduce(strip, 0) for strip in torch.split(values.detach(), down)]).float()  # [h, width]
     made: Floats = torch.stack([reduce(part, 1) for part in torch.split(strips, across, 1)], 1).cpu().numpy()

@@ -210,6 +210,7 @@ def test_a_large_matrix_is_reduced_to_what_is_furthest_from_zero(monkeypatch: py
     monkeypatch.setattr(reading, "EXACT", 10)
     found = strongest(values, 4)
     assert found.shape == (4, 4)
+    assert np.array_equal(strongest(values.T, 4), found.T)
     for row in range(4):
         for column in range(4):
             block = values.numpy()[2 * row : 2 * row + 2, 3 * column : 3 * column + 3].ravel()
