@@ -121,6 +121,9 @@ class BlockView(QWidget):
         """Take the matrices of another block, head or query; the step is shown next."""
         self.reading, self.tokens, self.width_of_head = reading, tokens, width_of_head
         self._kept = _Kept()
+        if not {place.key for place in self.picture.places} <= reading.matrices.keys():  # another kind of block
+            self.picture = Picture()
+        self._origins = {key: box for key, box in self._origins.items() if key in reading.matrices}
 
     def show_step(self, step: WalkStep, *, flows: bool) -> None:
         """Show a step; where things move, let it flow out of what is shown now."""

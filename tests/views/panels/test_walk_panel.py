@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -213,6 +214,19 @@ def test_a_key_never_waits_for_a_flow(panel: WalkPanel, running: Session) -> Non
     panel.hide()
     assert not panel.view.timer.isActive()
     assert panel.view.progress == 1.0
+
+
+def test_a_block_of_another_kind_may_come_while_something_flows(panel: WalkPanel, running: Session) -> None:
+    view, walk = stand(panel, "down"), reading(running)
+    running.walk.move(1)
+    view.advance(view.DURATION // 5)
+    fewer = {key: matrix for key, matrix in walk.matrices.items() if key not in ("hidden", "w_down", "mlp")}
+    view.show_reading(replace(walk, matrices=fewer), panel.view.tokens, 16)
+    assert view.picture.places == []
+    view.show_step(running.walk.steps[0], flows=True)
+    view.advance(view.DURATION // 5)
+    view.grab()
+    assert {place.key for place in view.picture.places} == {"x"}
 
 
 def test_going_back_shows_the_step_at_once(panel: WalkPanel, running: Session) -> None:
