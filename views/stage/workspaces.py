@@ -63,7 +63,7 @@ _OVERVIEW: Final = (
                 row(
                     (27, "ledger"),
                     (42, column((38, "heads"), (62, "scores"))),
-                    (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
+                    (31, column((48, "rope"), (23, "cache"), (29, "next_token"))),
                 ),
             ),
             (12, "why"),
@@ -74,8 +74,8 @@ _OVERVIEW: Final = (
         1160,
         420,
         row(
-            (54, column((40, "heads"), (60, "scores"))),
-            (46, column((58, "rope cache next_token ledger"), (42, "why"))),
+            (54, column((36, "heads"), (64, "scores"))),
+            (46, column((66, "rope cache next_token ledger"), (34, "why"))),
         ),
     ),
     Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why"))),
@@ -85,6 +85,11 @@ _OVERVIEW: Final = (
 _SHAPES: Final = (
     Variant(880, 400, row((40, "ledger"), (60, "walk cache why"))),
     Variant(0, 0, ("walk", "ledger", "cache", "why")),
+)
+
+_COMPARE: Final = (
+    Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
+    Variant(0, 0, ("compare", "experiments", "next_token")),
 )
 
 WORKSPACES: Final = (
@@ -98,9 +103,7 @@ WORKSPACES: Final = (
     Workspace(
         "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
-    Workspace(
-        "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
-    ),
+    Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )
 """In the order of the bar; 8 is the place of a survey of many texts."""
