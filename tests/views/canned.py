@@ -337,7 +337,8 @@ def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
 def _walk(run: Run, asked: AskWalk) -> WalkReading:
     """A walk of all rows of a short run, else of the query; what no test compares is drawn."""
     c, draw = run.config, np.random.default_rng(asked.layer)
-    rows = (0, run.length) if run.length <= 48 else (asked.query, asked.query + 1)
+    every = run.length <= 48 and not c.is_moe(asked.layer)
+    rows = (0, run.length) if every else (asked.query, asked.query + 1)
     cut, kv_head, heads = slice(*rows), c.kv_head_of(asked.head), c.heads * c.head_width
     q, k, v = vectors_of(run)
     seen = visible(run)[cut]
@@ -371,6 +372,10 @@ def _walk(run: Run, asked: AskWalk) -> WalkReading:
         **dict.fromkeys(("q", "k", "z"), (token, c.head_width)),
         **dict.fromkeys(("w_gate", "w_up"), (c.width, c.mlp_width)),
         **dict.fromkeys(("gate", "up", "hidden"), (token, c.mlp_width)),
+        "w_router": (c.width, 4),
+        "router": (token, 4),
+        "shares": (1, 2),
+        "experts": (2, c.width),
         "angles": (token, c.head_width // 2),
         "w_down": (c.mlp_width, c.width),
     }
@@ -403,6 +408,7 @@ def _walk(run: Run, asked: AskWalk) -> WalkReading:
             axes,
             hidden,
             of,
+            ("expert 1", "expert 3") if key in ("shares", "experts") else (),
         )
     return WalkReading(asked.layer, asked.head, kv_head, asked.query, rows, matrices)
 

@@ -230,9 +230,11 @@ class WalkPanel(Panel):
     # Steps --------------------------------------------------------------------------------------------------------
 
     def _on_moved(self) -> None:
-        walk = self.session.walk
+        walk, reading = self.session.walk, self.walked
         steps = walk.steps
-        if self.walked is not None and steps and self._shown != (steps[walk.place].key, walk.place):
+        if reading is None or reading.layer != self.session.selection.now.layer:
+            return  # the block is still to come, and with it the step
+        if self._shown != (steps[walk.place].key, walk.place):
             self._show_step(flows=walk.place > self._shown[1])
             self._tell()
 

@@ -229,6 +229,19 @@ def test_a_block_of_another_kind_may_come_while_something_flows(panel: WalkPanel
     assert {place.key for place in view.picture.places} == {"x"}
 
 
+def test_a_key_while_another_block_is_on_its_way_shows_that_block_at_its_step(
+    panel: WalkPanel, running: Session
+) -> None:
+    stand(panel, "q")
+    running.selection.update(layer=running.selection.now.layer + 1)
+    running.walk.move(1)
+    assert panel.view.step == running.walk.steps[running.walk.place - 1]
+    settle(running, panel)
+    assert panel.view.step == running.walk.steps[running.walk.place]
+    assert panel.walked is not None
+    assert panel.walked.layer == running.selection.now.layer
+
+
 def test_going_back_shows_the_step_at_once(panel: WalkPanel, running: Session) -> None:
     stand(panel, "scores")
     QTest.mouseClick(panel.buttons["walk_back"], Qt.MouseButton.LeftButton)
