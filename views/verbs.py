@@ -15,6 +15,7 @@ from ropewalk.views.style import motion
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.files.file_menu import FileMenu
+    from ropewalk.views.panels.heads import HeadsPanel
     from ropewalk.views.panels.interventions import InterventionsPanel
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.panels.scores import ScoresPanel
@@ -47,6 +48,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "forward": selection.forward,
         **_walks(window),
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
+        "silence": lambda: _silence(window),
         "score_state": lambda: cast("ScoresPanel", window.panels["scores"]).next_state(),
         "pin": session.baseline.pin,
         "unpin": session.baseline.unpin,
@@ -122,6 +124,12 @@ def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette
+
+
+def _silence(window: PanelWindow) -> None:
+    """Let clicks on heads silence them, where they are seen, or select them again."""
+    window.reveal("heads")
+    cast("HeadsPanel", window.panels["heads"]).silence.toggle()
 
 
 def _toggle_motion(window: PanelWindow) -> None:

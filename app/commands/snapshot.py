@@ -25,8 +25,11 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "lines",
     "needs",
     "routing",
+    "training",
+    "lens",
     "timeline",
 )
 
