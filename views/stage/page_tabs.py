@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from PySide6.QtCore import QRect, Signal
 from PySide6.QtWidgets import QMenu, QTabBar, QToolButton, QWidget
@@ -31,9 +30,10 @@ class PageTabs(QWidget):
         self.bar.setAccessibleName("Panels that share a place")
         self.bar.currentChanged.connect(self._turn)
         self.more.setProperty("kind", "small")
-        self.more.setMenu(QMenu(self.more))
-        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.clicked.connect(self._offer)
         self._titles: dict[str, str] = {}
+        self._away: list[str] = []
+        """Panels whose tab there is no room for."""
 
     def show_pages(self, titles: Mapping[str, str], front: str, box: QRect) -> None:
         """Show the tab of each panel, by its name and its title, in no more than a box."""
@@ -61,7 +61,7 @@ class PageTabs(QWidget):
             if name != front:
                 self.bar.setTabVisible(names.index(name), False)
                 away.insert(0, name)
-        self._offer(away)
+        self._tell(away)
         width = min(self._width(len(away)), box.width())
         more = self.more.sizeHint().width() if away else 0
         self.setGeometry(box.x(), box.y(), width, box.height())
@@ -72,19 +72,23 @@ class PageTabs(QWidget):
         more = self.more.sizeHint().width() + theme.GRID // 2 if away else 0
         return self.bar.sizeHint().width() + more
 
-    def _offer(self, away: list[str]) -> None:
-        """Have the panels without a tab in the menu."""
-        menu = self.more.menu()
-        menu.clear()
-        for name in away:
-            menu.addAction(self._titles[name]).triggered.connect(partial(self.turned.emit, name))
-        text = f"{len(away)} more"
-        self.more.setText(text)
+    def _tell(self, away: list[str]) -> None:
+        """Say on the button what has no tab."""
+        self._away = away
+        self.more.setText(f"{len(away)} more")
         self.more.setVisible(bool(away))
         self.more.setAccessibleName("More panels that share this place")
-        self.more.setToolTip(
-            wording.tooltip(f"Show another panel here: {', '.join(self._titles[name] for name in away)}")
-        )
+        others = ", ".join(self._titles[name] for name in away)
+        self.more.setToolTip(wording.tooltip(f"Show another panel here: {others}"))
+
+    def _offer(self) -> None:
+        """Let one of them be chosen."""
+        menu = QMenu(self)
+        for name in self._away:
+            menu.addAction(self._titles[name]).setData(name)
+        menu.triggered.connect(lambda entry: self.turned.emit(entry.data()))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
 
     def _turn(self, tab: int) -> None:
         if tab >= 0:
