@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.interventions import silent_heads
@@ -20,7 +21,7 @@ from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, 
 from ropewalk.views import keys
 from ropewalk.views.panels.panel import Kept, Mark, Panel, SparedLabel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
-from ropewalk.views.style import wording
+from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -46,6 +47,10 @@ class HeadsPanel(Panel):
     atlas = Kept[HeadAtlas]()
     tested = Kept[RepeatScores]()
 
+    ROOMY = 56
+    """Grid units of width from which on there is a button to silence heads."""
+    MORE = 12
+    """How many more it takes for the one that brings them back."""
     PIXELS = 64
     PATIENCE = 0.1
     """Seconds after which layers are shown one by one; answers that come sooner are drawn as a whole."""
@@ -123,7 +128,18 @@ class HeadsPanel(Panel):
     def _show_silent(self, *_: object) -> None:
         silent = silent_heads(self.session.interventions.wanted)
         self.view.silence(silent)
-        self.back_button.setVisible(bool(silent))
+        self._make_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave buttons out that would make the panel wider."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Offer to silence heads where there is room for it; its key, and the chips, are there anywhere."""
+        wide = self.width() / theme.current().grid(1)
+        self.silence.setVisible(wide >= self.ROOMY)
+        self.back_button.setVisible(wide >= self.ROOMY + self.MORE and bool(self.view.silent))
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the thumbnails and scores of all heads."""
@@ -188,6 +204,7 @@ class HeadsPanel(Panel):
 
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""
+        self._make_room()
         self.view.lay_out()
 
     def _offer(self, atlas: HeadAtlas) -> None:
