@@ -97,7 +97,7 @@ _HEADS: Final = (
     Variant(
         760, 0, row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))
     ),
-    Variant(0, 0, ("heads", "training", "needs", "routing", "scores", "next_token")),
+    Variant(0, 0, ("heads", "lines", "needs", "routing", "training", "scores", "next_token")),
 )
 
 WORKSPACES: Final = (
