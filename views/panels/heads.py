@@ -104,7 +104,7 @@ class HeadsPanel(Panel):
         """What silences heads by clicking, and what brings them back."""
         tip = f"{keys.tip('silence')}: a click on a head makes it give zero, another one brings it back. "
         tip += "The bars of Next token move at once, those of before stay behind them."
-        self.silence = _button("silence", tip, "Silence heads by clicking")
+        self.silence = _button("silence", tip, "Clicks on heads silence them")
         self.silence.toggled.connect(self._begin_silencing)
         tip = "Let every head that was silenced speak again"
         self.back_button = _button("bring all back", tip, "Bring all silenced heads back", toggle=False)

@@ -24,6 +24,7 @@ def tabs(qtbot: QtBot) -> Iterator[PageTabs]:
     ground.resize(700, 100)
     ground.show()
     yield PageTabs(ground)
+    ground.hide()  # until here somebody has to know it
 
 
 def seen(tabs: PageTabs) -> list[str]:
