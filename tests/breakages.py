@@ -708,10 +708,11 @@ BREAKAGES = (
     ),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
-        "bytes are counted in kibibytes",
+        "counts are in units of 1,024",
         '((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))',
         '((2**40, "T"), (2**30, "G"), (2**20, "M"), (1024, "K"))',
     ),
+    wording("bytes are written as a count", "return format_bytes(count)", "return f\"{_scaled(count)}B\""),
     of("views/style/theme.py", "views/style/test_theme")(
         "projector mode keeps its type small", "_PROJECTED if self.projector else 1", "1 if self.projector else 1"
     ),
