@@ -564,6 +564,7 @@ BREAKAGES = (
     ),
     # Lessons
     checks("twice the tolerance is right", "max(tolerance * abs(b),", "max(2 * tolerance * abs(b),"),
+    checks("a number is told at once", "misses >= TRIES", "misses >= 0"),
     checks("a shape's order does not matter", "if typed == wanted:", "if sorted(typed) == sorted(wanted):"),
     progress("a right answer is not counted", "before.right + int(right)", "before.right"),
     progress("a lesson is finished a step early", "step == steps - 1", "step == steps - 2"),
@@ -712,7 +713,7 @@ BREAKAGES = (
         '((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))',
         '((2**40, "T"), (2**30, "G"), (2**20, "M"), (1024, "K"))',
     ),
-    wording("bytes are written as a count", "return format_bytes(count)", "return f\"{_scaled(count)}B\""),
+    wording("bytes are written as a count", "return format_bytes(count)", 'return f"{_scaled(count)}B"'),
     of("views/style/theme.py", "views/style/test_theme")(
         "projector mode keeps its type small", "_PROJECTED if self.projector else 1", "1 if self.projector else 1"
     ),

@@ -38,7 +38,7 @@ Target = Literal["head", "cell", "query", "key", "plane", "layer"]
 What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
 PlayWhat = Literal["", "decode", "rotation"]
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "training")
+PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "routing", "training")
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
@@ -186,8 +186,17 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """Pieces of a step's texts as they stand there, and what has to be true for them to be so."""
+
+    says: tuple[str, ...]
+    holds: tuple[Expression, ...]
+    line: int
+
+
+@dataclass(frozen=True)
 class Step:
-    """One step of a walk: what is said, what is on screen, and what is asked afterwards."""
+    """One step of a walk: what is said, what is on screen, what is asked afterwards, and what decides what it says."""
 
     title: Line
     text: Text
@@ -196,6 +205,21 @@ class Step:
     look_at: Line = ()
     checks: tuple[Check, ...] = ()
     challenge: str = ""
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a lesson file that cannot be used, or should be looked at: which line, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.path.name}, line {self.line}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -216,6 +240,8 @@ class Lesson:
         Configs by name, those of its models among them.
     models
         Models by name; ``main`` is the one it opens with.
+    unclaimed
+        Words of its texts that state something which no claim decides.
     """
 
     id: str
@@ -229,6 +255,7 @@ class Lesson:
     lets: Mapping[str, Expression] = field(default_factory=dict)
     configs: Mapping[str, ModelConfig] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
+    unclaimed: tuple[Problem, ...] = ()
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -259,20 +286,6 @@ class Lesson:
                 if check.id == check_id:
                     return step_place, place
         raise KeyError(check_id)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A lesson file that cannot be used: which line, and why."""
-
-    path: Path
-    line: int
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        """For a person."""
-        return f"{self.path.name}, line {self.line}: {self.why}"
 
 
 def expressions_of(lesson: Lesson) -> Iterator[Expression]:

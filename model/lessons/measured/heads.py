@@ -45,6 +45,13 @@ def best_score(runs: Runs, model: ModelName, score: str, repeat: int = 0, seed: 
     return max(max(row) for row in runs.head_scores(model, score, repeat, seed, prompt))
 
 
+def head_score(
+    runs: Runs, model: ModelName, head: Head, score: str, repeat: int = 0, seed: int = 0, prompt: str = ""
+) -> float:
+    """The score of one head."""
+    return runs.head_scores(model, score, repeat, seed, prompt)[head.layer][head.head]
+
+
 def heads_over(
     runs: Runs, model: ModelName, score: str, least: float, repeat: int = 0, seed: int = 0, prompt: str = ""
 ) -> tuple[Head, ...]:

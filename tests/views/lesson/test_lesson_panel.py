@@ -225,6 +225,12 @@ def test_a_number_is_judged_with_the_reason_and_kept(lesson_panel: LessonPanel) 
     assert card.field is not None
     QTest.keyClicks(card.field, "4")
     QTest.keyClick(card.field, Qt.Key.Key_Return)
+    assert card.verdict.text() == "Not quite. Try once more."
+    assert (card.hint.isVisible(), card.because.isVisible()) == (False, False)
+    QTest.keyClick(card.field, Qt.Key.Key_Return)
+    assert card.verdict.text() == "Not quite. Here is a hint."
+    assert (card.hint.isVisible(), plain_text(card.hint.content)) == (True, "Count.")
+    QTest.keyClick(card.field, Qt.Key.Key_Return)
     assert card.verdict.text() == "Not quite. The engine says 3."
     assert plain_text(card.because.content) == "Three words, three tokens."
     card.field.setText("what")
@@ -235,7 +241,7 @@ def test_a_number_is_judged_with_the_reason_and_kept(lesson_panel: LessonPanel) 
     assert (card.verdict.text(), card.verdict.property("tone")) == ("Right. The engine says 3.", "good")
     kept = ProgressStore(lesson_panel.session.settings.path.with_name("progress.json"))
     record = kept.lesson("fifty").checks["count"]
-    assert (record.tries, record.right) == (2, 1)
+    assert (record.tries, record.right) == (4, 1)
 
 
 def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, lesson_panel: LessonPanel) -> None:
