@@ -58,13 +58,12 @@ def _check(file: Path, lesson: Lesson) -> None:
     print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {claims} claims, {gaps}")
     for problem in lesson.unclaimed:
         print(f"  line {problem.line}: {problem.why}")
-    wrong = list(contradicted(lesson, runs))
-    for one in wrong:
+    found = list(contradicted(lesson, runs))
+    for one in found:
         print(f"  {one.sentence}")
+    wrong = sum(one.is_sure for one in found)
     if wrong:
-        raise LessonError(
-            f"{file.name}: {len(wrong)} of {claims} claims do not hold; put the words or the numbers right."
-        )
+        raise LessonError(f"{file.name}: {wrong} of {claims} claims do not hold; put the words or the numbers right.")
 
 
 def _gaps(lesson: Lesson, runs: Any) -> str:

@@ -84,16 +84,21 @@ class Contradiction:
         The piece of the text.
     why
         What the numbers say instead, or why nobody can tell.
+    is_sure
+        Whether they say so; else they cannot be had here.
     """
 
     line: int
     says: str
     why: str
+    is_sure: bool = True
 
     @property
     def sentence(self) -> str:
         """For a person."""
-        return f"line {self.line}: “{self.says}” is contradicted: {self.why}"
+        return (
+            f"line {self.line}: “{self.says}” {'is contradicted' if self.is_sure else 'cannot be decided'}: {self.why}"
+        )
 
 
 def contradicted(lesson: Lesson, runs: Runs | None) -> Iterator[Contradiction]:
@@ -107,10 +112,12 @@ def contradicted(lesson: Lesson, runs: Runs | None) -> Iterator[Contradiction]:
 def _contradicted(claim: Claim, worth: Worth) -> Iterator[Contradiction]:
     for expression in claim.holds:
         try:
-            if worth(expression) is not True:
-                yield Contradiction(claim.line, claim.says[0], _why_not(expression, worth))
+            if worth(expression) is True:
+                continue
+            yield Contradiction(claim.line, claim.says[0], _why_not(expression, worth))
         except LessonError as error:
-            yield Contradiction(claim.line, claim.says[0], f"it cannot be decided. {error.sentence}")
+            yield Contradiction(claim.line, claim.says[0], error.sentence, is_sure=False)
+        return
 
 
 def _why_not(expression: Expression, worth: Worth) -> str:

@@ -36,7 +36,10 @@ Line = tuple[Part, ...]
 CheckKind = Literal["choose", "number", "shape", "click", "say"]
 Target = Literal["head", "cell", "query", "key", "plane", "layer"]
 What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
-PlayWhat = Literal["", "decode", "rotation"]
+PlayWhat = Literal["", "decode", "rotation", "training"]
+
+STATISTICS: Final = ("previous", "sink", "induction", "entropy")
+"""What the record of a training may show of every head."""
 
 PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "routing", "training")
 """Panels that a step may show."""
@@ -107,6 +110,8 @@ class SceneDraft:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[HighlightDraft, ...] = ()
     play: PlayWhat = ""
+    statistic: str = ""
+    checkpoint: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -305,6 +310,7 @@ def expressions_of_step(step: Step) -> Iterator[Expression]:
     yield from (expression for _, expression in scene.select)
     yield from (place for highlight in scene.highlights for place in highlight.places)
     yield from (expression for intervention in scene.interventions for _, expression in intervention.fields)
+    yield from () if scene.checkpoint is None else (scene.checkpoint,)
 
 
 def expressions_of_check(check: Check) -> Iterator[Expression]:
@@ -365,7 +371,10 @@ class Scene:
     toggles
         Switches that are on (:data:`TOGGLES`); the others are off.
     play
-        What to set going: decoding, the rotation, or nothing.
+        What to set going: decoding, the rotation, the training, or nothing.
+    statistic, checkpoint
+        Which statistic of the heads the record of the training shows, and after how many steps; empty and None where
+        a step says nothing of it.
     """
 
     model: str
@@ -377,6 +386,8 @@ class Scene:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[Highlight, ...] = ()
     play: PlayWhat = ""
+    statistic: str = ""
+    checkpoint: int | None = None
 
 
 @dataclass(frozen=True)

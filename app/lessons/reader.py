@@ -21,6 +21,7 @@ from ropewalk.app.lessons.plan import (
     INTERVENTIONS,
     PANELS,
     SELECTABLE,
+    STATISTICS,
     TOGGLES,
     Check,
     CheckKind,
@@ -58,9 +59,8 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "challenge", "claims", "check",
+    "play", "training", "challenge", "claims", "check",
 )  # fmt: skip
-SCENE_KEYS = ("model", "prompt", "show", "select", "decode", "try", "toggle", "highlight", "play")
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
     "choose": ("options",),
@@ -205,6 +205,8 @@ class _Reader:
             if panel not in PANELS:
                 raise table.broken(f"There is no panel {panel!r}; there are {', '.join(PANELS)}.", "show", panel)
         play: Any = table.one_of("play", get_args(PlayWhat), "")
+        training = table.inner("training")
+        training.only(("statistic", "step"))
         return SceneDraft(
             model=model,
             prompt=prompt,
@@ -215,6 +217,8 @@ class _Reader:
             toggles=frozenset(self._toggle(table, name) for name in table.words("toggle")),
             highlights=self._highlights(table.inner("highlight")),
             play=play,
+            statistic=training.one_of("statistic", ("", *STATISTICS), ""),
+            checkpoint=self._expression(training, "step") if training.has("step") else None,
         )
 
     def _toggle(self, table: Table, name: str) -> str:

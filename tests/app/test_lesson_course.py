@@ -48,7 +48,7 @@ REACHED: dict[str, tuple[str, ...]] = {
     "why MLPs are heavy": ("8#why-mlp-heavy", "8#mlp-count"),
     "LayerNorm, RMSNorm": ("8#rms", "8#forgets", "8@0"),
     "pre or post for sixty layers": ("8#pre-or-post",),
-    "six blocks of one's own": ("11@8", "$train"),
+    "six blocks of one's own": ("11@9", "$train"),
 }
 """Topic → where it is reached: ``lesson#check``, ``lesson@step``, ``!challenge`` or ``$command``."""
 

@@ -166,7 +166,7 @@ class TrainingPanel(Panel):
         self.timer.timeout.connect(self.advance)
         self.hear(self.all_heads.chosen, lambda layer, head: session.selection.update(layer=layer, head=head))
         for plot in (self.losses, self.curves):
-            self.hear(plot.wanted, self._go)
+            self.hear(plot.wanted, self.go)
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -307,7 +307,8 @@ class TrainingPanel(Panel):
         else:
             self.session.selection.update(layer=layer, head=head)
 
-    def _go(self, step: float) -> None:
+    def go(self, step: float) -> None:
+        """Show the checkpoint nearest to a step."""
         if self.history is not None:
             self.slider.setValue(int(np.abs(self.history.steps - step).argmin()))
 
