@@ -35,11 +35,12 @@ def between(number: Value, low: Value, high: Value) -> bool:
 
 
 def close(first: Value, second: Value, within: float = 0.01) -> bool:
-    """Whether numbers, or all numbers of two lists, differ by no more than a share of the larger one."""
+    """Whether numbers, or all numbers of two lists, differ by no more than a share of the largest of them."""
     here, there = numbers(first), numbers(second)
     if not here or len(here) != len(there):
         raise LessonError(f"close compares numbers one by one, but {len(here)} stand against {len(there)}.")
-    return all(abs(a - b) <= within * max(abs(a), abs(b)) for a, b in zip(here, there, strict=True))
+    bound = within * max(map(abs, (*here, *there)))
+    return all(abs(a - b) <= bound for a, b in zip(here, there, strict=True))
 
 
 def equal(*values: Value) -> bool:

@@ -68,6 +68,12 @@ def score_without_rope(runs: Runs, model: ModelName, head: Head, score: str, pro
     return score_named(score, defined_head_scores(still))[head.layer][head.head]
 
 
+def score_with_head_out(runs: Runs, model: ModelName, out: Head, head: Head, score: str, prompt: str = "") -> float:
+    """A head's score on the prompt while another one's output is zero."""
+    without = run(runs.decoder(model), runs.ids(model, prompt), interventions=ablations((out,)))
+    return score_named(score, defined_head_scores(without))[head.layer][head.head]
+
+
 def looks_back(runs: Runs, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
     """What the heads weigh most from a word of a text, past its neighbour: which head looks at which token."""
     shown = runs.tokens(model, runs.ids(model, text))
