@@ -68,9 +68,11 @@ def score_without_rope(runs: Runs, model: ModelName, head: Head, score: str, pro
     return score_named(score, defined_head_scores(still))[head.layer][head.head]
 
 
-def score_with_head_out(runs: Runs, model: ModelName, out: Head, head: Head, score: str, prompt: str = "") -> float:
-    """A head's score on the prompt while another one's output is zero."""
-    without = run(runs.decoder(model), runs.ids(model, prompt), interventions=ablations((out,)))
+def score_without(
+    runs: Runs, model: ModelName, out: tuple[Head, ...], head: Head, score: str, prompt: str = ""
+) -> float:
+    """A head's score on the prompt while the output of some others is zero."""
+    without = run(runs.decoder(model), runs.ids(model, prompt), interventions=ablations(out))
     return score_named(score, defined_head_scores(without))[head.layer][head.head]
 
 
