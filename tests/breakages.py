@@ -126,7 +126,11 @@ tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
-turning = of("views/plots/turning.py", "views/panels/test_rope_panel", "views/every_model/test_rotation")
+dial = of("views/plots/dial.py", "views/plots/test_dial")
+hands = of("views/plots/hands.py", "views/plots/test_dial")
+turning = of(
+    "views/plots/turning.py", "views/plots/test_dial", "views/panels/test_rope_panel", "views/every_model/test_rotation"
+)
 trace = of("model/runs/trace.py", "model/runs/test_trace")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
 wording = of("views/style/wording.py", "views/style/test_wording")
@@ -591,6 +595,41 @@ BREAKAGES = (
     of("views/plots/bars.py", "views/plots/test_row_bars")(
         "a number stands upon the outline of its bar", "ring.top() - 1 - line", "ring.top() + 3 - line"
     ),
+    of("views/plots/bars.py", "views/plots/test_row_bars")(
+        "a number is written over a bar beside", " and not self._on_a_bar(place, box)", ""
+    ),
+    of("views/plots/bars.py", "views/plots/test_row_bars")(
+        "a low plot's numbers stand upon its heading", "(free and plot.contains(box))", "free"
+    ),
+    of("views/plots/plot.py", "views/plots/test_plot")(
+        "the number at the top of an axis meets the heading",
+        'math.ceil(theme.current().size("number") / 2)',
+        'math.ceil(theme.current().size("number") / 12)',
+    ),
+    of("views/panels/panel.py", "views/style/test_lettering")(
+        "a subtitle ends in the middle of a part", "return whole or (parts[0] if", "return self._text or (parts[0] if"
+    ),
+    atlas("a ring cuts the number of its head", "theme.current().grid(0.375)", "theme.current().grid(0)"),
+    of("views/panels/ledger.py", "views/panels/test_ledger_panel")(
+        "of the rows that a lesson names the last is hidden", "ScrollHint.PositionAtTop", "ScrollHint.EnsureVisible"
+    ),
+    of("views/commands.py", "views/window/test_classroom")(
+        "experts are offered where there are none", "if not entry.isVisible()}", "if entry.isVisible()}"
+    ),
+    of("views/style/formulas.py", "views/style/test_formulas")(
+        "mod stands against its letters", "latex = latex.replace(", "_ = latex.replace("
+    ),
+    of("views/panels/compare.py", "views/panels/test_compare")(
+        "a bar runs through names and numbers", "if room >= NARROWEST else 0", "if room >= 0 else 0"
+    ),
+    of("views/stage/stage.py", "views/stage/test_stage")(
+        "the keys go to a button of the bar with a panel that leaves", "self._leave(card)", "pass"
+    ),
+    of("views/window/workspace_tabs.py", "views/stage/test_sizes")(
+        "a narrow bar has numbers where it has room for names",
+        "<= self.width())",
+        '<= self.width() and form != "small")',
+    ),
     of("views/panels/scores.py", "views/panels/test_scores")(
         "three maps are shown however small they are",
         "> (1 if self.crowded else LARGER) * three",
@@ -670,6 +709,12 @@ BREAKAGES = (
         "min(-(-self.reading.prefill // self.reading.stride)",
         "min(1 + -(-self.reading.prefill // self.reading.stride)",
     ),
+    turning("only the query moves where both do", 'position - m if moves == "both" else 0.0', "0.0"),
+    turning("the score by n is that by m", "scores_at(reading, m, positions)", "scores_at(reading, positions, n)"),
+    hands("a hand points clockwise", "QPointF(a * drawn, -b * drawn)", "QPointF(a * drawn, b * drawn)"),
+    hands("short hands are specks", "max(length / whole, SHORTEST)", "(length / whole)"),
+    hands("whole turns are taken from the wrong side", "if turns > 0 else '+'", "if turns < 0 else '+'"),
+    dial("a hand that jumped leaves a trail", "if moved > FAR:", "if False:"),
     turning(
         "a query turns by the key's position",
         "rotated(r.q_before, self.position * r.query_frequencies",

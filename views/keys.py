@@ -99,6 +99,7 @@ ACTIONS: Final = (
             ("compare", "Compare", "Alt+C"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
+            ("training", "Heads being born", "Alt+H"),
             ("timeline", "Timeline", "Alt+T"),
         )
     ),
@@ -110,6 +111,7 @@ ACTIONS: Final = (
     Action("scores.one", "One large map, or all three", "Switches", ("O",)),
     Action("score_state", "The one map: before mask, masked, softmax", "Switches", ("Shift+O",)),
     Action("ledger.all_columns", "All columns of the ledger", "Switches", ("C",)),
+    Action("silence", "Silence heads by clicking", "Switches", ("H",)),
     Action("rotation", "Play or pause the rotation", "Switches", ("R",)),
     Action("pin", "Pin this run as A, to compare with", "Switches", ("A",)),
     Action("unpin", "Compare no longer", "Switches", ("Shift+A",)),

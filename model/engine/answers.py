@@ -39,6 +39,7 @@ from ropewalk.model.engine.questions import (
     AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
+    AskNextTokenUnder,
     AskPlanes,
     AskRandomLayers,
     AskRefined,
@@ -54,10 +55,10 @@ from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.arithmetic import read_arithmetic
-from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
+from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
-from ropewalk.model.readings.next_token import next_token_reading, row_logits
+from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
 from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
@@ -132,6 +133,12 @@ def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[A
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     yield from ()
     return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint))
+
+
+def _next_token_under(handle: RunHandle, trace: Trace, asked: AskNextTokenUnder) -> Steps[Any]:
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    logits = yield from logits_under_steps(checkpoint.model, trace, asked.query, asked.interventions)
+    return reading_of(logits, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint), replayed=True)
 
 
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
@@ -293,6 +300,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskCache: lambda handle, trace, asked: cache_steps(trace, asked.positions),
     AskAtlas: lambda handle, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,
+    AskNextTokenUnder: _next_token_under,
     AskLedger: _ledgers,
     AskCachedCheck: _check,
     AskBranchCheck: _branch_check,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
@@ -160,6 +161,22 @@ class AskNextToken(Question):
     query: int
     count: int
     sampling: Sampling
+
+
+@dataclass(frozen=True)
+class AskNextTokenUnder(Question):
+    """What would follow a row under other interventions than the run's → ``NextTokenReading``.
+
+    Urgent, for somebody is clicking; the run itself is made again after it.
+    """
+
+    urgency = Urgency.POINTER
+    needs = frozenset({"replay", "interventions"})
+
+    query: int
+    count: int
+    sampling: Sampling
+    interventions: tuple[Intervention, ...]
 
 
 @dataclass(frozen=True)

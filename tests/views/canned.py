@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.engine.interface import CheckpointOutline, RunHandle
 from ropewalk.model.engine.questions import (
@@ -30,6 +31,7 @@ from ropewalk.model.engine.questions import (
     AskHead,
     AskLedger,
     AskNextToken,
+    AskNextTokenUnder,
     AskPlanes,
     AskRepeats,
     AskRouting,
@@ -307,6 +309,19 @@ def _next_token(run: Run, asked: AskNextToken) -> NextTokenReading:
     return NextTokenReading(asked.query, candidates, float(-(chances * np.log(chances)).sum()), actual, replayed=False)
 
 
+def _next_token_under(run: Run, asked: AskNextTokenUnder) -> NextTokenReading:
+    """Every head that is silenced lets the first candidate lose to the others."""
+    found = _next_token(run, AskNextToken(asked.query, asked.count, asked.sampling))
+    share = 0.8 ** sum(len(one.heads) for one in asked.interventions if isinstance(one, AblateHeads))
+    first, *others = found.candidates
+    rest = (1 - share * first.probability) / (1 - first.probability)
+    changed = (
+        replace(first, probability=share * first.probability),
+        *(replace(other, probability=rest * other.probability) for other in others),
+    )
+    return replace(found, candidates=tuple(sorted(changed, key=lambda one: -one.probability)))
+
+
 def _ledgers(run: Run, asked: AskLedger) -> tuple[ShapeLedger, ShapeLedger | None]:
     """Prefill and decode, from the config alone."""
     c, card = run.config, run.model
@@ -363,6 +378,7 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskPlanes: _planes,
     AskCache: _cache,
     AskNextToken: _next_token,
+    AskNextTokenUnder: _next_token_under,
     AskLedger: _ledgers,
     AskRouting: _routing,
     AskTraining: _training,

@@ -618,6 +618,19 @@ def test_rows_of_controls_are_cut_off_a_figure(window: MainWindow) -> None:
     assert figure._bottom() >= panel.sum_label.mapTo(card, panel.sum_label.rect().bottomLeft()).y()
 
 
+def test_the_dial_is_in_a_drawing_with_its_words(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    window.reveal("rope")
+    out = tmp_path / "rope.svg"
+    svg_format = next(one for one in pictures.FORMATS if one.name == "svg")
+    assert take(lambda: window.files.exporter.picture("rope", svg_format, out)) == ""
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    text = {"".join(one.itertext()) for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}text")}
+    hand, degrees = panel.dial.names()[0], panel.dial.texts()[0][0].removeprefix("angle ")
+    assert {hand, degrees, panel.score.number()} <= text
+    assert panel.both.text() not in text
+
+
 def test_what_is_for_reading_is_taken_whole(window: MainWindow) -> None:
     exporter = window.files.exporter
     assert exporter.figure("") is None

@@ -82,7 +82,7 @@ class Exporter(QObject):
         said = [panel.figure_caption, wording.model_name(run.model.name)]
         said += [f"“{prompt}”"] if prompt else []
         said += [f"with {one.label}" for one in self.window.session.interventions.now]
-        return Figure(self.widget(name), " · ".join((*said, "Ropewalk")), panel.legend, moving)
+        return Figure(self.widget(name), " · ".join((*said, "Ropewalk")), panel.figure_legend, moving)
 
     def about(self, name: str) -> Provenance:
         """Where a picture made now comes from."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, overload
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
@@ -23,6 +23,7 @@ from shiboken6 import isValid
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.app.session.step_clock import StepClock
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -84,7 +85,7 @@ class Kept(Generic[T]):
 class Mark:
     """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
 
-    kind: Literal["outline", "line", "fill", "hatch"]
+    kind: Literal["outline", "line", "dash", "hollow", "fill", "hatch"]
     colour: str
     words: str
 
@@ -148,6 +149,7 @@ class Panel(QWidget):
         self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
         session.settled.connect(self._on_settled)
+        session.timeline.clock.ticked.connect(self._on_clock)
         session.selection.changed.connect(self._on_selection)
         session.selection.hovered.connect(self._on_hover)
 
@@ -168,6 +170,9 @@ class Panel(QWidget):
 
     def show_hover(self, hover: Hover) -> None:
         """Move the hover mark, or take it away: of another run's picture it is only ever taken away."""
+
+    def show_step(self, clock: StepClock) -> None:
+        """Draw a moment of a step that is on its way, or its end."""
 
     def show_highlights(self) -> None:
         """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
@@ -199,6 +204,11 @@ class Panel(QWidget):
     def figure_caption(self) -> str:
         """What stands under the panel as a figure."""
         return f"{self.title}: {self.subtitle.text()}"
+
+    @property
+    def figure_legend(self) -> tuple[Mark, ...]:
+        """The marks that are explained under it."""
+        return self.legend
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
@@ -273,7 +283,7 @@ class Panel(QWidget):
     @property
     def settled(self) -> bool:
         """Whether everything asked for has been drawn, or will not come."""
-        return not self._stale and not self._awaited
+        return not self._stale and not self._awaited and not self.session.timeline.clock.is_running
 
     @property
     def on_screen(self) -> bool:
@@ -316,6 +326,13 @@ class Panel(QWidget):
             self.refresh()
         elif changed & self.marks and self.is_current:
             self.show_selection(after)
+
+    def _on_clock(self) -> None:
+        clock = self.session.timeline.clock
+        if not self._closed:
+            self.show_step(clock)
+            if not clock.is_running:
+                self.drawn.emit()
 
     def _on_hover(self, hover: Hover) -> None:
         if self.isVisible() and (self.is_current or hover == Hover()):
@@ -367,8 +384,14 @@ def _same(one: Run | None, other: Run | None) -> bool:
     return one is not None and other is not None and one.run_id == other.run_id
 
 
+PART: Final = " · "
+"""What stands between the parts of a subtitle."""
+FEWEST: Final = 8
+"""Letters that say something before an ellipsis."""
+
+
 class ElidedLabel(QLabel):
-    """A subtitle that ends in an ellipsis where it does not fit.
+    """A subtitle of parts: those that do not fit are left out, and a first one that does not ends in an ellipsis.
 
     Its size does not depend on its text, so another text never makes the window arrange itself anew.
     """
@@ -391,6 +414,14 @@ class ElidedLabel(QLabel):
             self._tell()
             self.update()
 
+    @property
+    def seen(self) -> str:
+        """What is written in the width there is; nothing where that would be a letter or two."""
+        metrics, parts = self.fontMetrics(), self._text.split(PART)
+        starts = (PART.join(parts[:count]) for count in range(len(parts), 0, -1))
+        whole = next((start for start in starts if metrics.horizontalAdvance(start) <= self.width()), "")
+        return whole or (parts[0] if self.width() >= FEWEST * metrics.averageCharWidth() else "")
+
     def sizeHint(self) -> QSize:
         """As wide as the row lets it be."""
         return QSize(0, self.fontMetrics().height())
@@ -412,7 +443,7 @@ class ElidedLabel(QLabel):
         """Draw as much as fits."""
         painter = QPainter(self)
         colour = self.palette().color(QPalette.ColorRole.WindowText)
-        ink.draw_text(painter, QRectF(self.rect()), self._text, self.font(), colour)
+        ink.draw_text(painter, QRectF(self.rect()), self.seen, self.font(), colour)
         painter.end()
 
 

@@ -189,10 +189,10 @@ class TrainingPanel(Panel):
         if low == self._low:
             return
         self._low = low
-        self.all_heads.setVisible(not low)
         places = ((1, 0), (0, 0), (0, 1), (1, 1)) if low else ((0, 0), (0, 1), (1, 0), (1, 1))
         for widget, (row, column) in zip((self.all_heads, self.map, self.losses, self.curves), places, strict=True):
             self._grid.addWidget(widget, row, column, 2 if low and widget is self.map else 1, 1)
+        self.all_heads.setVisible(not low)  # not earlier: without a parent it would be a window
         self._grid.setRowStretch(0, 1 if low else 3)
         self._grid.setRowStretch(1, 1 if low else 2)
         for plot in (self.losses, self.curves):

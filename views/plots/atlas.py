@@ -24,6 +24,8 @@ class AtlasView(QWidget):
     """The painted atlas. It knows the picture and which head is marked, nothing of the session."""
 
     head_clicked = Signal(int, int)
+    head_silenced = Signal(int, int)
+    """A click, or Enter on the selected head, while :attr:`silencing`."""
     head_pointed = Signal(int, int)
     """Layer and head under the pointer, −1 and −1 where there is none."""
     painted = Signal()
@@ -42,6 +44,9 @@ class AtlasView(QWidget):
         self.selected = (0, 0)
         self.pointed = (-1, -1)
         self.highlighted: frozenset[tuple[int, int]] = frozenset()
+        self.silencing = False
+        self.silent: frozenset[tuple[int, int]] = frozenset()
+        """Heads that give nothing: they are greyed and crossed out."""
         self.room = QSize(1, 1)
         self._picture = QPixmap()
         self._plan_made_for: tuple[object, ...] = ()
@@ -122,6 +127,13 @@ class AtlasView(QWidget):
         self.highlighted = heads
         self.update()
 
+    def silence(self, heads: frozenset[tuple[int, int]]) -> None:
+        """Cross these heads out, and no others."""
+        if heads != self.silent:
+            self.silent = heads
+            self.setAccessibleDescription(self.description(*self.selected))
+            self.update()
+
     def score_of(self, layer: int, head: int) -> float:
         """Return the chosen score of a head, NaN where it is not defined."""
         if self.atlas is None or self.score not in self.atlas.scores:
@@ -134,6 +146,7 @@ class AtlasView(QWidget):
         """Name a head, its kv head and its score."""
         value = self.score_of(layer, head)
         text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
+        text += " · silenced" if (layer, head) in self.silent else ""
         return text if not self.score or np.isnan(value) else f"{text} · {self.score} {wording.number(value)}"
 
     # Arrangement --------------------------------------------------------------------------------------------------
@@ -174,7 +187,7 @@ class AtlasView(QWidget):
         return Metrics(
             gap=look.grid(0.375),
             group_gap=look.grid(1),
-            label=line + 1,
+            label=line + 1 + _apart(),
             label_width=round(ink.text_width(look.font("label"), "0.00")) + 2,
             gutter=gutter + round(ink.text_width(look.font("label"), "00")),
             header=2 * line + 4,
@@ -271,7 +284,9 @@ class AtlasView(QWidget):
                 ink.draw_bar(painter, QRectF(square.left(), square.bottom() + 2, width, 2), look.faint)
             return
         text = "–" if np.isnan(value) else f"{value:.2f}"
-        box = QRectF(square.left() - 4, square.bottom() + 1, square.width() + 8, ink.line_height(look.font("label")))
+        box = QRectF(
+            square.left() - 4, square.bottom() + 1 + _apart(), square.width() + 8, ink.line_height(look.font("label"))
+        )
         chosen = (place.layer, place.head) == self.selected
         colour = look.text if chosen else look.faint
         if self.plan.arrangement != "sorted":
@@ -347,6 +362,8 @@ class AtlasView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for place in self.plan.places:
+            if (place.layer, place.head) in self.silent:
+                self._cross_out(painter, place.square)
             if (place.layer, place.head) in self.highlighted:
                 highlight.ring(painter, QRectF(place.square))
         for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
@@ -360,10 +377,17 @@ class AtlasView(QWidget):
                 painter.setPen(QPen(look.accent, 1, Qt.PenStyle.DotLine))
                 painter.drawRect(marked.square.adjusted(-3, -3, 3, 3))
 
+    def _cross_out(self, painter: QPainter, square: QRect) -> None:
+        look = theme.current()
+        painter.fillRect(square, ink.faded(look.panel, 0.7))
+        painter.setPen(QPen(look.bad, 2))
+        for one, other in ((square.topLeft(), square.bottomRight()), (square.topRight(), square.bottomLeft())):
+            painter.drawLine(one, other)
+
     def _with_label(self, place: Place) -> QRect:
         under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
         beside = 5 + self.plan.inset
-        return place.square.adjusted(-beside, -5, beside, 8 + under)
+        return place.square.adjusted(-beside, -5, beside, 8 + _apart() + under)
 
     def _repaint_square(self, layer: int, head: int) -> None:
         place = self.plan.of(layer, head)
@@ -376,7 +400,7 @@ class AtlasView(QWidget):
         """Announce the head under a left click."""
         place = self.plan.at(event.position().toPoint())
         if place is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.head_clicked.emit(place.layer, place.head)
+            (self.head_silenced if self.silencing else self.head_clicked).emit(place.layer, place.head)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Announce the head under the pointer."""
@@ -388,7 +412,10 @@ class AtlasView(QWidget):
         self.head_pointed.emit(-1, -1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move to the neighbour that an arrow names."""
+        """Move to the neighbour that an arrow names; Enter is a click on the selected head, while silencing."""
+        if self.silencing and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.head_silenced.emit(*self.selected)
+            return
         place = self.plan.of(*self.selected)
         step = arrow_keys.step_of(event)
         if step is None or place is None:
@@ -434,3 +461,8 @@ def sorted_heads(values: np.ndarray[Any, np.dtype[np.float64]], ascending: bool)
     flat = values.ravel() if ascending else -values.ravel()
     order = np.argsort(flat, kind="stable")  # NaN sorts last
     return [(int(i) // values.shape[1], int(i) % values.shape[1]) for i in order]
+
+
+def _apart() -> int:
+    """Pixels between a thumbnail and what is written under it, beside one: a ring around the thumbnail stands there."""
+    return theme.current().grid(0.375)

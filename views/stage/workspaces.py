@@ -30,14 +30,15 @@ class Workspace:
     variants
         How it is divided, the largest first; the last one is for every stage.
     strip
-        How much of the tokens stands above the panels: the whole panel, or one line.
+        How much of the tokens stands above the panels: the whole panel, with arcs from the query to its keys or
+        without, or one line.
     """
 
     name: str
     title: str
     number: int
     variants: tuple[Variant, ...]
-    strip: Literal["whole", "line"] = "line"
+    strip: Literal["arcs", "whole", "line"] = "line"
 
     def variant(self, size: QSize) -> int:
         """Which variant is for a stage of that size."""
@@ -63,7 +64,7 @@ _OVERVIEW: Final = (
                 row(
                     (27, "ledger"),
                     (42, column((38, "heads"), (62, "scores"))),
-                    (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
+                    (31, column((48, "rope"), (23, "cache"), (29, "next_token"))),
                 ),
             ),
             (12, "why"),
@@ -74,31 +75,34 @@ _OVERVIEW: Final = (
         1160,
         420,
         row(
-            (54, column((40, "heads"), (60, "scores"))),
-            (46, column((58, "rope cache next_token ledger"), (42, "why"))),
+            (54, column((36, "heads"), (64, "scores"))),
+            (46, column((66, "rope cache next_token ledger"), (34, "why"))),
         ),
     ),
     Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why"))),
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
+_COMPARE: Final = (
+    Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
+    Variant(0, 0, ("compare", "experiments", "next_token")),
+)
+
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
-    Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((72, "scores"), (28, "why")))))),
+    Workspace("rope", "RoPE", 3, _always(row((66, "rope"), (34, column((72, "scores"), (28, "why")))))),
     Workspace(
-        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
+        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
     Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
     Workspace(
         "heads",
         "Heads",
         6,
-        _always(row((58, "heads training needs routing"), (42, column((72, "scores"), (28, "why"))))),
+        _always(row((58, "heads training needs routing"), (42, column((66, "scores"), (34, "why next_token"))))),
     ),
-    Workspace(
-        "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
-    ),
+    Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )
 """In the order of the bar; 8 is the place of a survey of many texts."""
