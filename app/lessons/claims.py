@@ -39,7 +39,7 @@ QUANTIFYING: Final = (
 )
 """Words that somebody has to decide by a number, besides digits."""
 WORD: Final = re.compile(
-    rf"(?<![\w\-–])(?:{'|'.join((COUNTING, COMPARING, QUANTIFYING)).replace(' ', '|')}|\d[\d,.]*(?<=\d))(?!\w)",
+    rf"(?<![\w\-–])(?:{'|'.join((QUANTIFYING, COUNTING, COMPARING)).replace(' ', '|')}|\d[\d,.]*(?<=\d))(?!\w)",
     re.IGNORECASE,
 )
 UNREAD: Final = re.compile(r"\$\$.*?\$\$|(?<!\\)\$.*?(?<!\\)\$|(?<!\\)\{.*?\}|`.*?`|\[[^\]]*\]")
