@@ -1,4 +1,4 @@
-"""What the lessons say is decided by their numbers; what is wrong in a lesson's words is found, and told with its number."""
+"""What the lessons say is decided by their numbers; what is wrong in a lesson's words is found, with its number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_sentence_has_its_claim_and_no_number_contradicts_it(lesson_id: st
 
 
 def test_a_lesson_names_no_head_of_a_trained_model() -> None:
-    """Weights change; a head is picked by what it does. The one that is named is named for its kv head, a matter of sizes."""
+    """A head is picked by what it does, for weights change; one is named for its kv head, a matter of sizes."""
     for lesson_id in IDS:
         named = re.findall(r"\bL\d+H\d+\b", lesson_of(lesson_id).path.read_text(encoding="utf-8"))
         assert set(named) <= ({"L1H5"} if lesson_id.startswith("02") else set()), lesson_id
@@ -113,7 +113,12 @@ def test_a_wrong_sentence_is_found_by_its_words(number: str, right: str, wrong: 
     lesson = lesson_of(next(lesson_id for lesson_id in IDS if lesson_id.startswith(number)))
     source = lesson.path.read_text(encoding="utf-8")
     assert right in source
-    try:
-        assert read_lesson(source.replace(right, wrong, 1), Path("planted.toml")).unclaimed
-    except LessonFileError as error:
-        assert "No text of this step says" in error.why
+    with pytest.raises(LessonFileError, match="No text of this step says"):
+        read_lesson(source.replace(right, wrong, 1), Path("planted.toml"))
+
+
+def test_a_sentence_that_is_added_is_found() -> None:
+    lesson = lesson_of(IDS[0])
+    source = lesson.path.read_text(encoding="utf-8").replace("text = '''\n", "text = '''\nThere are six norms. ", 1)
+    (found,) = read_lesson(source, Path("planted.toml")).unclaimed
+    assert found.why == "no claim decides six in “There are six norms.”"

@@ -1,4 +1,4 @@
-"""What lessons measure of sampling, of few bits, of a memory of fixed size and of a training's record, held to numpy."""
+"""What lessons measure of sampling, few bits, a memory of fixed size and a training's record, held to numpy."""
 
 from __future__ import annotations
 
