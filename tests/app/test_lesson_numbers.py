@@ -58,7 +58,7 @@ GOLDEN: dict[str, tuple[str, ...]] = {
     "11-heads-have-habits": ("q - N + 1".replace(" - ", "-").replace(" + ", "+"), "syntactic"),
     "12-cached-equals-full": ("1×8×1×13",),
     "14-drawing-a-token": ("T | likeliest token",),
-    "15-softmax-in-float32": ("0.000977", "0.00781", "0.0625", "bfloat16 | 256", "stands still at 256"),
+    "15-softmax-in-float32": ("9.8 × 10⁻⁴", "0.00781", "0.0625", "bfloat16 | 256", "stands still at 256"),
     "16-attention-and-recurrence": ("8 MiB", "4096 | 512 MiB | 8 MiB", "64 tokens"),
     "17-heads-being-born": ("3,500 steps", "6.93"),
     "13-to-minimind": ("63.9 M", "198.4 M", "12,288 bytes", "1×12×6400", "stores 0"),
