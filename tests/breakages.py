@@ -568,6 +568,12 @@ BREAKAGES = (
     ),
     # Lessons
     checks("twice the tolerance is right", "max(tolerance * abs(b),", "max(2 * tolerance * abs(b),"),
+    of("app/lessons/claims.py", "app/lessons/test_claims")(
+        "a quote covers its whole sentence", "if not covered[word.start()]", "if not any(covered)"
+    ),
+    of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
+        "a comparison counts equal numbers", "all(first < second", "all(first <= second"
+    ),
     checks("a number is told at once", "misses >= TRIES", "misses >= 0"),
     checks("a shape's order does not matter", "if typed == wanted:", "if sorted(typed) == sorted(wanted):"),
     progress("a right answer is not counted", "before.right + int(right)", "before.right"),

@@ -48,7 +48,8 @@ def _check(file: Path, lesson: Lesson) -> None:
     LessonError
         When one is contradicted.
     """
-    from ropewalk.app.lessons.claims import contradicted
+    from ropewalk.app.lessons.contradictions import contradicted
+    from ropewalk.app.lessons.filling import worth_in
     from ropewalk.model.engine import engine
     from ropewalk.model.errors import LessonError
 
@@ -58,7 +59,7 @@ def _check(file: Path, lesson: Lesson) -> None:
     print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {claims} claims, {gaps}")
     for problem in lesson.unclaimed:
         print(f"  line {problem.line}: {problem.why}")
-    found = list(contradicted(lesson, runs))
+    found = list(contradicted(lesson, worth_in(lesson, runs)))
     for one in found:
         print(f"  {one.sentence}")
     wrong = sum(one.is_sure for one in found)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.app.lessons.claims import contradicted, unclaimed
+from ropewalk.app.lessons.claims import unclaimed
+from ropewalk.app.lessons.contradictions import contradicted
+from ropewalk.app.lessons.filling import worth_in
 from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.table import LessonFileError
 from tests.app.filled_lessons import IDS, lesson_of, runs_of
@@ -18,7 +20,7 @@ from tests.app.small_lesson import SMALL, read
 def test_every_sentence_has_its_claim_and_no_number_contradicts_it(lesson_id: str) -> None:
     lesson = lesson_of(lesson_id)
     assert [problem.sentence for problem in lesson.unclaimed] == []
-    assert [one.sentence for one in contradicted(lesson, runs_of(lesson_id))] == []
+    assert [one.sentence for one in contradicted(lesson, worth_in(lesson, runs_of(lesson_id)))] == []
 
 
 def test_a_lesson_names_no_head_of_a_trained_model() -> None:
@@ -75,7 +77,7 @@ def test_a_contradiction_names_the_line_the_words_and_the_numbers() -> None:
         "    { says = 'Line one.', holds = ['equal(size(main, \"D\"), 4096)', 'less(size(main, \"D\"), 4000)'] },\n"
         "    { says = 'Line three has', holds = 'all_of(equal(1, 1), more(2, 3))' },\n]\n"
     )
-    first, second = contradicted(lesson, None)
+    first, second = contradicted(lesson, worth_in(lesson, None))
     assert first.sentence == (
         f"line {SMALL.count(chr(10)) + 2}: “Line one.” is contradicted: "
         'less(size(main, "D"), 4,000) is not so: 4,096, 4,000.'
@@ -85,7 +87,7 @@ def test_a_contradiction_names_the_line_the_words_and_the_numbers() -> None:
 
 def test_what_cannot_be_measured_is_no_contradiction() -> None:
     lesson = read(f"{SMALL}claims = [ {{ says = 'Line one.', holds = 'equal(tokens(open), 3)' }} ]\n")
-    (found,) = contradicted(lesson, None)
+    (found,) = contradicted(lesson, worth_in(lesson, None))
     assert not found.is_sure
     assert "cannot be decided" in found.sentence
 

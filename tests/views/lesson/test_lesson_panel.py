@@ -147,7 +147,7 @@ def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:
 def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindow) -> None:
     window.reveal("lesson")
     qtbot.waitUntil(lambda: window.lesson.shelf is not None)
-    assert len(window.lesson.lessons()) == 14
+    assert len(window.lesson.lessons()) == 18
     assert window.lesson.chooser.count() == 15
 
 
