@@ -353,7 +353,10 @@ class TrainingPanel(Panel):
         length = len(weights)
         self.all_heads.show_scores(scores[at], _highest(scores))
         self.all_heads.mark(layer, head)
-        self.map.title = f"weights of {wording.head_name(layer, head)}"
+        title = f"weights of {wording.head_name(layer, head)}"
+        if title != self.map.title:
+            self.map.title = title
+            self.map.arrange()
         self.map.set_data(weights, np.tri(length, dtype=np.bool_), (0, length), (0, length))
         self.map.set_levels(Levels(0.0, 1.0))
         for plot in (self.losses, self.curves):
