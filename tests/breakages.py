@@ -103,6 +103,7 @@ knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/te
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
 misbehaved = of("app/engine/connection.py", "app/engine/test_process")
+lens = of("model/readings/lens.py", "model/readings/test_lens")
 next_token = of("model/readings/next_token.py", "model/readings/test_next_token")
 norms = of("model/decoder/norms.py", "model/decoder/test_norms", "model/decoder/test_attention")
 numbers_file = of("app/files/numbers_file.py", "app/files/test_exporting")
@@ -290,6 +291,22 @@ BREAKAGES = (
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
     patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
+    lens(
+        "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"
+    ),
+    lens(
+        "rows of two rotations are run together",
+        "{segment.start for layer in trace for segment in layer.spec.segments}",
+        "set[int]()",
+    ),
+    lens("the logit lens asks about the token itself", "start + 1 : start + 1 + shape", "start : start + shape"),
+    of("views/panels/lens.py", "views/panels/test_lens_panel")(
+        "the logit lens reads what nobody sees", "self.map.sight_of(run.length, selection.query)", "(0, run.length)"
+    ),
+    of("views/plots/lens_map.py", "views/panels/test_lens_panel")(
+        "a token is written over the cells beside it", "adjusted(2, 0, -2, 0)", "adjusted(-20, 0, 20, 0)"
+    ),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
         "what a head is needed for has the wrong sign",
         "rows.logit(ablated, token) - clean",
@@ -393,8 +410,8 @@ BREAKAGES = (
     ),
     numbers_file(
         "query and key are swapped in a table",
-        "(query, texts[0], key, texts[1], score",
-        "(key, texts[1], query, texts[0], score",
+        "(*asked, *key, score, weight",
+        "(*key, *asked, score, weight",
     ),
     of("app/files/provenance.py", "views/files/test_pictures", "app/files/test_exporting")(
         "an export does not say its prompt", 'yield "Prompt", run.prompt', 'yield "Prompt", ""'
@@ -553,6 +570,14 @@ BREAKAGES = (
         "self._view(self._session.handle.run.length - 2)",
     ),
     timeline("rows drawn otherwise are taken", "self.drawn[length - run.prefill] == self._sampling", "True"),
+    of("app/session/interventions.py", "app/test_session_interventions")(
+        "silencing heads takes other changes out",
+        "others = tuple(one for one in interventions if not _silences(one))",
+        "others = tuple(one for one in interventions if _silences(one) and False)",
+    ),
+    of("app/session/step_clock.py", "app/session/test_step_clock")(
+        "what moves ends abruptly", "return share * share * (3 - 2 * share)", "return share * share"
+    ),
     of("app/session/interventions.py", "app/test_session_interventions", "app/session/test_session")(
         "interventions are tried in another order",
         "self._wanted = tuple(interventions)",
@@ -784,6 +809,23 @@ BREAKAGES = (
     of("views/panels/cache.py", "views/stage/test_sizes")(
         "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
     ),
+    of("model/readings/walk.py", "model/readings/test_walk")(
+        "a walked score is not divided", "score = dots * spec.scale", "score = dots"
+    ),
+    of("model/ledger/walk.py", "model/readings/test_walk")(
+        "a walk adds what attention wrote to its normed copy",
+        '"residual_mid", "x", (attn,), stream',
+        '"residual_mid", "normed", (attn,), stream',
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "what shall not move flows", "if flows and not motion.reduced() and", "if flows and"
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "a sum shows its first products as its largest", "np.argsort(-np.abs(row * column)", "np.argsort(-np.abs(row)"
+    ),
+    of("views/panels/next_token.py", "views/test_silencing")(
+        "a difference has the wrong sign", "candidate.probability - before:+.3f", "before - candidate.probability:+.3f"
+    ),
     of("views/panels/next_token.py", "views/stage/test_sizes")(
         "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"
     ),
@@ -810,6 +852,30 @@ BREAKAGES = (
     ),
     of("app/models/download_child.py", "app/test_killed_parents")(
         "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "hidden weights are found among the strong ones",
+        "weights.masked_fill_(~layer.visible(queries, keys, batch=batch), -1.0)",
+        "weights",
+    ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "weights that are left out are not counted", "self._dropped += max(len(values) - self._most, 0)", "pass"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "a weak line lies above a strong one", "CompositionMode_DestinationOver", "CompositionMode_SourceOver"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "lines of another run are seen until its own are painted",
+        "            self._all = self._before = None",
+        "            pass",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "lines stay those of the group before",
+        "if self._wanted(run, selection) != self._asked:",
+        "if self._asked is None:",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "a person who scrolls is brought back", "if cell == self._shown_cell or", "if"
     ),
 )
 

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 Group = Literal[
-    "Run", "File", "Steps", "Head and cell", "Workspaces", "Panels", "Switches", "Lesson", "Class", "Window"
+    "Run", "File", "Steps", "Head and cell", "Walk", "Workspaces", "Panels", "Switches", "Lesson", "Class", "Window"
 ]
 TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
 """Widgets that keep every key which is pressed without Ctrl or Alt."""
@@ -69,6 +69,10 @@ ACTIONS: Final = (
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
+    Action("walk_on", "Walk through the block: next operation", "Walk", ("D",)),
+    Action("walk_back", "Walk: operation before", "Walk", ("Shift+D",)),
+    Action("walk_start", "Walk: to the stream that comes in", "Walk", ("Ctrl+Home",)),
+    Action("walk_end", "Walk: to the stream that goes out", "Walk", ("Ctrl+End",)),
     *(
         Action(f"workspace_{name}", f"Workspace: {title}", "Workspaces", (f"Ctrl+{number}",))
         for name, title, number in (
@@ -88,6 +92,7 @@ ACTIONS: Final = (
         for name, title, key in (
             ("tokens", "Tokens", "Alt+1"),
             ("ledger", "Shape ledger", "Alt+2"),
+            ("walk", "Walk", "Alt+W"),
             ("heads", "Heads", "Alt+3"),
             ("scores", "Scores", "Alt+4"),
             ("rope", "RoPE", "Alt+5"),
@@ -97,9 +102,11 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
+            ("lines", "Lines", "Alt+I"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
             ("training", "Heads being born", "Alt+H"),
+            ("lens", "Logit lens", "Alt+L"),
             ("timeline", "Timeline", "Alt+T"),
         )
     ),
@@ -111,7 +118,7 @@ ACTIONS: Final = (
     Action("scores.one", "One large map, or all three", "Switches", ("O",)),
     Action("score_state", "The one map: before mask, masked, softmax", "Switches", ("Shift+O",)),
     Action("ledger.all_columns", "All columns of the ledger", "Switches", ("C",)),
-    Action("silence", "Silence heads by clicking", "Switches", ("H",)),
+    Action("silence", "Silence heads by clicking", "Switches", ("Z",)),
     Action("rotation", "Play or pause the rotation", "Switches", ("R",)),
     Action("pin", "Pin this run as A, to compare with", "Switches", ("A",)),
     Action("unpin", "Compare no longer", "Switches", ("Shift+A",)),

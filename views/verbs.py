@@ -46,6 +46,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         **{name: partial(_step, session, name) for name in STEPS},
         "back": selection.back,
         "forward": selection.forward,
+        **_walks(window),
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
         "silence": lambda: _silence(window),
         "score_state": lambda: cast("ScoresPanel", window.panels["scores"]).next_state(),
@@ -80,6 +81,21 @@ def _moves(window: PanelWindow) -> Verbs:
         for word, by in (("after", 1), ("before", -1))
     }
     return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
+
+
+def _walks(window: PanelWindow) -> Verbs:
+    """Steps through the block; from elsewhere, any of them brings the walk in sight where it stands."""
+    walk = window.session.walk
+
+    def go(move: Callable[[], None]) -> Callable[[], None]:
+        return lambda: move() if walk.in_sight else window.reveal("walk")
+
+    return {
+        "walk_on": go(partial(walk.move, 1)),
+        "walk_back": go(partial(walk.move, -1)),
+        "walk_start": go(partial(walk.go_to, 0)),
+        "walk_end": go(lambda: walk.go_to(len(walk.steps) - 1)),
+    }
 
 
 def _step(session: Session, name: str) -> None:

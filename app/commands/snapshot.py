@@ -15,6 +15,7 @@ WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compar
 PANELS = (
     "tokens",
     "ledger",
+    "walk",
     "heads",
     "scores",
     "rope",
@@ -24,9 +25,11 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "lines",
     "needs",
     "routing",
     "training",
+    "lens",
     "timeline",
 )
 

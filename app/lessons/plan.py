@@ -35,13 +35,26 @@ Line = tuple[Part, ...]
 
 CheckKind = Literal["choose", "number", "shape", "click", "say"]
 Target = Literal["head", "cell", "query", "key", "plane", "layer"]
-What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
+What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks", "predictions"]
 PlayWhat = Literal["", "decode", "rotation", "training"]
 
 STATISTICS: Final = ("previous", "sink", "induction", "entropy")
 """What the record of a training may show of every head."""
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "routing", "training")
+PANELS: Final = (
+    "tokens",
+    "ledger",
+    "walk",
+    "heads",
+    "scores",
+    "rope",
+    "cache",
+    "next_token",
+    "why",
+    "lens",
+    "routing",
+    "training",
+)
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
@@ -58,6 +71,7 @@ HIGHLIGHTS: Final[Mapping[str, tuple[What, str]]] = {
     "planes": ("planes", "rope"),
     "layers": ("layers", "cache"),
     "ranks": ("ranks", "next_token"),
+    "predictions": ("predictions", "lens"),
 }
 """What can be highlighted, and the panel it is in."""
 
@@ -112,6 +126,7 @@ class SceneDraft:
     play: PlayWhat = ""
     statistic: str = ""
     checkpoint: Expression | None = None
+    walk: str = ""
 
 
 @dataclass(frozen=True)
@@ -375,6 +390,8 @@ class Scene:
     statistic, checkpoint
         Which statistic of the heads the record of the training shows, and after how many steps; empty and None where
         a step says nothing of it.
+    walk
+        The operation that the walk through the block is at; empty for its beginning.
     """
 
     model: str
@@ -388,6 +405,7 @@ class Scene:
     play: PlayWhat = ""
     statistic: str = ""
     checkpoint: int | None = None
+    walk: str = ""
 
 
 @dataclass(frozen=True)

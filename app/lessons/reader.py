@@ -44,6 +44,7 @@ from ropewalk.app.lessons.toml_lines import TomlLines, line_in
 from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.ledger.walk import STEPS
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
 from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, read_expression
 from ropewalk.model.lessons.models import LessonModel
@@ -59,7 +60,7 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "training", "challenge", "claims", "check",
+    "play", "training", "walk", "challenge", "claims", "check",
 )  # fmt: skip
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
@@ -219,6 +220,7 @@ class _Reader:
             play=play,
             statistic=training.one_of("statistic", ("", *STATISTICS), ""),
             checkpoint=self._expression(training, "step") if training.has("step") else None,
+            walk=table.one_of("walk", ("", *STEPS), ""),
         )
 
     def _toggle(self, table: Table, name: str) -> str:

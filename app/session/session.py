@@ -29,7 +29,9 @@ from ropewalk.app.session.recovery import Recovery
 from ropewalk.app.session.selection import Bounds, Hover, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState
 from ropewalk.app.session.timeline import Timeline
+from ropewalk.app.session.walk import Walk
 from ropewalk.app.settings import Opened, SettingsStore
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.engine.questions import Question
@@ -78,6 +80,8 @@ class Session(QObject):
         What is changed in the run; the run that it is compared with.
     scenes
         Scenes put on screen in one go, and what was there before.
+    walk
+        Which operation of the selected block is looked at.
     checkpoints, exports
         What could be opened; the jobs of files in the making, beside everything else.
     """
@@ -107,6 +111,7 @@ class Session(QObject):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._handle: RunHandle | None = None
+        self.walk = Walk(self._walked_block, self)
         self._runs = 0
         self.newest: Prompt | None = None
         self.closed = False
@@ -425,6 +430,9 @@ class Session(QObject):
         self.baseline.follow()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
+
+    def _walked_block(self) -> tuple[ModelConfig, int] | None:
+        return None if self.run is None else (self.run.config, self.selection.now.layer)
 
     def _restarts_with(self, kept: SessionState) -> bool:
         return self.recovery.restarts_with(kept)

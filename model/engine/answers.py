@@ -35,6 +35,7 @@ from ropewalk.model.engine.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskLens,
     AskMean,
     AskNeeds,
     AskNextToken,
@@ -47,7 +48,9 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskStrongWeights,
     AskTraining,
+    AskWalk,
     Question,
 )
 from ropewalk.model.errors import InterventionError
@@ -58,6 +61,7 @@ from ropewalk.model.readings.arithmetic import read_arithmetic
 from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
+from ropewalk.model.readings.lens import lens_steps
 from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
 from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
@@ -69,6 +73,7 @@ from ropewalk.model.readings.records import (
     HeadDifference,
     HeadPicture,
     Line,
+    LogitLens,
     NextTokenDifference,
     RepeatScores,
     RopeRule,
@@ -78,7 +83,9 @@ from ropewalk.model.readings.records import (
     TrainingHistory,
 )
 from ropewalk.model.readings.routing import read_routing
+from ropewalk.model.readings.strong import strong_weights_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
+from ropewalk.model.readings.walk import walk_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
 from ropewalk.model.training.history import read_history
@@ -202,6 +209,11 @@ def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routin
     return read_routing(handle.model_handle.checkpoint.model, trace, asked.layer)
 
 
+def _lens(handle: RunHandle, trace: Trace, asked: AskLens) -> Steps[LogitLens]:
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    return lens_steps(checkpoint.model, trace, TextsById(checkpoint), asked.rows, count=asked.count)
+
+
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
     """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
     yield from ()
@@ -293,6 +305,9 @@ def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPi
 ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskHead: _head,
     AskRefined: _refined,
+    AskStrongWeights: lambda handle, trace, a: strong_weights_steps(
+        trace[a.layer], a.heads, a.rows, a.columns, thresholds=a.thresholds, most=a.most
+    ),
     AskRepeats: _repeats,
     AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),
@@ -305,6 +320,9 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskCachedCheck: _check,
     AskBranchCheck: _branch_check,
     AskArithmetic: _arithmetic,
+    AskWalk: lambda handle, trace, a: walk_steps(
+        handle.model_handle.checkpoint.model, trace, a.layer, a.head, a.query, pixels=a.pixels
+    ),
     AskNeeds: lambda handle, trace, asked: head_needs_steps(
         handle.model_handle.checkpoint.model, trace, asked.query, asked.token
     ),
@@ -314,6 +332,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskMean: _mean,
     AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,
+    AskLens: _lens,
     AskHeadDifference: _head_difference,
     AskNextTokenDifference: _next_token_difference,
 }

@@ -74,6 +74,25 @@ class AskRefined(Question):
 
 
 @dataclass(frozen=True)
+class AskStrongWeights(Question):
+    """The weights of some heads of a layer that reach a threshold, one by one → ``StrongWeights``.
+
+    ``rows``, ``columns`` None: all; the first of the rising ``thresholds`` is taken that no more than ``most`` weights
+    reach, else the last, of which the largest are given.
+    """
+
+    urgency = Urgency.PICTURE
+    needs = frozenset({"attention"})
+
+    layer: int
+    heads: tuple[int, ...]
+    rows: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None
+    thresholds: tuple[float, ...] = (0.0,)
+    most: int = 20_000
+
+
+@dataclass(frozen=True)
 class AskAtlas(Question):
     """Thumbnails and scores of all heads → ``HeadAtlas``, with an ``AtlasPart`` for each layer.
 
@@ -221,6 +240,22 @@ class AskArithmetic(Question):
 
 
 @dataclass(frozen=True)
+class AskWalk(Question):
+    """Every matrix of one block for one head and query, step after step → ``WalkReading``.
+
+    A key moves through the steps without asking again. ``pixels`` bounds the sides of a large matrix.
+    """
+
+    urgency = Urgency.COARSE
+    needs = frozenset({"attention", "replay"})
+
+    layer: int
+    head: int
+    query: int
+    pixels: int = 256
+
+
+@dataclass(frozen=True)
 class AskNeeds(Question):
     """Which heads a token after a row needs, by ablating each in turn → ``HeadNeeds``; long, with progress."""
 
@@ -260,6 +295,20 @@ class AskRouting(Question):
     needs = frozenset({"replay"})
 
     layer: int
+
+
+@dataclass(frozen=True)
+class AskLens(Question):
+    """What the stream says after every block of some rows → ``LogitLens``, a part of it for every few rows.
+
+    ``rows`` is a half-open range, None for all; ``count`` of the most probable tokens are named.
+    """
+
+    urgency = Urgency.REFINEMENT
+    needs = frozenset({"replay"})
+
+    rows: tuple[int, int] | None = None
+    count: int = 5
 
 
 @dataclass(frozen=True)

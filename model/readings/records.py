@@ -23,10 +23,12 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
+Places = NDArray[np.int32]
 
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
 Reduction = Literal["exact", "max", "mean", "sampled"]
+WalkAxis = Literal["token", "key", "feature", "heads", "plane", "expert", "one"]
 
 
 @dataclass(frozen=True)
@@ -326,6 +328,86 @@ class HeadPatch:
     weights: Floats
     visible: Bools
     raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WalkMatrix:
+    """A matrix of the walk through a block.
+
+    Attributes
+    ----------
+    name, kind
+        What it is called, such as ``W_qᵀ``, and what it is made for, which gives its colour.
+    values
+        [h, w] numbers; of a large matrix, of each block the one that is furthest from 0.
+    rows, columns
+        The half-open ranges of the whole matrix that they cover.
+    shape
+        Rows and columns of the whole matrix.
+    axes
+        What its rows and columns count; ``heads`` are the features of all heads, side by side.
+    hidden
+        [h, w] where no number stands because the key is not seen; None where every number does.
+    of
+        The matrix that it is another view of, such as K' for its transpose; empty for one of its own.
+    names
+        What its columns (or, of ``experts``, its rows) are called, where numbers would not do.
+    """
+
+    name: str
+    kind: str
+    values: Floats
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    shape: tuple[int, int]
+    axes: tuple[WalkAxis, WalkAxis]
+    hidden: Bools | None = None
+    of: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WalkReading:
+    """One block for one head, as the matrices of ``model.ledger.walk`` by their names.
+
+    ``rows`` are the tokens that are walked: all of a short run of a small model, else the query alone.
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    query: int
+    rows: tuple[int, int]
+    matrices: dict[str, WalkMatrix]
+
+
+@dataclass(frozen=True, eq=False)
+class StrongWeights:
+    """The visible weights of a rectangle of some heads that reach a threshold, the largest first.
+
+    Attributes
+    ----------
+    rows, columns
+        The half-open ranges of query and key rows that were looked through.
+    threshold, reached
+        The least weight that was wanted, and how many there are of it and more; the arrays may hold fewer.
+    total
+        All visible weights of the heads in the whole run.
+    head, query, key, weight
+        [n] each; a head's number among those of the layer.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    threshold: float
+    reached: int
+    total: int
+    head: Places
+    query: Places
+    key: Places
+    weight: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -779,6 +861,54 @@ class Routing:
     layer: int
     probabilities: Doubles
     chosen: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LogitLens:
+    """What the model would say of some rows if it ended after the embedding, or after each block.
+
+    The stream of n rows is read at L + 1 places; the first is the embedding, the last the model's output.
+
+    Attributes
+    ----------
+    rows
+        The half-open range of rows.
+    top, probabilities
+        [L + 1, n, k] ids of the most probable tokens and their probabilities, float64, the first the most probable.
+    entropy
+        [L + 1, n] float64, in nats.
+    final
+        [L + 1, n] float64 probability of the token that is the most probable one in the end.
+    actual, rank
+        [L + 1, n] float64 probability of the token that really follows, and how many are more probable, plus one; NaN
+        and 0 where nothing follows.
+    tokens
+        How to show the ids in ``top``, each once.
+    """
+
+    rows: tuple[int, int]
+    top: NDArray[np.int64]
+    probabilities: Doubles
+    entropy: Doubles
+    final: Doubles
+    actual: Doubles
+    rank: NDArray[np.int64]
+    tokens: Sequence[TokenText]
+
+    @classmethod
+    def joined(cls, parts: Sequence[LogitLens]) -> LogitLens:
+        """One of all rows of some, each of which begins where the one before it ends."""
+        shown = {token.id: token for part in parts for token in part.tokens}
+        return cls(
+            (parts[0].rows[0], parts[-1].rows[1]),
+            np.concatenate([part.top for part in parts], axis=1),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+            np.concatenate([part.entropy for part in parts], axis=1),
+            np.concatenate([part.final for part in parts], axis=1),
+            np.concatenate([part.actual for part in parts], axis=1),
+            np.concatenate([part.rank for part in parts], axis=1),
+            TokenTexts.of(shown.values()),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,17 +30,21 @@ from ropewalk.model.engine.questions import (
     AskCell,
     AskHead,
     AskLedger,
+    AskLens,
     AskNextToken,
     AskNextTokenUnder,
     AskPlanes,
     AskRepeats,
     AskRouting,
     AskRow,
+    AskStrongWeights,
     AskTraining,
+    AskWalk,
     Question,
 )
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.ledger.walk import plan_of
 from ropewalk.model.readings.magnitudes import magnitudes
 from ropewalk.model.readings.records import (
     CacheReading,
@@ -50,6 +54,7 @@ from ropewalk.model.readings.records import (
     DirectAttribution,
     HeadAtlas,
     HeadPicture,
+    LogitLens,
     ModelCard,
     NextTokenReading,
     PlaneReading,
@@ -59,9 +64,14 @@ from ropewalk.model.readings.records import (
     RowReading,
     Run,
     Sampling,
+    StrongWeights,
     Tile,
     TokenText,
+    TokenTexts,
     TrainingHistory,
+    WalkAxis,
+    WalkMatrix,
+    WalkReading,
 )
 from tests.fake_engine import FakeEngine
 from tests.in_process import without_packing
@@ -173,6 +183,34 @@ def _head(run: Run, asked: AskHead) -> HeadPicture:
         kv_head,
         replace(scored, reduction=reduction, cell=(block, block)),
         replace(weighed, reduction=reduction, cell=(block, block)),
+    )
+
+
+def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
+    """Every weight of the rectangle by itself, then those that reach a threshold."""
+    rows, columns = asked.rows or (0, run.length), asked.columns or (0, run.length)
+    inside = np.zeros((run.length, run.length), np.bool_)
+    inside[slice(*rows), slice(*columns)] = True
+    cells = np.nonzero(inside & visible(run))
+    every = np.concatenate([weights(run, asked.layer, head)[cells] for head in asked.heads])
+    heads = np.repeat(np.array(asked.heads, np.int32), len(cells[0]))
+    query, key = (np.tile(places, len(asked.heads)).astype(np.int32) for places in cells)
+    few = [threshold for threshold in asked.thresholds if (every >= threshold).sum() <= asked.most]
+    threshold = few[0] if few else asked.thresholds[-1]
+    reached = int((every >= threshold).sum())
+    order = np.argsort(-every, kind="stable")[: min(reached, asked.most)]
+    return StrongWeights(
+        asked.layer,
+        asked.heads,
+        rows,
+        columns,
+        threshold,
+        reached,
+        len(asked.heads) * int(visible(run).sum()),
+        heads[order],
+        query[order],
+        key[order],
+        _single(every[order]),
     )
 
 
@@ -362,12 +400,115 @@ def _training(run: Run, asked: AskTraining) -> TrainingHistory:
     )
 
 
+def _lens(run: Run, asked: AskLens) -> LogitLens:
+    """Distributions over forty ids that grow sharper from place to place; the same for a row whatever was asked."""
+    places, (first, last), ids = run.config.layers + 1, asked.rows or (0, run.length), np.arange(299, 339)
+    sharper = np.linspace(0.5, 3, places)[:, None, None]
+    logits = sharper * np.stack([np.random.default_rng(row).normal(size=len(ids)) for row in range(first, last)])
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)  # [L + 1, n, 40]
+    order = np.argsort(-chances, axis=-1, kind="stable")[..., : asked.count]
+    end = np.broadcast_to(order[-1:, :, :1], (*order.shape[:2], 1))
+    actual, rank = np.full(order.shape[:2], np.nan), np.zeros(order.shape[:2], np.int64)
+    for place, row in enumerate(range(first, min(last, run.length - 1))):
+        own = chances[:, place, run.tokens[row + 1].id % len(ids)]
+        actual[:, place], rank[:, place] = own, 1 + (chances[:, place] > own[:, None]).sum(-1)
+    return LogitLens(
+        (first, last),
+        ids[order],
+        np.take_along_axis(chances, order, axis=-1),
+        -(chances * np.log(chances)).sum(-1),
+        np.take_along_axis(chances, end, axis=-1)[..., 0],
+        actual,
+        rank,
+        TokenTexts.of(map(word, np.unique(ids[order]).tolist())),
+    )
+
+
 def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
     c, draw = run.config, np.random.default_rng(asked.token)
     heads, mlps = draw.normal(size=(c.layers, c.heads)), draw.normal(size=c.layers)
     return DirectAttribution(
         asked.query, asked.token, float(heads.sum() + mlps.sum() + 0.5), heads, mlps, embedding=0.5, rest=0.0
     )
+
+
+def _walk(run: Run, asked: AskWalk) -> WalkReading:
+    """A walk of all rows of a short run, else of the query; what no test compares is drawn."""
+    c, draw = run.config, np.random.default_rng(asked.layer)
+    every = run.length <= 48 and not c.is_moe(asked.layer)
+    rows = (0, run.length) if every else (asked.query, asked.query + 1)
+    cut, kv_head, heads = slice(*rows), c.kv_head_of(asked.head), c.heads * c.head_width
+    q, k, v = vectors_of(run)
+    seen = visible(run)[cut]
+    dots = q[asked.layer, asked.head, cut] @ k[asked.layer, kv_head].T
+    known = {
+        "q_turned": q[asked.layer, asked.head, cut],
+        "k_turned": k[asked.layer, kv_head, cut],
+        "v": v[asked.layer, kv_head, cut],
+        "keys": k[asked.layer, kv_head].T,
+        "values": v[asked.layer, kv_head],
+        "dots": dots,
+        "factor": np.array([[c.scale]]),
+        "scaled": dots * c.scale,
+        "seen": seen.astype(np.float64),
+        "masked": np.where(seen, dots * c.scale, 0),
+        "weights": weights(run, asked.layer, asked.head)[cut],
+    }
+    token, kv = rows[1] - rows[0], c.kv_heads * c.head_width
+    sizes: dict[str, tuple[int, int]] = {
+        **dict.fromkeys(("x", "normed", "attn", "middle", "mlp_read", "mlp", "after"), (token, c.width)),
+        **dict.fromkeys(("norm_root", "mlp_root", "lse"), (token, 1)),
+        **dict.fromkeys(("norm_gain", "mlp_gain"), (1, c.width)),
+        "w_q": (c.width, heads),
+        "w_k": (c.width, kv),
+        "w_v": (c.width, kv),
+        "w_o": (heads, c.width),
+        "q_all": (token, heads),
+        "k_all": (token, kv),
+        "v_all": (token, kv),
+        "z_all": (token, heads),
+        **dict.fromkeys(("q", "k", "z"), (token, c.head_width)),
+        **dict.fromkeys(("w_gate", "w_up"), (c.width, c.mlp_width)),
+        **dict.fromkeys(("gate", "up", "hidden"), (token, c.mlp_width)),
+        "w_router": (c.width, 4),
+        "router": (token, 4),
+        "shares": (1, 2),
+        "experts": (2, c.width),
+        "angles": (token, c.head_width // 2),
+        "w_down": (c.mlp_width, c.width),
+    }
+    kinds = {"q": "query", "k": "key", "v": "value"}
+    matrices: dict[str, WalkMatrix] = {}
+    plan = [equation for step in plan_of(c, asked.layer) for equation in step.equations]
+    for key in dict.fromkeys(key for equation in plan for key in (*equation.operands, equation.result)):
+        made = known[key] if key in known else draw.normal(size=sizes[key])
+        by_key = key in ("keys", "dots", "scaled", "seen", "masked", "weights")
+        axes: tuple[WalkAxis, WalkAxis] = (
+            "token" if made.shape[0] == token and key not in ("values", "keys", "factor") else "feature",
+            "key" if by_key else "heads" if key[1:] == "_all" or key[:3] in ("w_q", "w_k", "w_v") else "feature",
+        )
+        if made.shape[1] == 1:
+            axes = axes[0], "one"
+        elif key == "values":
+            axes = "key", "feature"
+        whole = made.shape if axes[0] != "token" else (run.length, made.shape[1])
+        hidden = ~seen if key in ("seen", "masked", "weights") else None
+        of = {"keys": "k_turned", "values": "v"}.get(key, "")
+        letter = key.removeprefix("w_")
+        kind = kinds.get(letter[0] if letter[1:2] in ("", "_") else "", "plain")
+        matrices[key] = WalkMatrix(
+            key,
+            kind,
+            _single(made),
+            rows if axes[0] == "token" else (0, made.shape[0]),
+            (0, made.shape[1]),
+            (whole[0], whole[1]),
+            axes,
+            hidden,
+            of,
+            ("expert 1", "expert 3") if key in ("shares", "experts") else (),
+        )
+    return WalkReading(asked.layer, asked.head, kv_head, asked.query, rows, matrices)
 
 
 READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
@@ -384,6 +525,9 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskTraining: _training,
     AskAttribution: _attribution,
     AskRepeats: _repeats,
+    AskWalk: _walk,
+    AskLens: _lens,
+    AskStrongWeights: _strong,
 }
 
 

@@ -8,6 +8,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
-from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
+from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, LensPage, NumbersPage, Page, PicturePage
 from ropewalk.views.files.handout import answer_spans
 from ropewalk.views.files.recordings import FILMS, Shooting, recording_turns, walk_turns
 from ropewalk.views.main_window import MainWindow
@@ -41,6 +42,7 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.in_process import trace_of
+from tests.views.driving import run_of
 from tests.views.real_window import PROMPT, real_window
 
 
@@ -285,6 +287,18 @@ def check_numbers(
         row = read_row(trace_of(handle)[1], 6, int(cell["query"]))
         # float64 sums of Dh products, added in two orders
         assert float(cell["weight"]) == pytest.approx(row.weights[int(cell["key"])], rel=1e-12)
+
+
+def test_the_logit_lens_is_saved_of_a_position_or_of_all(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    for place, wanted in ((0, [3]), (1, list(range(run_of(window).length)))):
+        dialog, path = window.files.export(), tmp_path / f"lens-{place}.npz"
+        window.session.selection.update(query=3)
+        page: LensPage = page_of(dialog, LensPage.title)
+        page.range.setCurrentIndex(place)
+        choose(dialog, "npz")
+        assert take(partial(dialog.save_to, str(path))) == ""
+        with np.load(path) as arrays:
+            assert arrays["positions"].tolist() == wanted
 
 
 def test_the_run_is_saved_as_a_trace(window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path) -> None:

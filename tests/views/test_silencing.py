@@ -82,7 +82,7 @@ def chances(window: MainWindow, silent: set[tuple[int, int]]) -> torch.Tensor:
 def test_clicks_silence_heads_and_the_bars_say_what_the_model_says_without_them(window: MainWindow) -> None:
     heads, plain = heads_of(window), chances(window, set())
     selected = window.session.selection.now
-    driving.press(window, window, Qt.Key.Key_H)
+    driving.press(window, window, Qt.Key.Key_Z)
     assert heads.silence.isChecked()
     bars = bars_of(window)
     assert bars.on_screen
@@ -170,8 +170,8 @@ def test_a_silenced_head_is_crossed_out_and_its_ghost_is_behind_the_bar(window: 
         if ghost is not None and candidate.probability > 0.01:
             share = ghost.width() / bars.bar_of(row).width()
             assert share == pytest.approx(bars.ghosts[candidate.token.id] / candidate.probability, rel=0.01)
-            assert f"{abs(candidate.probability - bars.ghosts[candidate.token.id]):.3f}" in bars.difference(candidate)
-            assert bars.difference(candidate)[0] in "+−"
+            written = float(bars.difference(candidate).replace("−", "-"))
+            assert written == pytest.approx(candidate.probability - bars.ghosts[candidate.token.id], abs=6e-4)
             break
     else:
         pytest.fail("no candidate has a ghost")

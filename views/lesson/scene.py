@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from ropewalk.app.session.selection import Hover
+from ropewalk.model.ledger.walk import STEPS
 from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.panels.registry import names
 from ropewalk.views.stage.tree import Split, column, row
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ropewalk.views.panels.training import TrainingPanel
     from ropewalk.views.stage.stage import Stage
 
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7}
+HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7, "walk": 12}
 """Shares of the height; a panel that is not named takes 5."""
 
 LINES: Final = frozenset({"tokens", "why"})
@@ -118,6 +119,8 @@ class LessonScenes(QObject):
         if self._heads is not None:
             self._heads.order_by_layer()
         self._session.selection.point_at(Hover())
+        if "walk" in panels:
+            self._session.walk.put(scene.walk or STEPS[0])
         self._highlight(scene)
         self._set_going(scene)
 

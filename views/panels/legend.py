@@ -41,7 +41,7 @@ def rows(marks: Sequence[Mark], width: float, margin: float) -> int:
 
 
 def _paint_swatch(painter: QPainter, mark: Mark, box: QRectF) -> None:
-    colour: QColor = getattr(theme.current(), mark.colour)
+    colour = QColor(mark.colour) if mark.colour[0] == "#" else getattr(theme.current(), mark.colour)
     painter.setPen(QPen(colour, 2, Qt.PenStyle.DotLine if mark.kind == "dash" else Qt.PenStyle.SolidLine))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if mark.kind == "outline":

@@ -83,7 +83,10 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
+    """What a mark in a panel's picture means: how it is drawn, in which colour, and in words.
+
+    The colour is one of the theme, by its name, or any, as ``#rrggbb``.
+    """
 
     kind: Literal["outline", "line", "dash", "hollow", "fill", "hatch"]
     colour: str

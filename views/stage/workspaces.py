@@ -83,6 +83,11 @@ _OVERVIEW: Final = (
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
+_SHAPES: Final = (
+    Variant(880, 400, row((40, "ledger"), (60, "walk cache why"))),
+    Variant(0, 0, ("walk", "ledger", "cache", "why")),
+)
+
 _COMPARE: Final = (
     Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
     Variant(0, 0, ("compare", "experiments", "next_token")),
@@ -90,17 +95,17 @@ _COMPARE: Final = (
 
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
-    Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
+    Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
     Workspace("rope", "RoPE", 3, _always(row((66, "rope"), (34, column((72, "scores"), (28, "why")))))),
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
-    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
+    Workspace("shapes", "Shapes", 5, _SHAPES),
     Workspace(
         "heads",
         "Heads",
         6,
-        _always(row((58, "heads training needs routing"), (42, column((66, "scores"), (34, "why next_token"))))),
+        _always(row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))),
     ),
     Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),

@@ -23,6 +23,8 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.lens import LensPanel
+from ropewalk.views.panels.lines import LinesPanel
 from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
@@ -87,6 +89,19 @@ def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWi
 @pytest.mark.slow
 def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
     assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindow) -> None:
+    for look, size in FEW:
+        dress(window, look)
+        put_on(window, "heads", size, "lines")
+        panel = cast("LinesPanel", window.panels["lines"])
+        panel.scope.setCurrentIndex(2)
+        put_on(window, "heads", size, "lines")
+        assert faults(window) == [], (look, size)
+        plot, line = panel.view.plot, theme.current().size("label")
+        assert plot.width() >= 4 * line, (look, size)
+        assert plot.height() >= 4 * line, (look, size)
 
 
 @pytest.mark.parametrize(("look", "size"), FEW)
@@ -202,6 +217,21 @@ def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
         block, line = panel.slabs.block("K"), theme.current().size("label")
         assert min(block.width(), block.height()) >= 3 * line, (name, size)
         assert block.width() * block.height() >= 0.1 * panel.width() * panel.height(), (name, size)
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_logit_lens_has_most_of_its_panel_and_nothing_in_it_is_cut_off(window: MainWindow, look: str) -> None:
+    dress(window, look)
+    panel = cast("LensPanel", window.panels["lens"])
+    for size in ((1280, 720), (1024, 768), (960, 540)):
+        put_on(window, "scores", size, "lens")
+        assert panel.on_screen
+        assert faults(window) == []
+        box = panel.map.box.geometry()
+        assert box.width() * box.height() >= 0.3 * panel.width() * panel.height(), size
+        first, last = panel.map.sight()
+        assert last - first >= 4
+        assert panel.map.lettering() is not None, size
 
 
 # The measure itself ---------------------------------------------------------------------------------------------------
