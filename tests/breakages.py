@@ -593,6 +593,13 @@ BREAKAGES = (
     ),
     # Lessons
     checks("twice the tolerance is right", "max(tolerance * abs(b),", "max(2 * tolerance * abs(b),"),
+    of("app/lessons/claims.py", "app/lessons/test_claims")(
+        "a quote covers its whole sentence", "if not covered[word.start()]", "if not any(covered)"
+    ),
+    of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
+        "a comparison counts equal numbers", "all(first < second", "all(first <= second"
+    ),
+    checks("a number is told at once", "misses >= TRIES", "misses >= 0"),
     checks("a shape's order does not matter", "if typed == wanted:", "if sorted(typed) == sorted(wanted):"),
     progress("a right answer is not counted", "before.right + int(right)", "before.right"),
     progress("a lesson is finished a step early", "step == steps - 1", "step == steps - 2"),
@@ -778,10 +785,11 @@ BREAKAGES = (
     ),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
-        "bytes are counted in kibibytes",
+        "counts are in units of 1,024",
         '((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))',
         '((2**40, "T"), (2**30, "G"), (2**20, "M"), (1024, "K"))',
     ),
+    wording("bytes are written as a count", "return format_bytes(count)", 'return f"{_scaled(count)}B"'),
     of("views/style/theme.py", "views/style/test_theme")(
         "projector mode keeps its type small", "_PROJECTED if self.projector else 1", "1 if self.projector else 1"
     ),

@@ -150,11 +150,16 @@ class LedgerModel(QAbstractTableModel):
         """What each cell of each row says; asking for it again and again would take longer than writing it."""
         self.highlighted: frozenset[str] = frozenset()
         self.pointed: str | None = None
+        self.step_alone = False
+        """Whether the shapes are those of a decode step that no prefill stands beside."""
         self.walked: frozenset[str] = frozenset()
         """Rows that the walk through the block is at."""
 
-    def show(self, rows: tuple[LedgerRow, ...]) -> None:
+    def show(self, rows: tuple[LedgerRow, ...], step_alone: bool = False) -> None:
         """Take other rows; where they are the same operations, only cells that say something else are announced."""
+        if step_alone != self.step_alone:
+            self.step_alone = step_alone
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
         texts = tuple(tuple(column.text(row) for column in COLUMNS) for row in rows)
         if [row.entry.key for row in rows] != [row.entry.key for row in self.rows]:
             self.beginResetModel()
@@ -184,7 +189,7 @@ class LedgerModel(QAbstractTableModel):
             return None
         column = COLUMNS[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.heading
+            return "Decode" if column.key == "shape" and self.step_alone else column.heading
         if role == Qt.ItemDataRole.ToolTipRole:
             return column.explained or None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -441,7 +446,7 @@ class LedgerPanel(Panel):
 
     def _fill(self, prefill: ShapeLedger, decode: ShapeLedger | None) -> None:
         current = self.table.currentIndex().row()
-        self.model.show(paired(prefill, decode))
+        self.model.show(paired(prefill, decode), prefill.mode == "decode")
         if 0 <= current < self.model.rowCount():
             self.table.selectRow(current)
         self.describe(_subtitle(prefill, decode))

@@ -196,6 +196,7 @@ class PanelWindow(QMainWindow):
     def _welcome_lesson(self, panel: Panel) -> None:
         lesson = cast("LessonPanel", panel)
         lesson.scene_wanted.connect(self.lesson_scenes.show)
+        lesson.scene_wanted.connect(lambda _, ledger: self.status.show_outline(ledger))
         lesson.lesson_opened.connect(self._on_lesson)
 
     @cached_property
@@ -382,6 +383,7 @@ class PanelWindow(QMainWindow):
             self._before_lesson = self._before_lesson or self.stage.workspace
             return
         self.lesson_scenes.leave()
+        self.status.show_outline(None)
         self.stage.show_scene(None)
         self.stage.show_workspace(self._before_lesson)
         self._before_lesson = ""
