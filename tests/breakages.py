@@ -285,7 +285,18 @@ BREAKAGES = (
     reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
-    patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the mean of heads is of the largest cells of a pixel",
+        'read("mean") if found.weights.reduction == "max" else found',
+        "found",
+    ),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the difference of two heads is turned round", "np.array([1.0, -1.0])", "np.array([-1.0, 1.0])"
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
+    ),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
         "what a head is needed for has the wrong sign",
         "rows.logit(ablated, token) - clean",

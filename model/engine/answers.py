@@ -27,6 +27,7 @@ from ropewalk.model.engine.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
+    AskBoard,
     AskBranchCheck,
     AskCache,
     AskCachedCheck,
@@ -45,6 +46,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskScoreChanges,
     Question,
 )
 from ropewalk.model.errors import InterventionError
@@ -53,14 +55,16 @@ from ropewalk.model.ledger.measurement import measure_steps
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.arithmetic import read_arithmetic
 from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
-from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
+from ropewalk.model.readings.board import board_steps
+from ropewalk.model.readings.comparison import align, head_difference, next_token_difference, score_changes
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.next_token import next_token_reading, row_logits
-from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
+from ropewalk.model.readings.patterns import head_score_steps, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
 from ropewalk.model.readings.records import (
     Arithmetic,
+    BoardReading,
     ConsistencyCheck,
     DirectAttribution,
     HeadDifference,
@@ -70,10 +74,12 @@ from ropewalk.model.readings.records import (
     RepeatScores,
     RopeRule,
     Routing,
+    ScoreChanges,
     TokenText,
     TokenTexts,
 )
 from ropewalk.model.readings.routing import read_routing
+from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
@@ -216,7 +222,7 @@ def _repeats(handle: RunHandle, trace: Trace, asked: AskRepeats) -> Steps[Repeat
     changed = [one for one in trace.interventions if not isinstance(one, PermuteTokens)]
     ids = repeated_ids(count, c.vocabulary, asked.seed)
     steps = capture_steps(model, ids, logits="none", interventions=changed, what="Testing every head on random repeats")
-    scores, _ = head_scores((yield from steps))
+    scores, _ = yield from head_score_steps((yield from steps))
     return RepeatScores(count, scores)
 
 
@@ -242,6 +248,12 @@ def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) 
     return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
 
 
+def _score_changes(handle: RunHandle, trace: Trace, asked: AskScoreChanges) -> Steps[ScoreChanges | None]:
+    if handle.baseline is None:
+        return None
+    return (yield from score_changes(in_view(handle.baseline), trace))
+
+
 def _next_token_difference(
     handle: RunHandle, trace: Trace, asked: AskNextTokenDifference
 ) -> Steps[NextTokenDifference | None]:
@@ -263,6 +275,22 @@ def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]
         asked.columns,
         asked.pixels,
         reduction=asked.reduction,
+        cache=handle.tiles,
+    )
+
+
+def _board(handle: RunHandle, trace: Trace, asked: AskBoard) -> Steps[BoardReading]:
+    a = asked
+    return board_steps(
+        trace,
+        a.heads,
+        a.shown,
+        a.rows,
+        a.columns,
+        a.pixels,
+        average=a.average,
+        difference=a.difference,
+        reduction=a.reduction,
         cache=handle.tiles,
     )
 
@@ -295,5 +323,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,
     AskHeadDifference: _head_difference,
+    AskScoreChanges: _score_changes,
+    AskBoard: _board,
     AskNextTokenDifference: _next_token_difference,
 }
