@@ -67,6 +67,9 @@ ACTIONS: Final = (
     Action("query_before", "Query before", "Head and cell", ("Shift+Up",)),
     Action("key_after", "Next key", "Head and cell", ("Shift+Right",)),
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
+    Action("go_to_head", "Go to a head by its name, such as L1H3", "Head and cell", ("L",)),
+    Action("pin_head", "Pin this head to the head board, or take it off", "Head and cell", ("H",)),
+    Action("note_head", "Write a note to this head", "Head and cell", ("Shift+H",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
     *(
@@ -97,6 +100,7 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
+            ("board", "Head board", "Alt+B"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),
             ("timeline", "Timeline", "Alt+T"),

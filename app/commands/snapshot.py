@@ -24,6 +24,7 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "board",
     "needs",
     "routing",
     "timeline",

@@ -100,7 +100,18 @@ def test_a_key_makes_the_panel_and_gives_it_the_focus(window: MainWindow) -> Non
 
 
 def test_tab_walks_a_late_panel_where_it_stands(qtbot: QtBot, window: MainWindow, running: Session) -> None:
-    for name in ("routing", "lesson", "ledger", "experiments", "next_token", "cache", "needs", "compare", "timeline"):
+    for name in (
+        "routing",
+        "lesson",
+        "ledger",
+        "experiments",
+        "next_token",
+        "cache",
+        "needs",
+        "board",
+        "compare",
+        "timeline",
+    ):
         window.cards[name].make_panel()
     late = stops(window)
     at_once = MainWindow(running, restore=False)

@@ -53,6 +53,7 @@ PANELS: Final = (
     Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel"),
     Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
+    Entry("board", "Head board", "panels.board.BoardPanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),

@@ -91,7 +91,7 @@ WORKSPACES: Final = (
     ),
     Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
     Workspace(
-        "heads", "Heads", 6, _always(row((58, "heads needs routing"), (42, column((72, "scores"), (28, "why")))))
+        "heads", "Heads", 6, _always(row((58, "heads board needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
     Workspace(
         "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))

@@ -117,8 +117,16 @@ def test_the_formula_is_the_tooltip(running: Session, shown: Shown) -> None:
 
 def test_small_scores_come_first_for_entropy_and_undefined_ones_last() -> None:
     values = np.array([[0.5, np.nan], [0.1, 2.0]])
-    assert sorted_heads(values, ascending=True) == [(1, 0), (0, 0), (1, 1), (0, 1)]
-    assert sorted_heads(values, ascending=False) == [(1, 1), (0, 0), (1, 0), (0, 1)]
+    assert sorted_heads(values, "smallest") == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, "largest") == [(1, 1), (0, 0), (1, 0), (0, 1)]
+
+
+def test_changes_go_by_their_size_and_heads_that_do_not_reach_it_are_left_out() -> None:
+    values = np.array([[0.5, np.nan], [-0.7, 0.1]])
+    assert sorted_heads(values, "farthest") == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, "farthest", 0.5) == [(1, 0), (0, 0)]
+    assert sorted_heads(values, "largest", 0.1) == [(0, 0), (1, 1)]
+    assert sorted_heads(values, "smallest", 0.1) == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize(
