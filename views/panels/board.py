@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.address import read_head
@@ -66,6 +65,7 @@ class BoardPanel(Panel):
         """The first map of the page."""
         self.grid = CardGrid()
         self.grid.grown.connect(self.plotted)
+        self.grid.resized.connect(self._on_resized)
         self.field = QLineEdit()
         self.field.setPlaceholderText("L1H3")
         self.field.setToolTip("Type a head and press Return to pin it")
@@ -217,9 +217,8 @@ class BoardPanel(Panel):
         self.field.setFixedWidth(round(5.5 * theme.current().size("body")))
         self.grid.theme_changed()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def _on_resized(self) -> None:
         """Ask for other maps, or finer ones, where there is room for them."""
-        super().resizeEvent(event)
         if self._asked is not None and self._asking() != self._asked:
             self.refresh()
             self._name_page()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, SignalInstance
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
@@ -155,6 +155,8 @@ class CardGrid(QWidget):
         As of a :class:`HeadCard`.
     grown(card)
         A card was made.
+    resized()
+        There is room for more cards, larger ones, or fewer.
     """
 
     picked = Signal(object, int, int)
@@ -164,11 +166,14 @@ class CardGrid(QWidget):
     removed = Signal(object)
     note_wanted = Signal(object)
     grown = Signal(object)
+    resized = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._made: list[HeadCard] = []
         self._count = 0
+        self._asked: tuple[object, ...] = ()
+        self._capacity = 1
         self.columns = 1
         self._made.append(self._card())
         self._made[0].hide()
@@ -217,14 +222,23 @@ class CardGrid(QWidget):
 
     def capacity(self) -> int:
         """How many cards stand here without being small."""
-        cells, most = self._made[0].heatmap.form.extent.width(), 1
-        alone, now = self._fitted(1, 1)[0] * cells, theme.current()
-        least = min(now.grid(LEAST / theme.GRID), max(alone, now.grid(3)))
-        for rows in range(1, max(math.floor(self.height() / least), 1) + 1):
-            for columns in range(max(math.floor(self.width() / least), 1), most // rows, -1):
-                if self._fitted(rows, columns)[0] * cells >= least:
-                    most = rows * columns
-                    break
+        first, now = self._made[0], theme.current()
+        cells = first.heatmap.form.extent.width()
+        asked = (self.size(), cells, first.heatmap.rows_axis.names, id(now), first.heatmap.note)
+        if asked != self._asked:
+            self._asked, self._capacity = asked, self._counted(cells)
+        return self._capacity
+
+    def _counted(self, cells: float) -> int:
+        """How many cards stand here whose cells together are at least so wide, or as wide as if there were but one."""
+        most, now, above = 1, theme.current(), self._made[0].head_height
+        least = min(now.grid(LEAST / theme.GRID), max(self._fitted(1, 1)[0] * cells, now.grid(3)))
+        rows = 1
+        while self.height() / rows - above >= least:
+            columns = math.floor(self.width() / (least + self._small + theme.GRID))
+            while rows * columns > most and self._fitted(rows, columns)[0] * cells < least:
+                columns -= 1
+            most, rows = max(most, rows * columns), rows + 1
         return most
 
     def minimumSizeHint(self) -> QSize:
@@ -241,12 +255,7 @@ class CardGrid(QWidget):
         """Place the cards."""
         super().resizeEvent(event)
         self.arrange()
-
-    def event(self, event: QEvent) -> bool:
-        """Place the cards again where one of them has another height without its map."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self.arrange()
-        return super().event(event)
+        self.resized.emit()
 
     def arrange(self) -> None:
         """Place the cards in as many columns as make the cells largest."""
@@ -296,6 +305,18 @@ class CardGrid(QWidget):
             if heatmap.rows_axis.room(step) <= form.gutter:
                 best = max(best, (step, form.gutter))
         return best
+
+    def size_for(self, rows: int, columns: int, side: int) -> QSize:
+        """The size in which so many rows and columns of cards have cells of a width of ``side`` together."""
+        card, gap = self._made[0], theme.GRID
+        heatmap = card.heatmap
+        heatmap.form.row_labels, heatmap.form.gutter, heatmap.titles = True, None, ("query", "key")
+        heatmap.fit_titles(QSize(side, side))
+        gutter = heatmap.rows_axis.room(side / max(heatmap.form.extent.width(), 1))
+        height = card.head_height + heatmap.form.height_for(side)
+        return QSize(
+            gutter + columns * side + (columns - 1) * (self._small + gap) + 1, rows * height + (rows - 1) * gap
+        )
 
     # Marks --------------------------------------------------------------------------------------------------------
 
