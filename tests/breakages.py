@@ -294,6 +294,26 @@ BREAKAGES = (
     of("model/readings/board.py", "model/readings/test_board")(
         "the difference of two heads is turned round", "np.array([1.0, -1.0])", "np.array([-1.0, 1.0])"
     ),
+    atlas(
+        "changes are sorted by their sign", 'np.abs(values.ravel()) if order == "farthest"', "values.ravel() if order"
+    ),
+    atlas("heads that do not reach a score are those that are kept", "flat[places] >= least", "flat[places] < least"),
+    of("app/session/board.py", "app/session/test_board")(
+        "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "a click on the board selects a cell and no head",
+        'else {"layer": shown.head[0]',
+        'else {} and {"layer": shown.head[0]',
+    ),
+    of("views/panels/head_cards.py", "views/panels/test_board_panel")(
+        "maps stand in as few columns as there can be",
+        "(sizes[columns][0], -(-self._count % columns), -columns)",
+        "-columns",
+    ),
+    of("views/files/head_figure.py", "views/files/test_head_figure")(
+        "a figure shows scores for weights", 'picture.scores if kind == "scores"', 'picture.scores if kind == "weights"'
+    ),
     of("model/readings/comparison.py", "model/readings/test_comparison")(
         "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
     ),
