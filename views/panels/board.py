@@ -238,7 +238,10 @@ class BoardPanel(Panel):
         def tile(picture: HeadPicture) -> Tile:
             return picture.scores if self.scores.isChecked() else picture.weights
 
-        shared = [tile(one) for one in (*board.pictures, board.average) if one is not None]
+        whole = self.picture or board  # a part that is seen closer keeps the colours of the whole
+        shared = [tile(one) for one in (*whole.pictures, whole.average) if one is not None]
+        if self.scores.isChecked():  # the largest of many says nothing of the others
+            shared += [tile(one) for one in (*board.pictures, board.average) if one is not None]
         levels = shared_levels(shared, run.length)
         note_of = self.session.board.note_of
         for picture in board.pictures:
@@ -247,9 +250,7 @@ class BoardPanel(Panel):
         if board.average is not None:
             maps.append(CardMap(f"average of {len(self.heads)}", tile(board.average), levels))
         if board.difference is not None and self.pair is not None:
-            of = tile(board.difference)
-            largest = largest_magnitude(of.values[of.visible])
-            signed = robust(Levels(-largest, largest, "diverging"), of.values, of.visible, run.length)
+            of, signed = tile(board.difference), signed_levels(tile(whole.difference or board.difference), run.length)
             name = f" {wording.MINUS} ".join(wording.head_name(*head) for head in self.pair)
             maps.append(CardMap(name, of, signed))
         self.grid.show_maps(maps, self._labels, run.length)
@@ -406,6 +407,12 @@ def shared_levels(tiles: Sequence[Tile], rows: int) -> Levels:
     if tiles and tiles[0].kind == "scores":
         return Levels(*value_range(values[visible]))
     return robust(Levels(0.0, 1.0), values, visible, rows)
+
+
+def signed_levels(tile: Tile, rows: int) -> Levels:
+    """Levels of a difference, 0 in their middle."""
+    largest = largest_magnitude(tile.values[tile.visible])
+    return robust(Levels(-largest, largest, "diverging"), tile.values, tile.visible, rows)
 
 
 def _brief(text: str) -> str:

@@ -238,12 +238,14 @@ def test_a_part_of_a_reduced_picture_is_asked_for_in_single_cells(
     heatmap = panel.grid.cards[0].heatmap
     assert heatmap.block != (1, 1)
     assert heatmap.note.startswith("max of")
+    levels = [card.heatmap.levels for card in panel.grid.cards]
     heatmap.look_at(QRectF(99.5, 199.5, 40, 40))
     settle(session, panel)
     asked = boards_asked(engine)[-1]
     assert (asked.rows, asked.columns) == ((200, 240), (100, 140))
     run = run_on(session)
     assert heatmap.block == (1, 1)
+    assert [card.heatmap.levels for card in panel.grid.cards] == levels, "a colour is the number that it was"
     assert heatmap.value(210, 120) == pytest.approx(canned.weights(run, 1, 4)[210, 120], abs=1e-6)
     heatmap.view_all()
     settle(session, panel)
