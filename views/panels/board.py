@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.address import read_head
@@ -34,6 +35,8 @@ Place = tuple[int, int]
 
 EMPTY = "No head is pinned yet: H pins the selected one, a right click in Heads any other, or type one above: L1H3."
 AVERAGE, DIFFERENCE = "average", "difference"
+LOW = 17
+"""Heights of a line below which the maps have all of the panel."""
 SIDES = (96, 128, 192, 256, 384, 512)
 """Pixels that a picture is asked for in, along a side."""
 
@@ -162,13 +165,20 @@ class BoardPanel(Panel):
         extra = [toggle.text() for toggle in (self.average, self.difference) if several and toggle.isChecked()]
         return (*self.heads, *extra)
 
+    def _name_of(self, one: Place | str) -> str:
+        if not isinstance(one, str):
+            return wording.head_name(*one)
+        pair = () if self.pair is None else self.pair
+        of = f" {wording.MINUS} ".join(wording.head_name(*head) for head in pair)
+        return f"average of {len(self.heads)}" if one == AVERAGE else of
+
     # Panel --------------------------------------------------------------------------------------------------------
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the maps of this page, in no more pixels than can be told apart."""
         self.forget("zoom")
         self._labels = tuple(map(theme.drawable, token_strings(run.tokens[: run.length])))
-        self.grid.expect(self._labels, run.length)
+        self.grid.expect(self._labels, run.length, [self._name_of(one) for one in self.maps()])
         self._asked = self._asking()
         return self._asked
 
@@ -217,6 +227,17 @@ class BoardPanel(Panel):
         self.field.setFixedWidth(round(5.5 * theme.current().size("body")))
         self.grid.theme_changed()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave low rooms to the maps."""
+        super().resizeEvent(event)
+        self._spare()
+
+    def _spare(self) -> None:
+        """Show what stands around the maps where there is room for it; a board without heads is all tools."""
+        roomy = not self.heads or self.height() >= LOW * theme.current().size("label")
+        self.tools.setVisible(roomy)
+        self.readout.setVisible(roomy)
+
     def _on_resized(self) -> None:
         """Ask for other maps, or finer ones, where there is room for them."""
         if self._asked is not None and self._asking() != self._asked:
@@ -248,11 +269,10 @@ class BoardPanel(Panel):
             head = (picture.layer, picture.head)
             maps.append(CardMap(wording.head_name(*head), tile(picture), levels, head, note_of(*head)))
         if board.average is not None:
-            maps.append(CardMap(f"average of {len(self.heads)}", tile(board.average), levels))
+            maps.append(CardMap(self._name_of(AVERAGE), tile(board.average), levels))
         if board.difference is not None and self.pair is not None:
             of, signed = tile(board.difference), signed_levels(tile(whole.difference or board.difference), run.length)
-            name = f" {wording.MINUS} ".join(wording.head_name(*head) for head in self.pair)
-            maps.append(CardMap(name, of, signed))
+            maps.append(CardMap(self._name_of(DIFFERENCE), of, signed))
         self.grid.show_maps(maps, self._labels, run.length)
         count = wording.counted(len(self.heads), "head")
         said = "scores after the mask" if self.scores.isChecked() else "weights (softmax)"
@@ -328,6 +348,7 @@ class BoardPanel(Panel):
             action.triggered.connect(lambda _=False, go=go: go())
         self._name_pin()
         self._name_page()
+        self._spare()
         for card in self.grid.cards:
             if card.shown is not None and card.shown.head is not None:
                 card.say_note(self.session.board.note_of(*card.shown.head))

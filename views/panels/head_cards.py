@@ -16,7 +16,7 @@ from ropewalk.views.panels.panel import ElidedLabel, plain_label
 from ropewalk.views.plots.heatmap import Heatmap
 from ropewalk.views.plots.levels import Levels
 from ropewalk.views.plots.token_axis import LEAST_NAMED
-from ropewalk.views.style import icons, theme
+from ropewalk.views.style import icons, ink, theme
 
 LEAST = 120
 """Pixels of all cells of a map, in ordinary type, below which there are fewer maps on a page."""
@@ -116,6 +116,10 @@ class HeadCard(QWidget):
             button.setIconSize(QSize(icons.side(), icons.side()))
         self.heatmap.theme_changed()
 
+    def heading_width(self, name: float) -> int:
+        """Width that the heading takes with a name of so many pixels."""
+        return self._head.minimumSize().width() - self.name.minimumSizeHint().width() + math.ceil(name)
+
     @property
     def head_height(self) -> int:
         """Height of all that is not the map."""
@@ -172,6 +176,7 @@ class CardGrid(QWidget):
         super().__init__(parent)
         self._made: list[HeadCard] = []
         self._count = 0
+        self._names: tuple[str, ...] = ()
         self._asked: tuple[object, ...] = ()
         self._capacity = 1
         self.columns = 1
@@ -183,9 +188,9 @@ class CardGrid(QWidget):
         """Those that are shown."""
         return self._made[: self._count]
 
-    def expect(self, labels: tuple[str, ...], whole: int) -> None:
-        """Find room for maps of a run of so many tokens, before they are there."""
-        first = self._made[0].heatmap
+    def expect(self, labels: tuple[str, ...], whole: int, names: Sequence[str]) -> None:
+        """Find room for maps of these names and of a run of so many tokens, before they are there."""
+        self._names, first = tuple(names), self._made[0].heatmap
         first.set_labels(labels)
         first.form.extent = QRectF(-0.5, -0.5, whole, whole)
 
@@ -224,7 +229,7 @@ class CardGrid(QWidget):
         """How many cards stand here without being small."""
         first, now = self._made[0], theme.current()
         cells = first.heatmap.form.extent.width()
-        asked = (self.size(), cells, first.heatmap.rows_axis.names, id(now), first.heatmap.note)
+        asked = (self.size(), cells, self._narrowest, first.heatmap.rows_axis.names, id(now), first.heatmap.note)
         if asked != self._asked:
             self._asked, self._capacity = asked, self._counted(cells)
         return self._capacity
@@ -234,8 +239,9 @@ class CardGrid(QWidget):
         most, now, above = 1, theme.current(), self._made[0].head_height
         least = min(now.grid(LEAST / theme.GRID), max(self._fitted(1, 1)[0] * cells, now.grid(3)))
         rows = 1
-        while self.height() / rows - above >= least:
-            columns = math.floor(self.width() / (least + self._small + theme.GRID))
+        while cells and self.height() / rows - above >= least:
+            card = max(least + self._small, self._narrowest)
+            columns = math.floor((self.width() + theme.GRID) / (card + theme.GRID))
             while rows * columns > most and self._fitted(rows, columns)[0] * cells < least:
                 columns -= 1
             most, rows = max(most, rows * columns), rows + 1
@@ -261,8 +267,10 @@ class CardGrid(QWidget):
         """Place the cards in as many columns as make the cells largest."""
         if not self._count:
             return
+        most = max(math.floor((self.width() + theme.GRID) / (self._narrowest + theme.GRID)), 1)
         sizes = {
-            columns: self._fitted(math.ceil(self._count / columns), columns) for columns in range(1, self._count + 1)
+            columns: self._fitted(math.ceil(self._count / columns), columns)
+            for columns in range(1, min(self._count, most) + 1)
         }
         self.columns = max(sizes, key=lambda columns: (sizes[columns][0], -(-self._count % columns), -columns))
         _, gutter = sizes[self.columns]
@@ -278,6 +286,13 @@ class CardGrid(QWidget):
             left = column * (self._small + side + gap) + (gutter - self._small if column else 0)
             card.setGeometry(round(left), round(row * (height + gap)), math.floor(width), math.floor(height))
             card.heatmap.arrange()
+
+    @property
+    def _narrowest(self) -> int:
+        """Width that a card has at least, whatever its map is called."""
+        first, font = self._made[0], theme.current().font("heading")
+        widest = max((ink.text_width(font, name) for name in self._names), default=0.0)
+        return max(first.heatmap.minimumSizeHint().width(), first.heading_width(widest))
 
     @property
     def _small(self) -> int:
