@@ -99,7 +99,7 @@ class BoardPanel(Panel):
         self.grid.removed.connect(self._remove)
         self.grid.note_wanted.connect(lambda shown: self.note_wanted.emit(*shown.head))
         session.board.changed.connect(self._on_board)
-        session.run_changed.connect(self._on_board)
+        session.run_changed.connect(self._on_run_changed)
         session.selection.changed.connect(lambda *change: self._name_pin())
         self._on_board()
         self.theme_changed()
@@ -177,7 +177,9 @@ class BoardPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the maps of this page, in no more pixels than can be told apart."""
         self.forget("zoom")
-        self._labels = tuple(map(theme.drawable, token_strings(run.tokens[: run.length])))
+        texts = token_strings(run.tokens[: run.length])
+        drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
+        self._labels = tuple(drawable[text] for text in texts)
         self.grid.expect(self._labels, run.length, [self._name_of(one) for one in self.maps()])
         self._asked = self._asking()
         return self._asked
@@ -322,7 +324,12 @@ class BoardPanel(Panel):
                 parts.append(f"{card.shown.name} {number}")
         self.readout.setText(" · ".join(parts))
 
-    def _on_board(self, *change: object) -> None:
+    def _on_run_changed(self, before: Run | None, after: Run | None) -> None:
+        """Every model has a board of its own."""
+        if before is None or after is None or before.model is not after.model:
+            self._on_board()
+
+    def _on_board(self) -> None:
         """Bring the tools up to date, and ask where other maps are wanted."""
         board = self.session.board.now
         several = len(board.heads) > 1

@@ -252,6 +252,19 @@ def test_a_part_of_a_reduced_picture_is_asked_for_in_single_cells(
     assert heatmap.block != (1, 1)
 
 
+def test_the_board_stands_again_in_the_engine_after_one_that_ended(pinned: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(BoardPanel, pinned, 1100, 700)
+    before = names(panel)
+    pinned.engines.current.kill()
+    card_of(panel, "L0H2").close_button.click()  # what nobody can answer now is answered by the next engine
+    with qtbot.waitSignal(pinned.recovery.engine_back):
+        pinned.recovery.restart()
+    settle(pinned, panel)
+    assert names(panel) == ["L1H4", "L2H6", "average of 2", "L1H4 − L2H6"] != before
+    run = run_on(pinned)
+    assert panel.grid.cards[1].heatmap.value(8, 3) == pytest.approx(canned.weights(run, 2, 6)[8, 3], abs=1e-6)
+
+
 def test_notes_stand_at_their_heads_and_in_the_list(pinned: Session, shown: Shown) -> None:
     panel = shown(BoardPanel, pinned, 1100, 700)
     assert not panel.notes.isVisible()
