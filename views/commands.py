@@ -24,10 +24,11 @@ WAY = "Tab"
 
 def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> tuple[Command, ...]:
     """Everything that can be done in a window now: the actions first, as the list of keys has them."""
+    absent = {f"show_{name}" for name, entry in window.menu_entries.items() if not entry.isVisible()}
     actions = [
         Command(entry.text, entry.group, keys.written(entry.keys), verbs[entry.name])
         for entry in keys.ACTIONS
-        if not entry.reserved and (entry.group != "Lesson" or window.open_lesson is not None)
+        if not (entry.reserved or entry.name in absent) and (entry.group != "Lesson" or window.open_lesson is not None)
     ]
     lessons = [
         Command(f"Lesson {lesson.number}: {lesson.title}", "Lesson", "", partial(_open_lesson, window, lesson))

@@ -88,7 +88,7 @@ SENTENCES: Final[Mapping[str, tuple[Kind, str]]] = {
         "The heads are joined without moving the head axis back: transpose [B, H, T, Dh] to [B, T, H, Dh] before "
         "the reshape.",
     ),
-    "no_output": ("value", "W_o is missing at the end."),
+    "no_output": ("value", "W_O is missing at the end."),
     "at_zero": (
         "position",
         "The new token is turned as if it stood at position 0; it stands at P, the number of cached tokens.",

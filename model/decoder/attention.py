@@ -404,7 +404,7 @@ class Attention(nn.Module):
     """One layer's attention: [B, T, D] in, [B, T, D] out.
 
     The steps, in order: project to q, k, v; split into heads; QK-norm; rotate q and k; append k and v to the cache;
-    attend; concatenate the heads; project with W_o. Hook points are named as in the field.
+    attend; concatenate the heads; project with W_O. Hook points are named as in the field.
     """
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
@@ -412,11 +412,11 @@ class Attention(nn.Module):
         c = config
         self.config = config
         self.layer = layer
-        self.query = nn.Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_q [H·Dh, D]
-        self.key = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_k [Hkv·Dh, D]
-        self.value = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_v [Hkv·Dh, D]
+        self.query = nn.Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_Q [H·Dh, D]
+        self.key = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_K [Hkv·Dh, D]
+        self.value = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_V [Hkv·Dh, D]
         self.project = Joined(self.query, self.key, self.value)
-        self.output = nn.Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_o [D, H·Dh]
+        self.output = nn.Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_O [D, H·Dh]
         self.sinks = nn.Parameter(torch.zeros(c.heads)) if c.sink else None
         self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
         if c.qk_norm != "none":
@@ -517,6 +517,6 @@ class Attention(nn.Module):
         return self.hook_rot_q(rotate(q, cos, sin, pairing)), self.hook_rot_k(rotate(k, cos, sin, pairing))
 
     def _per_head(self, z: Tensor) -> Tensor:
-        """What each head adds to the stream, [B, T, H, D]: W_o cut into its H blocks of columns."""
+        """What each head adds to the stream, [B, T, H, D]: W_O cut into its H blocks of columns."""
         blocks = self.output.weight.view(-1, self.config.heads, self.config.head_width)  # [D, H, Dh]
         return torch.einsum("bhtd,mhd->bthm", z, blocks)

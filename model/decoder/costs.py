@@ -343,7 +343,7 @@ def mlp_flops(config: ModelConfig, layer: int, rows: int) -> int:
 
 
 def layer_flops(config: ModelConfig, layer: int, tokens: int, past: int = 0, batch: int = 1) -> Flops:
-    """Product FLOPs of one block: projections, scores, blend, W_o and MLP."""
+    """Product FLOPs of one block: projections, scores, blend, W_O and MLP."""
     rows, q_width, kv_width = batch * tokens, config.heads * config.head_width, config.kv_heads * config.head_width
     projections = 2 * linear_flops(rows, config.width, q_width) + 2 * linear_flops(rows, config.width, kv_width)
     dense = projections + mlp_flops(config, layer, rows)

@@ -341,11 +341,11 @@ def _same_side(measured: Measured, first: tuple[str, str, int], second: tuple[st
 
 
 def _query_rows(ledger: ShapeLedger, measured: Measured) -> list[_Finding]:
-    return _same_side(measured, ("q", "W_q's rows", 0), ("o", "W_o's columns", 1))
+    return _same_side(measured, ("q", "W_Q's rows", 0), ("o", "W_O's columns", 1))
 
 
 def _key_rows(ledger: ShapeLedger, measured: Measured) -> list[_Finding]:
-    return _same_side(measured, ("k", "W_k's rows", 0), ("v", "W_v's rows", 0))
+    return _same_side(measured, ("k", "W_K's rows", 0), ("v", "W_V's rows", 0))
 
 
 def _hidden_widths(prefix: str) -> Callable[[ShapeLedger, Measured], list[_Finding]]:

@@ -232,8 +232,8 @@ class Operations:
                 "q",
                 "Q projection",
                 "[B, T, H·Dh]",
-                "Q = W_q · x" + (" + b_q" if c.query_bias else "") + clip + ": mixes features, never positions",
-                Check(f"W_q has H·Dh = {q_width} rows, as many as W_o has columns"),
+                "Q = W_Q · x" + (" + b_Q" if c.query_bias else "") + clip + ": mixes features, never positions",
+                Check(f"W_Q has H·Dh = {q_width} rows, as many as W_O has columns"),
                 kind="query",
                 parameters=counts.q,
                 flops=self.linear("D", "H·Dh"),
@@ -244,8 +244,8 @@ class Operations:
                 "k",
                 "K projection",
                 "[B, T, Hkv·Dh]",
-                "K = W_k · x" + (" + b_k" if c.key_bias else "") + clip,
-                Check(f"W_k has Hkv·Dh = {kv_width} rows, as many as W_v"),
+                "K = W_K · x" + (" + b_K" if c.key_bias else "") + clip,
+                Check(f"W_K has Hkv·Dh = {kv_width} rows, as many as W_V"),
                 kind="key",
                 parameters=counts.k,
                 flops=self.linear("D", "Hkv·Dh"),
@@ -256,8 +256,8 @@ class Operations:
                 "v",
                 "V projection",
                 "[B, T, Hkv·Dh]",
-                "V = W_v · x" + (" + b_v" if c.value_bias else "") + clip,
-                Check(f"W_v has Hkv·Dh = {kv_width} rows, as many as W_k"),
+                "V = W_V · x" + (" + b_V" if c.value_bias else "") + clip,
+                Check(f"W_V has Hkv·Dh = {kv_width} rows, as many as W_K"),
                 kind="value",
                 parameters=counts.v,
                 flops=self.linear("D", "Hkv·Dh"),
@@ -479,7 +479,7 @@ class Operations:
         return rows
 
     def blended(self) -> list[LedgerEntry]:
-        """The weights applied to V, the heads side by side again, and W_o."""
+        """The weights applied to V, the heads side by side again, and W_O."""
         c, width = self.config, self.config.heads * self.config.head_width
         return [
             self.row(
@@ -498,17 +498,17 @@ class Operations:
                 "Concatenate heads",
                 "[B, T, H·Dh]",
                 "Head h fills features h·Dh … (h + 1)·Dh − 1",
-                Check(f"H·Dh = {width} features, as many as W_o has columns"),
+                Check(f"H·Dh = {width} features, as many as W_O has columns"),
                 panel="heads",
                 # The kernel leaves z as [B, H, T, Dh]; with one position the axes swap without a copy.
                 stored="view" if self.tokens == 1 or c.heads == 1 else "stored",
             ),
             self.row(
                 "o",
-                "W_o",
+                "W_O",
                 "[B, T, D]",
-                "W_o · z" + (" + b_o" if c.output_bias else "") + ": mixes the heads and returns to width D",
-                Check(f"W_o is D × H·Dh = {c.width} × {width}"),
+                "W_O · z" + (" + b_O" if c.output_bias else "") + ": mixes the heads and returns to width D",
+                Check(f"W_O is D × H·Dh = {c.width} × {width}"),
                 parameters=self.counts.o,
                 flops=self.linear("H·Dh", "D"),
                 product=True,

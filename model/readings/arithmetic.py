@@ -122,9 +122,9 @@ def _projections(case: _Case) -> Stage:
     v = case.of_key("attn.hook_v")[kv]
     shared = ", ".join(f"H{one}" for one in case.cell.sharing)
     lines = [
-        _vector("project.q", f"q = W_q[{head}] · norm(x)", q, f"rows {_rows(head, c.head_width)} of W_q", "ledger:q"),
-        _vector("project.k", f"k = W_k[{kv}] · norm(x)", k, f"kv head {kv} serves {shared}", "ledger:k"),
-        _vector("project.v", f"v = W_v[{kv}] · norm(x)", v, f"kv head {kv} serves {shared}", "cache:value"),
+        _vector("project.q", f"q = W_Q[{head}] · norm(x)", q, f"rows {_rows(head, c.head_width)} of W_Q", "ledger:q"),
+        _vector("project.k", f"k = W_K[{kv}] · norm(x)", k, f"kv head {kv} serves {shared}", "ledger:k"),
+        _vector("project.v", f"v = W_V[{kv}] · norm(x)", v, f"kv head {kv} serves {shared}", "cache:value"),
     ]
     if c.qk_norm != "none" and not c.qk_norm_after_rope:
         lines += _qk_normed(case)
@@ -234,7 +234,7 @@ def _softmax(case: _Case) -> Stage:
 
 
 def _output(case: _Case) -> Stage:
-    """The heads side by side, and W_o's block of columns for this one."""
+    """The heads side by side, and W_O's block of columns for this one."""
     c, result = case.model.config, case.of_query("attn.hook_result")[case.head]
     joined = case.of_query("attn.hook_z").flatten()
     columns = _rows(case.head, c.head_width)
@@ -246,10 +246,10 @@ def _output(case: _Case) -> Stage:
             f"{c.heads} × {c.head_width} numbers",
             "ledger:concatenate",
         ),
-        _vector("output.head", f"W_o[:, {columns}] · z", result, "what this head writes", "ledger:o"),
+        _vector("output.head", f"W_O[:, {columns}] · z", result, "what this head writes", "ledger:o"),
         _vector("output.all", "all heads together", case.of_query("hook_attn_out"), _bias_text(case), "ledger:o"),
     )
-    return Stage("Concatenate and W_o", lines)
+    return Stage("Concatenate and W_O", lines)
 
 
 def _bias_text(case: _Case) -> str:

@@ -1,6 +1,6 @@
 """One attention layer of random weights on random input: what the scale is for, and why it depends on the weights.
 
-The first experiment of a lesson on attention, outside any model: draw an input, draw W_q and W_k in the two usual
+The first experiment of a lesson on attention, outside any model: draw an input, draw W_Q and W_K in the two usual
 ways, and attend with the scale and without it. Letters as in ``model.decoder.attention``.
 """
 
@@ -25,7 +25,7 @@ MOST: Final = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What was drawn: the input x [B, T, D], W_q and W_k [D, D]."""
+    """What was drawn: the input x [B, T, D], W_Q and W_K [D, D]."""
 
     x: Tensor
     query: Tensor

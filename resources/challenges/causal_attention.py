@@ -14,7 +14,7 @@ def causal_attention(x: Tensor, weights: dict[str, Tensor], heads: int) -> Tenso
     heads     H, each Dh = D / H wide; no sharing, no rotation, no biases
 
     Project; cut into heads; score, divide by √Dh; hide every key after the query; softmax; blend the values; lay the
-    heads side by side; project with W_o.
+    heads side by side; project with W_O.
 
     Returns [B, T, D].
     """

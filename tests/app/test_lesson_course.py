@@ -21,7 +21,7 @@ REACHED: dict[str, tuple[str, ...]] = {
     "shapes of the four matrices": ("3#weight-q", "3#weight-k", "3@1"),
     "QK-norm": ("3#qk-norm",),
     "every shape there and back": ("3#say-shapes",),
-    "what W_o does": ("3#why-wo",),
+    "what W_O does": ("3#why-wo",),
     # walk one block
     "the eight stages": ("7@0", "7#say-block"),
     "shapes of a small block": ("7#shape-q", "7#shape-scores", "7#shape-joined"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import HeadPicture, Run, Tile, TileKind, token_strings
@@ -44,6 +44,7 @@ def heads_on_paper(pictures: tuple[HeadPicture, ...], run: Run, kind: TileKind, 
             grid.setFixedSize(_arranged(grid, pictures, run, kind, tokens=tokens))
             sheet.adjustSize()
             sheet.show()
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
             yield sheet
     finally:
         sheet.close()

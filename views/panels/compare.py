@@ -5,6 +5,7 @@ The differences come from the model; positive is more in the run on screen (B) t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int | None, int | None], ...]
 WIDEST = 1024
 """Rows that can be compared at once, as in ``model.readings.comparison``."""
+SHORT = 5
+"""Letters of a token that can be read at least."""
+NARROWEST = 32
+"""Pixels in which a bar can be told from another one."""
 SEEN = 0.0005
 """How far a probability moves at least where its three digits may show it."""
 ELSEWHERE = "A was run in another engine, and is run again in this run's before the two can be compared."
@@ -78,25 +83,27 @@ class ChangesView(QWidget):
         return ink.line_height(theme.current().font("number")) + theme.GRID // 2
 
     def sizeHint(self) -> QSize:
-        """Room for a few lines."""
-        return QSize(200, round(self.pitch() * 5))
+        """Room for two lines: the maps have what is left, and give of it by the panel's stretches."""
+        return QSize(200, round(self.pitch() * 2))
 
     def minimumSizeHint(self) -> QSize:
-        """Room for two lines."""
-        return QSize(120, round(self.pitch() * 2))
+        """Room for two lines of a short name and the numbers."""
+        short = ink.text_width(theme.current().font("number"), "0" * SHORT)
+        return QSize(math.ceil(short + self._numbers_width()), round(self.pitch() * 2))
 
     def bar_of(self, row: int) -> QRectF:
-        """The bar of a line: right of the middle for more in B, left for less."""
-        font = theme.current().font("number")
-        left, right = self._token_width() + theme.GRID, ink.text_width(font, "0.000 → 0.000") + theme.GRID
-        room = max(self.width() - left - right, 2)
+        """The bar of a line: right of the middle for more in B, left for less; none where there is no room for it."""
+        left, right = self.name_width() + theme.GRID, self._numbers_width()
+        room = max(self.width() - left - right, 0)
         largest = max((abs(c.after - c.before) for c in self.changes), default=0.0) or 1.0
         change = self.changes[row].after - self.changes[row].before
         length = room / 2 * abs(change) / largest
         middle = left + room / 2
         height = theme.current().grid(1)
         top = row * self.pitch() + (self.pitch() - height) / 2
-        return QRectF(middle if change >= 0 else middle - length, top, max(length, 1), height)
+        return QRectF(
+            middle if change >= 0 else middle - length, top, max(length, 1) if room >= NARROWEST else 0, height
+        )
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the lines that fit."""
@@ -105,14 +112,23 @@ class ChangesView(QWidget):
         painter = QPainter(self)
         for row, change in enumerate(self.changes[: max(int(self.height() // self.pitch()), 1)]):
             line = QRectF(0, row * self.pitch(), self.width(), self.pitch())
-            name = QRectF(0, line.top(), self._token_width(), line.height())
+            name = QRectF(0, line.top(), self.name_width(), line.height())
             ink.draw_text(painter, name, theme.drawable(change.token.text), font, look.text)
-            ink.draw_bar(painter, self.bar_of(row), signed_colour(change.after - change.before))
+            bar = self.bar_of(row)
+            if bar.isValid():
+                ink.draw_bar(painter, bar, signed_colour(change.after - change.before))
             ink.draw_text(painter, line, f"{change.before:.3f} → {change.after:.3f}", font, look.faint, ink.RIGHT)
         painter.end()
 
-    def _token_width(self) -> float:
-        return min(ink.text_width(theme.current().font("number"), "0" * 9), self.width() * 0.35)
+    def name_width(self) -> float:
+        """What the names have: as much as the longest needs, and never what the numbers need."""
+        font = theme.current().font("number")
+        longest = max((ink.text_width(font, theme.drawable(one.token.text)) for one in self.changes), default=0.0)
+        widest = ink.text_width(font, "0" * 9)
+        return max(min(longest, widest, self.width() - self._numbers_width()), 0.0)
+
+    def _numbers_width(self) -> float:
+        return ink.text_width(theme.current().font("number"), "0.000 → 0.000") + theme.GRID
 
 
 def change_text(change: TokenChange) -> str:
@@ -169,7 +185,7 @@ class ComparePanel(Panel):
         words.addWidget(self.changes, 1)
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self.body)
         self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addLayout(maps, 2)
+        self._layout.addLayout(maps, 3)
         self._layout.addLayout(words, 1)
         session.baseline.changed.connect(self._on_baseline)
         self._on_baseline(session.baseline.run)

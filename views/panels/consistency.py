@@ -32,6 +32,8 @@ def small(value: float) -> str:
     """Write a difference as ``3e−6``, or in plain figures where it is large."""
     if 0.01 <= value < 1e4:
         return wording.significant(value, 2)
+    if value == 0:
+        return "0"
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("-", wording.MINUS)
 
 
@@ -40,7 +42,7 @@ def verdict(check: ConsistencyCheck) -> tuple[str, str]:
     one, other = SIDES[check.kind]
     found = small(check.difference)
     if check.holds:
-        return f"{one} = {other} within {found} ✓", "good"
+        return f"{one} = {other} {f'within {found}' if check.difference else 'exactly'} ✓", "good"
     if check.explained:
         return f"{one} differs from {other} by {found}, as it must", ""
     begins = check.begins

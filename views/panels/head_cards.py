@@ -231,7 +231,12 @@ class CardGrid(QWidget):
         cells = first.heatmap.form.extent.width()
         asked = (self.size(), cells, self._narrowest, first.heatmap.rows_axis.names, id(now), first.heatmap.note)
         if asked != self._asked:
+            form, titles = first.heatmap.form, first.heatmap.titles
+            before = (form.row_labels, form.aside, form.gutter, form.heading)
             self._asked, self._capacity = asked, self._counted(cells)
+            form.row_labels, form.aside, form.gutter, form.heading = before
+            first.heatmap.titles = titles
+            first.heatmap.fit_titles(first.heatmap.size())
         return self._capacity
 
     def _counted(self, cells: float) -> int:

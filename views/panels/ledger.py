@@ -412,8 +412,9 @@ class LedgerPanel(Panel):
 
     def _bring_highlights_into_sight(self) -> None:
         rows = [place for place, row in enumerate(self.model.rows) if row.entry.key in self.model.highlighted]
-        for place in reversed(rows):
-            self.table.scrollTo(self.model.index(place, 0))
+        seen = self.table.viewport().rect()
+        if not all(seen.contains(self.table.visualRect(self.model.index(place, 0)).center()) for place in rows):
+            self.table.scrollTo(self.model.index(rows[0], 0), QAbstractItemView.ScrollHint.PositionAtTop)
 
     def _fill(self, prefill: ShapeLedger, decode: ShapeLedger | None) -> None:
         current = self.table.currentIndex().row()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, overload
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
@@ -370,8 +370,14 @@ def _same(one: Run | None, other: Run | None) -> bool:
     return one is not None and other is not None and one.run_id == other.run_id
 
 
+PART: Final = " · "
+"""What stands between the parts of a subtitle."""
+FEWEST: Final = 8
+"""Letters that say something before an ellipsis."""
+
+
 class ElidedLabel(QLabel):
-    """A subtitle that ends in an ellipsis where it does not fit.
+    """A subtitle of parts: those that do not fit are left out, and a first one that does not ends in an ellipsis.
 
     Its size does not depend on its text, so another text never makes the window arrange itself anew.
     """
@@ -394,6 +400,14 @@ class ElidedLabel(QLabel):
             self._tell()
             self.update()
 
+    @property
+    def seen(self) -> str:
+        """What is written in the width there is; nothing where that would be a letter or two."""
+        metrics, parts = self.fontMetrics(), self._text.split(PART)
+        starts = (PART.join(parts[:count]) for count in range(len(parts), 0, -1))
+        whole = next((start for start in starts if metrics.horizontalAdvance(start) <= self.width()), "")
+        return whole or (parts[0] if self.width() >= FEWEST * metrics.averageCharWidth() else "")
+
     def sizeHint(self) -> QSize:
         """As wide as the row lets it be."""
         return QSize(0, self.fontMetrics().height())
@@ -415,7 +429,7 @@ class ElidedLabel(QLabel):
         """Draw as much as fits."""
         painter = QPainter(self)
         colour = self.palette().color(QPalette.ColorRole.WindowText)
-        ink.draw_text(painter, QRectF(self.rect()), self._text, self.font(), colour)
+        ink.draw_text(painter, QRectF(self.rect()), self.seen, self.font(), colour)
         painter.end()
 
 

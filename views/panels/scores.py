@@ -323,7 +323,7 @@ class ScoresPanel(Panel):
             heatmap.theme_changed()
         self.triptych.theme_changed()
         self.row.theme_changed()
-        self._share_room()
+        self._show_state()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Ask for a finer picture when there is room for one."""
@@ -381,7 +381,7 @@ class ScoresPanel(Panel):
         alone = self.one.isChecked() or self.crowded
         self.one.setVisible(not self.crowded)
         self.state.setVisible(alone)
-        self.state_name.setVisible(alone)
+        self.state_name.setVisible(alone and not theme.current().projector)  # the map's title says it too
         self.state_name.setText(STATES[self.state.value()])
         self.triptych.show_alone(self.maps[self.state.value()] if alone else None)
         self._share_room()

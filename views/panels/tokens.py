@@ -311,6 +311,14 @@ class TokenStrip(QWidget):
         """Lines that the tokens take."""
         return round((self._looks[-1].top - 1) / self._pitch()) + 1 if self._looks else 0
 
+    @property
+    def length(self) -> float:
+        """Width of all tokens in one line, or infinite where that is out of the question."""
+        if self.lines > 2:
+            return math.inf
+        gap, apart = theme.current().grid(0.75), theme.current().grid(2)
+        return sum(look.width + gap for look in self._looks) + apart * (0 < self._prefill < len(self._looks))
+
     def out_of_sight(self, scroll: int) -> tuple[int, int]:
         """How many tokens are above and below what is seen at a scroll position; of a single line, before and after."""
         if not self._wrapped:

@@ -204,7 +204,7 @@ class AtlasView(QWidget):
         return Metrics(
             gap=look.grid(0.375),
             group_gap=look.grid(1),
-            label=line + 1,
+            label=line + 1 + _apart(),
             label_width=round(ink.text_width(look.font("label"), "0.00")) + 2,
             gutter=gutter + round(ink.text_width(look.font("label"), "00")),
             header=2 * line + 4,
@@ -301,7 +301,9 @@ class AtlasView(QWidget):
                 ink.draw_bar(painter, QRectF(square.left(), square.bottom() + 2, width, 2), look.faint)
             return
         text = "–" if np.isnan(value) else self._written(value, f"{value:.2f}".replace("-", wording.MINUS))
-        box = QRectF(square.left() - 4, square.bottom() + 1, square.width() + 8, ink.line_height(look.font("label")))
+        box = QRectF(
+            square.left() - 4, square.bottom() + 1 + _apart(), square.width() + 8, ink.line_height(look.font("label"))
+        )
         chosen = (place.layer, place.head) == self.selected
         colour = look.text if chosen else look.faint
         if self.plan.arrangement != "sorted":
@@ -406,7 +408,7 @@ class AtlasView(QWidget):
     def _with_label(self, place: Place) -> QRect:
         under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
         beside = 5 + self.plan.inset
-        return place.square.adjusted(-beside, -5, beside, 8 + under)
+        return place.square.adjusted(-beside, -5, beside, 8 + _apart() + under)
 
     def _repaint_square(self, layer: int, head: int) -> None:
         place = self.plan.of(layer, head)
@@ -490,3 +492,8 @@ def sorted_heads(values: Doubles, order: Order, least: float = 0.0) -> list[tupl
     if least:
         places = places[flat[places] <= least if order == "smallest" else flat[places] >= least]
     return [(int(i) // values.shape[1], int(i) % values.shape[1]) for i in places]
+
+
+def _apart() -> int:
+    """Pixels between a thumbnail and what is written under it, beside one: a ring around the thumbnail stands there."""
+    return theme.current().grid(0.375)

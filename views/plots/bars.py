@@ -163,7 +163,7 @@ class Bars(Plot):
         seen, kept = self.seen(), dict[int, QRectF]()
         sizes = np.abs(self.heights[seen.start : seen.stop] - self.base)
         largest: list[int] = (np.argsort(-sizes, kind="stable") + seen.start).tolist()
-        taken = list[QRectF]()
+        taken, plot = list[QRectF](), self.box.geometry().adjusted(-RING, -RING, RING, RING)
         if self.selected in seen:
             largest.remove(self.selected)
             largest.insert(0, self.selected)
@@ -172,10 +172,17 @@ class Bars(Plot):
             if not self.number(place):
                 continue
             box = self.number_box(place)
-            if place == self.selected or not any(box.intersects(other) for other in taken):
+            free = not any(box.intersects(other) for other in taken) and not self._on_a_bar(place, box)
+            if place == self.selected or (free and plot.contains(box)):
                 kept[place] = box
                 taken.append(box)
         return kept
+
+    def _on_a_bar(self, place: int, box: QRectF) -> bool:
+        """Whether the number of a place would be written over a bar beside it."""
+        reach = math.ceil(box.width() / self.pitch)
+        beside = range(max(place - reach, 0), min(place + reach + 1, len(self.heights)))
+        return any(other != place and self.bar_of(other).intersects(box) for other in beside)
 
     def _fit(self) -> None:
         """Leave room for the numbers above and, where bars go down, below."""

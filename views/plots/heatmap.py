@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -82,6 +82,7 @@ class Heatmap(PlotView):
         """The cell that was last said to be under the pointer."""
         self._said = ""
         self._places = NOWHERE
+        self._is_arranged = True
         self.data = MapData()
         self.box, self.cells = MapBox(self.centralWidget), Cells()
         self.box.addItem(self.cells, ignoreBounds=True)
@@ -264,6 +265,7 @@ class Heatmap(PlotView):
     @property
     def plot(self) -> QRectF:
         """Where the cells are, in widget coordinates."""
+        self._settle()
         return QRectF(self.box.geometry())
 
     @property
@@ -283,10 +285,12 @@ class Heatmap(PlotView):
 
     def cell_rect(self, query: int, key: int) -> QRectF:
         """The rectangle of a cell in widget coordinates."""
+        self._settle()
         return self.box.cell_rect(query, key)
 
     def cell_at(self, point: QPointF) -> tuple[int, int] | None:
         """Return (query, key) under a point, None outside the cells."""
+        self._settle()
         return self.box.cell_at(point)
 
     def pixel_of(self, query: int, key: int) -> tuple[int, int] | None:
@@ -318,11 +322,19 @@ class Heatmap(PlotView):
         return QSize(7 * line, 7 * line)
 
     def arrange(self) -> None:
-        """Give everything its place."""
-        form = self.form
-        form.extent, form.heading = self.box.extent, self.heading
+        """Give everything its place, once all that is said in this turn has been said and somebody can see it."""
+        self.form.extent, self.form.heading = self.box.extent, self.heading
         self.fit_titles(self.size())
-        place = self._places = form.places()
+        self._is_arranged = False
+        if self.isVisible():
+            QCoreApplication.postEvent(self, QEvent(QEvent.Type.LayoutRequest))
+
+    def _settle(self) -> None:
+        """Give everything its place now."""
+        if self._is_arranged:
+            return
+        self._is_arranged = True
+        place = self._places = self.form.places()
         plot, bar = place.plot, place.bar
         self.box.setGeometry(plot if not plot.isEmpty() else QRectF(0, 0, 1, 1))
         self.rows_axis.setWidth(plot.left())
@@ -360,6 +372,7 @@ class Heatmap(PlotView):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw what has changed."""
+        self._settle()
         if self.data.values.size and self.data.colours() is not self._drawn:
             self._drawn = self.data.colours()
             self.cells.show_pixels(self._drawn, self.data.place, self.data.covered)
@@ -438,7 +451,9 @@ class Heatmap(PlotView):
         return self.box.inside(*self.selection) if by_key else self.cell_at(QPointF(event.pos()))
 
     def event(self, event: QEvent) -> bool:
-        """Take the arrow keys from the window's shortcuts while this map has the focus."""
+        """Settle; take the arrow keys from the window's shortcuts while this map has the focus."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._settle()
         return arrow_keys.kept(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

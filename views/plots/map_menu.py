@@ -34,7 +34,7 @@ class MapMenu(PlotMenu):
         self.region.setCheckable(True)
         self.addSeparator()
         self.levels = self.add("Reset the levels", Heatmap.reset_levels, "Spread the colours over all numbers")
-        self.colours = self.addMenu("Colours")
+        self.colours = self.addMenu("Colour map")
         group = QActionGroup(self.colours)
         for name, text in COLOUR_MAPS.items():
             action = self.colours.addAction(text)

@@ -342,14 +342,19 @@ class Plot(PlotView):
     def arrange(self) -> None:
         """Leave room for the heading and for the names of lines."""
         lines = max(self.heading.text.count("\n") + 1, 1)
-        self._grid.setRowFixedHeight(0, lines * ink.line_height(theme.current().font("label")) + 2)
+        self._grid.setRowFixedHeight(0, lines * ink.line_height(theme.current().font("label")) + self._below_heading)
         self._grid.setColumnFixedWidth(2, max(min(self.ends.width(), 0.4 * self.width()), theme.GRID))
+
+    @property
+    def _below_heading(self) -> int:
+        """Pixels between the heading and the plot: half of the number at the top of the left axis stands there."""
+        return math.ceil(theme.current().size("number") / 2)
 
     def _resized(self) -> None:
         box = self.box.geometry()
         self.dots.put(box)
         self.ends.put(QRectF(box.right(), box.top(), self.width() - box.right(), box.height()))
-        self.heading.put(QRectF(0, 0, self.width(), box.top() - 2))
+        self.heading.put(QRectF(0, 0, self.width(), box.top() - self._below_heading))
         if box.height() > 0:
             self.left.fit()
 

@@ -130,17 +130,17 @@ class TokenAxis(AxisItem):
 
     def turned(self, pitch: float) -> Turned:
         """How the names below the plot, but for short ones, are written where places have so many pixels."""
-        font, widest = theme.current().font("number"), self.extent()
+        widest = self.extent()
         if self.letter or not self.is_named(pitch) or self._is_short(widest) or widest + GAP <= pitch:
             return "level"
-        line = face(font).height
+        line = theme.current().face("number").height
         sloping = pitch >= SLOPING * line and (widest + line) * math.sqrt(0.5) + GAP <= self.limit
         return "sloping" if sloping else "upright"
 
     def stays_level(self, text: str, pitch: float, apart: float) -> bool:
         """Whether a name is level among turned ones, where the next name is so many pixels apart."""
-        font = theme.current().font("number")
-        width, line = ink.text_width(font, text), face(font).height
+        letters = theme.current().face("number")
+        width, line = letters.width(text), letters.height
         beside = line if self.turned(pitch) == "sloping" else line / 2
         return self._is_short(width) and max(width, width / 2 + beside) + 1 <= apart
 

@@ -28,10 +28,16 @@ if TYPE_CHECKING:
 LEAST: Final = QSize(280, 150)
 """No card is smaller, at ordinary type, but one that is a single row: a panel shows itself whole, or stands behind."""
 
+A_LINE: Final = 1.2
+"""Widths of the stage up to which tokens stand in one line: another one would be nearly empty."""
+
+LOW: Final = frozenset({"why"})
+"""Panels that are whole in a few lines of text, unless those are large."""
+
 ROWS: Final = frozenset({"timeline"})
 """Panels that are a single row."""
 
-MOST_LINES: Final = 3
+MOST_LINES: Final = 2
 """Lines of tokens that stand above the panels; more are scrolled."""
 
 SHARE: Final = 4
@@ -283,6 +289,7 @@ class Stage(QWidget):
     def _show(self, places: Mapping[str, QRect], floating: frozenset[str]) -> None:
         for name, card in self._cards.items():
             if name not in places and name not in floating:
+                self._leave(card)
                 card.hide()
         self._show_tabs()
         for name, place in places.items():
@@ -292,6 +299,13 @@ class Stage(QWidget):
                 card.setGeometry(place)
             card.show()
         self._show_edges()
+
+    def _leave(self, widget: QWidget) -> None:
+        """Give the keys to the window before what has them is hidden: Qt would give them to some button of the bar."""
+        window = self.window()
+        focused = window.focusWidget()
+        if focused is not None and (focused is widget or widget.isAncestorOf(focused)):
+            window.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _front(self, leaf: Pages) -> str:
         """Which of the panels that share a place is in front: the one turned to last, else the first."""
@@ -310,7 +324,8 @@ class Stage(QWidget):
             least.setHeight(max(card.around + self._strip.height_of(lines), least.height()))
         elif name not in ROWS:
             scale, doubled = _scale(), theme.current().size("body") / theme.themed("dark").size("body")
-            least = least.expandedTo(QSize(round(LEAST.width() * scale), round(LEAST.height() * doubled)))
+            height = LEAST.height() * (2 / 3 if name in LOW and doubled == 1 else 1)
+            least = least.expandedTo(QSize(round(LEAST.width() * scale), round(height * doubled)))
         return least + QSize(0, self._tab_height() if len(leaf) > 1 else 0)
 
     # The tokens above ---------------------------------------------------------------------------------------------
@@ -330,6 +345,8 @@ class Stage(QWidget):
         card, strip = self._cards[STRIP], self._strip
         room = self.height() // SHARE - card.around
         lines = next((count for count in range(most, 1, -1) if strip.height_of(count) <= room), 1)
+        if strip.length <= A_LINE * (self._box.width() - 2 * theme.current().grid(1)):
+            lines = 1
         strip.wrap(lines > 1)
         return card.around + strip.height_of(max(min(lines, strip.lines), 1))
 
@@ -358,6 +375,7 @@ class Stage(QWidget):
             bar.currentChanged.connect(partial(self._turn, bar))
             self._tabs.append(bar)
         for bar in self._tabs[len(shared) :]:
+            self._leave(bar)
             bar.hide()
         for bar, (leaf, box) in zip(self._tabs, shared, strict=False):
             self._fill(bar, leaf)

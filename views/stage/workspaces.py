@@ -63,7 +63,7 @@ _OVERVIEW: Final = (
                 row(
                     (27, "ledger"),
                     (42, column((38, "heads"), (62, "scores"))),
-                    (31, column((44, "rope"), (25, "cache"), (31, "next_token"))),
+                    (31, column((48, "rope"), (23, "cache"), (29, "next_token"))),
                 ),
             ),
             (12, "why"),
@@ -74,12 +74,17 @@ _OVERVIEW: Final = (
         1160,
         420,
         row(
-            (54, column((40, "heads"), (60, "scores"))),
-            (46, column((58, "rope cache next_token ledger"), (42, "why"))),
+            (54, column((36, "heads"), (64, "scores"))),
+            (46, column((66, "rope cache next_token ledger"), (34, "why"))),
         ),
     ),
     Variant(880, 0, row((50, "scores heads ledger"), (50, "rope cache next_token why"))),
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
+)
+
+_COMPARE: Final = (
+    Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
+    Variant(0, 0, ("compare", "experiments", "next_token")),
 )
 
 WORKSPACES: Final = (
@@ -93,9 +98,7 @@ WORKSPACES: Final = (
     Workspace(
         "heads", "Heads", 6, _always(row((58, "heads board needs routing"), (42, column((72, "scores"), (28, "why")))))
     ),
-    Workspace(
-        "compare", "Compare", 7, _always(row((62, "compare"), (38, column((55, "experiments"), (45, "next_token")))))
-    ),
+    Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )
 """In the order of the bar; 8 is the place of a survey of many texts."""

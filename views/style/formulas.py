@@ -53,6 +53,7 @@ def formula_svg(latex: str, pixels: int, colour: str, inline: bool) -> str:
         from ziamath.zmath import Latex
     config.svg2 = False  # Qt draws SVG Tiny, which has no symbols to reuse
     kinds = [kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    latex = latex.replace(r"\bmod", r"\;\mathrm{mod}\;")  # ziamath leaves no room around it
     broken: tuple[type[Exception], ...] = (AttributeError, LookupError, TypeError, ValueError, *kinds)
     try:
         return str(Latex(latex, size=pixels, color=colour, inline=inline).svg())

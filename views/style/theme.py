@@ -34,6 +34,9 @@ BY_PALETTE = (QComboBox, QAbstractSlider, QAbstractSpinBox)
 GRID = 8
 """Distances are multiples of this many pixels (half of it inside a control)."""
 
+TIGHT = 2
+"""What is left beside the words of buttons that stand close together."""
+
 ZERO = 128
 """The entry of the diverging table that means exactly zero; 1 and 255 are its two ends."""
 
@@ -414,6 +417,7 @@ QPushButton[kind="main"]:disabled {{ background: {t.hover.name()}; color: {t.fai
 QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
 QPushButton[kind="small"] {{ padding: 0 {GRID}px; }}
 QToolButton[kind="small"] {{ padding: 0 {GRID}px; font-size: {t.size("subtitle")}px; }}
+QToolButton[kind="tight"] {{ padding: {pad}px {TIGHT}px; font-size: {t.size("subtitle")}px; }}
 QToolButton::menu-indicator {{ image: none; }}
 QToolButton[popupMode="1"] {{ padding-right: {t.grid(2.5)}px; }}
 QToolButton::menu-button {{ background: transparent; border: none; width: {t.grid(2.5)}px; }}

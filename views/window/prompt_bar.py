@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,12 @@ LONGEST_PROMPT = 1 << 22
 """Characters that the field takes; Qt's own limit of 32,767 would cut a longer paste without a word."""
 READABLE = 8
 """How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
-NAME, SHORT_NAME = 18, 7
-"""Characters that the checkpoint's name gets, and in a narrow bar."""
+NAME = 18
+"""Characters that the checkpoint's name gets."""
+NAMELESS = "model"
+"""What stands in its place in a narrow bar; the line at the bottom says which it is."""
+SPARED = ("keys", "theme", "panels")
+"""What the checkpoint's menu has where the bar has no room for it."""
 _LOOKS = ("theme", "projector", "panels", "keys")
 
 
@@ -213,6 +218,14 @@ class PromptBar(QWidget):
             entry = menu.addAction(Path(path).name.replace("&", "&&"))
             entry.setToolTip(wording.tooltip(path))
             entry.triggered.connect(lambda _=False, path=path: self.open_wanted.emit(path, True))
+        for name in SPARED:
+            button = self.looks[name]
+            if button.isVisibleTo(self):
+                continue
+            if name == "panels":
+                menu.addMenu(button.menu()).setText("Show a panel")
+            else:
+                menu.addAction(button.toolTip().partition("\n")[0]).triggered.connect(button.click)
 
     def _fill_devices(self) -> None:
         menu, card = self.device.menu(), self.session.model
@@ -256,6 +269,7 @@ class PromptBar(QWidget):
             button.setIcon(icons.icon("down"))
         self.device.setVisible(not now.projector)
         self._wanted |= dict.fromkeys((self.brand, self.sampling), not now.projector)
+        self._wanted |= dict.fromkeys((self.looks[name] for name in SPARED), True)
         self.steps.theme_changed()
         self._fit_prompt()
 
@@ -263,11 +277,11 @@ class PromptBar(QWidget):
         """The width in which all that cannot be left out has room."""
         hint = super().minimumSizeHint()
         metrics = self.checkpoint.fontMetrics()
-        shorter = metrics.horizontalAdvance(self.checkpoint.text()) - metrics.horizontalAdvance(self._name(SHORT_NAME))
+        shorter = metrics.horizontalAdvance(self.checkpoint.text())
         spare = [max(shorter, 0), 0]
         for widget in self._wanted:
             if widget.isVisibleTo(self):
-                spare[self._rows[0].indexOf(widget) < 0] += widget.sizeHint().width() + theme.GRID
+                spare[self._rows[1].indexOf(widget) >= 0] += widget.sizeHint().width()
         least = max(row.minimumSize().width() - left for row, left in zip(self._rows, spare, strict=True))
         return QSize(least + theme.GRID, hint.height())
 
@@ -281,13 +295,18 @@ class PromptBar(QWidget):
         for widget, wanted in self._wanted.items():
             widget.setVisible(wanted)
         self.sampling.setText(sampling_text(self.session.timeline.sampling))
-        self.checkpoint.setText(self._name(NAME))
+        self.checkpoint.setText(self._name())
         (where, what), width = self._rows, self.width() - theme.GRID
-        names = self.tabs.sizeHint().width() - self.tabs.minimumSizeHint().width()
+        least = self.tabs.minimumSizeHint().width()
+        _give_way(where, width - self.tabs.size_of("numbered").width() + least, (self.brand.hide,))
         _give_way(
             where,
-            width - names,
-            (self.brand.hide, lambda: self.checkpoint.setText(self._name(SHORT_NAME))),
+            width - self.tabs.size_of("small").width() + least,
+            (
+                partial(self.checkpoint.setText, NAMELESS),
+                *(self.looks[name].hide for name in SPARED),
+                partial(self.checkpoint.setText, ""),
+            ),
         )
         _give_way(
             what,
@@ -308,15 +327,15 @@ class PromptBar(QWidget):
         self.device.setToolTip(wording.tooltip(f"Choose device{there} and number format"))
         self._fit_prompt()
 
-    def _name(self, characters: int) -> str:
-        """What the button of the checkpoint says, in so many characters."""
+    def _name(self) -> str:
+        """What the button of the checkpoint says."""
         card = self.session.model
         if card is None:
             return "opening …"
         metrics = QFontMetrics(theme.current().font("body"))
-        room = metrics.averageCharWidth() * characters
-        mode = Qt.TextElideMode.ElideMiddle if characters == NAME else Qt.TextElideMode.ElideRight
-        return metrics.elidedText(wording.model_name(card.name), mode, room).replace("&", "&&")
+        room = metrics.averageCharWidth() * NAME
+        name = wording.model_name(card.name)
+        return metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, room).replace("&", "&&")
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         self.chat.show_run(after)
@@ -348,6 +367,8 @@ def sampling_text(sampling: Sampling, short: bool = False) -> str:
 def _give_way(row: QLayout, width: int, ways: Iterable[Callable[[], object]]) -> None:
     """Leave one thing after the other out of a row until the rest has room."""
     for give_way in ways:
+        for part in (row, *row.findChildren(QLayout)):
+            part.invalidate()  # Qt does it later, and then for the outermost layout alone
         if row.minimumSize().width() <= width:
             return
         give_way()

@@ -1,23 +1,26 @@
-"""The workspaces in the bar: a button each, its number small beside its name."""
+"""The workspaces in the bar: a button each, with its name, and beside that its number where there is room."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, Literal, get_args
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from ropewalk.views import keys
-from ropewalk.views.stage.workspaces import WORKSPACES
-from ropewalk.views.style import wording
+from ropewalk.views.stage.workspaces import WORKSPACES, Workspace
+from ropewalk.views.style import theme, wording
 
 RAISED: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
+Form = Literal["numbered", "named", "small", "numbers"]
+"""Names with numbers, names, names in small type, and the numbers of all but the one that is on: the widest first."""
+
 
 class WorkspaceTabs(QWidget):
-    """One button for each workspace, of which one is down; where names do not fit, the others show their numbers alone.
+    """One button for each workspace, of which one is down; they are written as there is room.
 
     Signals
     -------
@@ -30,6 +33,7 @@ class WorkspaceTabs(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.current = WORKSPACES[0].name
+        self.form: Form = "numbered"
         self.buttons: dict[str, QToolButton] = {}
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -57,40 +61,59 @@ class WorkspaceTabs(QWidget):
         self.fit()
 
     def fit(self) -> None:
-        """Name every workspace, or the one that is on and the numbers of the others."""
-        self._name(short=False)
-        layout = self.layout()
-        if layout is not None and layout.minimumSize().width() > self.width():
-            self._name(short=True)
+        """Write the workspaces in the widest form that there is room for."""
+        fits = (form for form in get_args(Form) if self.size_of(form).width() <= self.width())
+        self._write(next(fits, "numbers"))
 
-    def _name(self, short: bool) -> None:
+    def _write(self, form: Form) -> None:
+        kind = "tight" if form == "small" else ""
         for workspace in WORKSPACES:
-            alone = short and workspace.name != self.current
-            text = str(workspace.number) if alone else f"{workspace.title} {RAISED[workspace.number]}"
-            self.buttons[workspace.name].setText(text)
+            button = self.buttons[workspace.name]
+            button.setText(self._text(workspace, form))
+            if self.form != form:
+                button.setProperty("kind", kind)
+                button.style().polish(button)
+        self.form = form
+
+    def _text(self, workspace: Workspace, form: Form) -> str:
+        if form == "numbers" and workspace.name != self.current:
+            return str(workspace.number)
+        return f"{workspace.title} {RAISED[workspace.number]}" if form == "numbered" else workspace.title
 
     def sizeHint(self) -> QSize:
-        """As wide as all names."""
-        return self._size(short=False)
+        """As wide as all names with their numbers."""
+        return self.size_of("numbered")
 
     def minimumSizeHint(self) -> QSize:
         """As wide as one name and the numbers."""
-        return self._size(short=True)
+        return self.size_of("numbers")
 
-    def _size(self, short: bool) -> QSize:
-        """The size with names or without, whatever is written now."""
-        metrics, width, height = self.fontMetrics(), 0, 0
-        longest = max((one for one in WORKSPACES), key=lambda one: metrics.horizontalAdvance(one.title))
-        for workspace in WORKSPACES:
-            button = self.buttons[workspace.name]
-            around = button.sizeHint().width() - metrics.horizontalAdvance(button.text())
-            named = not short or workspace is longest
-            text = f"{workspace.title} {RAISED[workspace.number]}" if named else str(workspace.number)
-            width += around + metrics.horizontalAdvance(text)
-            height = max(height, button.sizeHint().height())
+    def size_of(self, form: Form) -> QSize:
+        """The size of a form, whatever is written now; of the last one for whichever workspace is on."""
+        metrics, around = QFontMetrics(_font(form)), self._around() + 2 * _padding(form)
+        width = sum(metrics.horizontalAdvance(self._text(one, form)) + around for one in WORKSPACES)
+        if form == "numbers":
+            lengths = {one.name: metrics.horizontalAdvance(one.title) for one in WORKSPACES}
+            width += max(lengths.values()) - lengths[self.current]
+        height = max(button.sizeHint().height() for button in self.buttons.values())
         return QSize(width, height)
+
+    def _around(self) -> int:
+        """What Qt leaves beside the text of a button, but for the padding."""
+        metrics, buttons = QFontMetrics(_font(self.form)), self.buttons.values()
+        around = max(button.sizeHint().width() - metrics.horizontalAdvance(button.text()) for button in buttons)
+        return around - 2 * _padding(self.form)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Take the names that there is room for."""
         super().resizeEvent(event)
         self.fit()
+
+
+def _font(form: Form) -> QFont:
+    return theme.current().font("subtitle" if form == "small" else "body")
+
+
+def _padding(form: Form) -> int:
+    """What the style sheet has beside the text."""
+    return theme.TIGHT if form == "small" else theme.GRID

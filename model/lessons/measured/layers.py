@@ -55,7 +55,7 @@ def tied(runs: Runs, model: ModelName) -> bool:
 
 
 def first_gradient(runs: Runs, model: ModelName, place: str) -> float:
-    """The gradient of the first block's W_v over the last one's, norms before (pre) or after each sum (post).
+    """The gradient of the first block's W_V over the last one's, norms before (pre) or after each sum (post).
 
     The model is as it is at the start of training. Its own parts are stacked in one of two orders: x + f(norm(x)), as
     the engine does, or norm(x + f(x)), as the first transformers did.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.app.lessons.checks import Chosen, example_reply, judge
+from ropewalk.app.lessons.checks import Chosen, Clicked, example_reply, judge
 from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import HIGHLIGHTS, PANELS
 from ropewalk.app.lessons.shelf import FOLDER
@@ -176,6 +176,14 @@ def test_every_toy_computes_numbers() -> None:
             ids = [model.toy.words.index(word) for word in model.prompt.split()]
             with torch.no_grad():
                 assert decoder(torch.tensor([ids])).isfinite().all(), f"{lesson.id}, {model.name}"
+
+
+def test_the_question_about_neighbours_is_not_answered_before_anybody_clicks() -> None:
+    step = next(one for one in filled_of("02-fewer-keys").steps if any(asked.kind == "click" for asked in one.checks))
+    selected = dict(step.scene.select)
+    asked = next(asked for asked in step.checks if asked.kind == "click")
+    assert not judge(asked, Clicked(selected["layer"], selected["head"])).right
+    assert judge(asked, Clicked(selected["layer"], selected["head"] + 1)).right
 
 
 def test_formulas_can_be_drawn() -> None:

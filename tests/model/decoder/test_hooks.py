@@ -112,7 +112,7 @@ def test_the_stream_adds_up() -> None:
     x = {name.removeprefix("blocks.0."): tensor for name, tensor in seen.items()}
     torch.testing.assert_close(x["hook_resid_pre"] + x["hook_attn_out"], x["hook_resid_mid"])
     torch.testing.assert_close(x["hook_resid_mid"] + x["hook_mlp_out"], x["hook_resid_post"])
-    torch.testing.assert_close(x["attn.hook_result"].sum(2), x["hook_attn_out"])  # W_o has no bias here
+    torch.testing.assert_close(x["attn.hook_result"].sum(2), x["hook_attn_out"])  # W_O has no bias here
 
 
 def test_watching_changes_nothing() -> None:

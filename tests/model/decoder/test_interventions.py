@@ -143,7 +143,7 @@ def test_ablated_heads_add_nothing() -> None:
     trace = capture(model, IDS, interventions=[ablate_kv_group(model.config, 0, 1)])  # heads 2 and 3
     with torch.no_grad():
         by_hand = make("plain")
-        by_hand.block(0).attn.output.weight[:, 16:] = 0.0  # W_o's columns of heads 2 and 3, Dh 8
+        by_hand.block(0).attn.output.weight[:, 16:] = 0.0  # W_O's columns of heads 2 and 3, Dh 8
         expected = by_hand(IDS)
     assert trace.logits is not None
     assert torch.allclose(trace.logits.tensor[:, 0], expected, atol=1e-5)

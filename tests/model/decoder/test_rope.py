@@ -312,7 +312,7 @@ def test_two_rules_have_one_table_each() -> None:
 
 @pytest.mark.parametrize("qk_norm", ["none", "head"])
 def test_a_model_re_expressed_in_the_other_pairing_scores_the_same_and_misread_it_breaks(qk_norm: QkNorm) -> None:
-    """W_q and W_k with their rows in the other order, and the gains of QK-norm with them, are the same model."""
+    """W_Q and W_K with their rows in the other order, and the gains of QK-norm with them, are the same model."""
     half = BASE.changed(qk_norm=qk_norm)
     adjacent = half.changed(rope=RopeConfig(pairing="adjacent"))
     own, other, misread = Decoder(half, seed=3), Decoder(adjacent, seed=3), Decoder(adjacent, seed=3)

@@ -267,7 +267,7 @@ def test_a_plain_mlp_has_no_gate() -> None:
 
 
 def test_formulas_name_clips_and_offsets() -> None:
-    assert build_ledger(config(qkv_clip=8.0)).entry("k").formula == "K = W_k · x, clamped to ±8"
+    assert build_ledger(config(qkv_clip=8.0)).entry("k").formula == "K = W_K · x, clamped to ±8"
     cut = build_ledger(config(mlp_limit=7.0, up_offset=1.0)).entry("activation").formula
     assert cut == "silu(g) · (u + 1), g cut off above 7 and u clamped to ±7"
     assert build_ledger(config()).entry("activation").formula == "silu(g) · u"
@@ -276,7 +276,7 @@ def test_formulas_name_clips_and_offsets() -> None:
 def test_biases_count_and_show() -> None:
     biased = build_ledger(config(query_bias=True, output_bias=True))
     assert biased.entry("q").parameters == 12 * 12 + 12
-    assert "+ b_q" in biased.entry("q").formula
+    assert "+ b_Q" in biased.entry("q").formula
     assert biased.entry("o").parameters == 12 * 12 + 12
     assert biased.entry("k").parameters == 12 * 12
 
@@ -389,7 +389,7 @@ def test_a_config_alone_decides_its_arithmetic_and_nothing_else() -> None:
     )
     assert check_of(ledger, "split_q").passed is True
     assert check_of(ledger, "softmax").passed is None
-    assert check_of(ledger, "q") == Check("W_q has H·Dh = 4096 rows, as many as W_o has columns")
+    assert check_of(ledger, "q") == Check("W_Q has H·Dh = 4096 rows, as many as W_O has columns")
 
 
 def test_arithmetic_that_does_not_hold_fails() -> None:
@@ -440,7 +440,7 @@ def test_a_sound_run_passes() -> None:
     assert ledger.failed == ()
     undecided = [entry.key for entry in ledger.entries if entry.check is not None and entry.check.passed is None]
     assert undecided == ["embedding", "attn_norm", "mlp_norm", "final_norm"]
-    assert check_of(ledger, "q").found == "W_q's rows 12, W_o's columns 12; weight 12×12"
+    assert check_of(ledger, "q").found == "W_Q's rows 12, W_O's columns 12; weight 12×12"
     assert check_of(ledger, "softmax").found == "sums off by 1.0e-07"
 
 

@@ -240,7 +240,7 @@ def test_a_projection_of_the_wrong_height_is_found() -> None:
     block_of(model, 1).attn.query = nn.Linear(24, 20, bias=False)
     ledger = checked(ledger_of(model, 6, 0), measure(model, None, 1))
     assert failed(ledger) == {"q", "concatenate", "lm_head"}
-    assert "W_q's rows 20, W_o's columns 24" in failures(ledger)[0]
+    assert "W_Q's rows 20, W_O's columns 24" in failures(ledger)[0]
 
 
 def broken_run(model: Decoder, branch: Branch = "fused") -> set[str]:

@@ -68,8 +68,9 @@ def check(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPatc
 
 
 def test_words() -> None:
-    assert [small(value) for value in (3e-6, 0.0, 0.44, 12.3, 2e5)] == ["3e−6", "0e0", "0.44", "12", "2e5"]
+    assert [small(value) for value in (3e-6, 0.0, 0.44, 12.3, 2e5)] == ["3e−6", "0", "0.44", "12", "2e5"]
     assert verdict(SOUND) == ("cached = full within 3e−6 ✓", "good")
+    assert verdict(replace(SOUND, difference=0.0)) == ("cached = full exactly ✓", "good")
     assert verdict(BROKEN) == ("cached ≠ full from layer 2 on: off by 0.44 ✗", "bad")
     assert verdict(GROWN) == ("cached differs from full by 2.5, as it must", "")
     assert verdict(BRANCHES) == ("fused = explicit within 4e−7 ✓", "good")

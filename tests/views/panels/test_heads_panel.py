@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QSize, Qt
-from PySide6.QtGui import QColor, QContextMenuEvent
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QContextMenuEvent, QFontMetrics
 from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -23,7 +23,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasView, sorted_heads
 from ropewalk.views.plots.atlas_plan import Metrics, Plan, Planner
-from ropewalk.views.style import theme
+from ropewalk.views.style import ink, theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
@@ -166,6 +166,24 @@ def test_kv_groups_have_a_bracket_in_the_key_colour(running: Session, shown: Sho
     between = {image.pixelColor(last.right() + 5, y).rgb() for y in range(first.top())}
     assert theme.current().key.rgb() in above
     assert theme.current().key.rgb() not in between
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_a_ring_around_a_head_leaves_its_number_whole(running: Session, shown: Shown, projector: bool) -> None:
+    theme.apply("dark", projector)
+    panel = shown(HeadsPanel, running, 1400, 900)
+    view, look = panel.view, theme.current()
+    assert view.plan.lines
+    running.selection.update(layer=3, head=7)
+    square = view.plan.of(1, 4).square
+    font = look.font("label")
+    digits = QFontMetrics(font).tightBoundingRect("0.00").height()
+    middle = square.bottom() + 1 + look.grid(0.375) + ink.line_height(font) / 2
+    box = QRect(square.left(), round(middle - digits / 2), square.width(), digits)
+    before = view.grab(box).toImage()
+    view.highlight(frozenset({(1, 4)}))
+    assert view.grab(box).toImage() == before
+    theme.apply("dark")
 
 
 def test_another_theme_is_another_picture(running: Session, shown: Shown) -> None:

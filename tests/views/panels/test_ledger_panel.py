@@ -141,7 +141,7 @@ def test_no_row_is_cut_in_two(running: Session, shown: Shown) -> None:
 
 
 def test_a_failed_check_is_a_cross_and_its_statement_the_tooltip(running: Session, shown: Shown) -> None:
-    check = Check("W_q rows = H·Dh = <128>", False, "found 127")
+    check = Check("W_Q rows = H·Dh = <128>", False, "found 127")
     bad = LedgerRow(some_entry(check=check))
     good = LedgerRow(some_entry(check=replace(check, passed=True)))
     open_ = LedgerRow(some_entry(check=replace(check, passed=None)))
@@ -293,3 +293,13 @@ def test_the_row_of_a_line_of_arithmetic_is_marked_and_brought_into_sight(runnin
     assert lines(last) > 0
     running.selection.point_at(Hover())
     assert lines(last) == 0
+
+
+def test_as_many_of_the_named_rows_as_fit_are_brought_into_sight(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 700, 220)
+    panel.highlighted = {"rows": frozenset({"q", "k", "v", "split_k"})}
+    panel.show_highlights()
+    seen = panel.table.viewport().rect()
+    for name in ("Q projection", "K projection", "V projection"):
+        assert seen.contains(panel.table.visualRect(panel.model.index(row_named(panel, name), 0)))
+    assert not seen.contains(panel.table.visualRect(panel.model.index(row_named(panel, "Scores"), 0)))

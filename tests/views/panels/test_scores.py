@@ -180,13 +180,13 @@ def test_cells_have_the_same_size_whether_they_are_named_or_numbered(
 
 
 def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: ScoresPanel, running: Session) -> None:
-    side, three = panel.raw.box.geometry().width(), [m.value(7, 3) for m in panel.maps]
+    side, three = panel.raw.plot.width(), [m.value(7, 3) for m in panel.maps]
     panel.one.click()
     shown = {name: one for name, one in zip(STATES, panel.maps, strict=True) if one.isVisible()}
     assert shown == {"softmax": panel.weights}
     assert panel.weights.form.row_labels
     assert panel.weights.titles == ("query", "key")
-    assert panel.weights.box.geometry().width() > side
+    assert panel.weights.plot.width() > side
     seen = []
     for _ in STATES:
         panel.next_state()
@@ -200,7 +200,7 @@ def test_one_map_takes_the_place_of_three_and_turns_through_its_states(panel: Sc
     panel.one.click()
     QApplication.processEvents()
     assert all(one.isVisible() for one in panel.maps)
-    assert panel.raw.box.geometry().width() == side
+    assert panel.raw.plot.width() == side
 
 
 def test_where_three_maps_would_be_small_one_stands_by_itself(panel: ScoresPanel) -> None:

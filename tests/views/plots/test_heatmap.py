@@ -308,11 +308,12 @@ def test_a_finer_part_and_the_pointer_repaint_cells_and_nothing_around_them(
 
 
 def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatmap) -> None:
-    assert heatmap.bar.box.geometry().top() > heatmap.plot.bottom()
+    plot = heatmap.plot
+    assert heatmap.bar.box.geometry().top() > plot.bottom()
     heatmap.resize(420, 190)
-    bar = heatmap.bar.box.geometry()
-    assert bar.left() > heatmap.plot.right()
-    assert bar.bottom() <= heatmap.plot.bottom()
+    plot, bar = heatmap.plot, heatmap.bar.box.geometry()
+    assert bar.left() > plot.right()
+    assert bar.bottom() <= plot.bottom()
     assert heatmap.plot.height() > heatmap.form.placed(beside=False).plot.height() + 15, "that is what it is for"
 
 

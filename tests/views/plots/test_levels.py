@@ -135,7 +135,9 @@ def test_the_bars_of_counts_are_of_what_is_shown_however_small_the_map_was(qtbot
     heatmap.set_data(0 * ones, there, (0, 6), (0, 6))
     heatmap.resize(120, 140)  # too small for them
     heatmap.set_data(ones, there, (0, 6), (0, 6))
+    assert heatmap.plot.width() < 120
     heatmap.resize(420, 460)
+    assert heatmap.plot.width() > 120
     drawn = np.asarray(
         heatmap.bar.counts.opts["height" if heatmap.bar.box.width() > heatmap.bar.box.height() else "width"]
     )

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from PySide6.QtCore import QBuffer, QEvent, QIODevice, QPoint, QPointF, QSize, Qt
-from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtGui import QColor, QContextMenuEvent, QFontMetrics, QGuiApplication, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -19,7 +19,7 @@ from ropewalk.views.plots.plot import NumberAxis, Plot
 from ropewalk.views.plots.plot_menu import PlotMenu
 from ropewalk.views.plots.row_bars import RowBars
 from ropewalk.views.plots.shares import PositionCurve
-from ropewalk.views.style import theme
+from ropewalk.views.style import ink, theme
 
 
 @pytest.fixture
@@ -205,3 +205,15 @@ def test_no_part_of_a_plot_is_out_of_its_view_however_small_that_gets(qtbot: QtB
         assert bars.centralWidget.geometry().size().toSize() == QSize(width, height)
         assert bars.bottom.geometry().bottom() <= height
         assert bars.box.height() > 10
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_the_number_at_the_top_of_an_axis_stands_below_the_heading(distances: DistanceView, projector: bool) -> None:
+    theme.apply("dark", projector)
+    distances.resize(500, 260)
+    distances.theme_changed()
+    distances.lay_out()
+    digits = QFontMetrics(theme.current().font("number")).tightBoundingRect("10").height()
+    assert distances.box.geometry().top() - digits / 2 >= distances.heading.area.bottom()
+    assert distances.heading.area.height() >= ink.line_height(theme.current().font("label"))
+    theme.apply("dark")

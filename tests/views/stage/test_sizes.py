@@ -7,23 +7,28 @@ from itertools import product
 from pathlib import Path
 from typing import Final, cast
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QSize
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QPushButton, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference
+from ropewalk.model.readings.records import HeadDifference, NextTokenDifference, Run, TokenChange
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views import keys
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
+from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.style import theme
-from tests.views.canned import CannedEngine, canned_session
+from tests.views.canned import CannedEngine, canned_session, visible, weights, word
 from tests.views.driving import settle, window_over
 from tests.views.measuring import faults
 
@@ -111,6 +116,24 @@ def test_sorted_heads_and_the_board_are_whole_on_any_screen(window: MainWindow) 
     assert not (found := faults_of_heads(window, product(LOOKS, SIZES))), "\n".join(found)
 
 
+@pytest.mark.parametrize(("look", "size"), FEW)
+def test_every_workspace_can_be_read_in_the_bar(window: MainWindow, look: str, size: tuple[int, int]) -> None:
+    dress(window, look)
+    for name in NAMED:
+        put_on(window, name, size)
+        for other, button in window.bar.tabs.buttons.items():
+            assert button.text().startswith(NAMED[other].title)
+            assert button.width() >= button.sizeHint().width()
+    offered = {action.text() for action in filled(window.bar.checkpoint.menu()).actions()}
+    for looks, text in (("panels", "Show a panel"), ("theme", keys.tip("theme")), ("keys", keys.tip("keys"))):
+        assert (text in offered) == window.bar.looks[looks].isHidden()
+
+
+def filled(menu: QMenu) -> QMenu:
+    menu.aboutToShow.emit()
+    return menu
+
+
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +149,26 @@ def test_score_maps_of_many_tokens_are_large(
         assert min(heatmap.plot.width(), heatmap.plot.height()) >= least
     window.close()
     window.deleteLater()
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_maps_of_a_comparison_are_large(window: MainWindow, engine: CannedEngine, look: str) -> None:
+    changes = tuple(TokenChange(word(at), 0.1 * at, 0.5) for at in range(8))
+
+    def difference(run: Run, asked: AskHeadDifference) -> HeadDifference:
+        moved = np.where(visible(run), weights(run, 1, 0), np.nan).astype(np.float32)
+        return HeadDifference(asked.layer, asked.head, moved, moved, tuple((at, at) for at in range(run.length)))
+
+    engine.answers = {
+        AskHeadDifference: difference,
+        AskNextTokenDifference: lambda run, asked: NextTokenDifference(0.4, 1.7, word(0), word(1), changes),
+    }
+    dress(window, look)
+    window.session.baseline.pin()
+    for size in ((1366, 768), (1280, 720), (1024, 768)):
+        put_on(window, "compare", size, "compare")
+        for heatmap in cast("ComparePanel", window.panels["compare"]).maps:
+            assert min(heatmap.plot.width(), heatmap.plot.height()) >= 200, size
 
 
 @pytest.mark.parametrize("look", ["dark", "projector"])

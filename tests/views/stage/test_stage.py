@@ -17,14 +17,17 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import MoeConfig
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.commands import commands
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.planes import PlanesView
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
 from ropewalk.views.style import theme
+from ropewalk.views.verbs import verbs
 from tests.qt_guards import delete_what_is_due
 from tests.views.canned import CannedEngine, canned_session
 from tests.views.driving import settle, window_over
@@ -104,6 +107,22 @@ def test_a_number_replaces_what_is_on_stage_also_a_panel_that_is_alone(window: M
     assert not window.isFullScreen()
 
 
+@pytest.mark.parametrize("kind", [PlanesView, QTabBar])
+def test_the_keys_go_to_the_window_when_what_has_them_leaves(window: MainWindow, kind: type[QWidget]) -> None:
+    window.show_workspace("overview")
+    window.reveal("rope")
+    settled()
+    part = next(one for one in window.stage.findChildren(kind) if one.isVisible())
+    part.setFocus()
+    before = window.session.run
+    QTest.keyClick(part, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert not part.isVisible()
+    assert window.focusWidget() is window
+    QTest.keyClick(window, Qt.Key.Key_Right)
+    settle(window.session)
+    assert window.session.run is not before
+
+
 def test_the_number_of_widgets_is_flat(window: MainWindow) -> None:
     names = [workspace.name for workspace in WORKSPACES]
     for name in names:
@@ -135,7 +154,7 @@ def test_a_line_of_tokens_or_the_whole_panel_stands_above(window: MainWindow) ->
         assert tokens.width() == window.stage.width() - 2 * theme.GRID
 
 
-def test_tokens_get_the_lines_they_need_up_to_three(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_tokens_get_the_lines_they_need_up_to_two(window: MainWindow, running: Session, engine: CannedEngine) -> None:
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     window.resize(1366, 900)
     heights = []
@@ -146,7 +165,21 @@ def test_tokens_get_the_lines_they_need_up_to_three(window: MainWindow, running:
         settled()
         heights.append(window.cards["tokens"].height() - window.cards["tokens"].around)
         assert strip.is_placed
-    assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(3)]
+    assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(2)]
+
+
+def test_no_second_line_of_tokens_is_nearly_empty(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    strip = cast("TokensPanel", window.panels["tokens"]).strip
+    filled = []
+    for count in range(26, 44, 2):
+        engine.prefill = count
+        running.start(Prompt(f"{count} words"))
+        snapshot.wait_until_drawn(window)
+        settled()
+        wrapped = strip.lines == 2
+        filled.append(strip.box_of(count - 1).right() / strip.width() if wrapped else 0.0)
+        assert not wrapped or filled[-1] >= 0.1, count
+    assert filled[0] == 0.0 < filled[-1]
 
 
 def test_a_larger_window_shows_more_and_a_smaller_one_less(window: MainWindow) -> None:
@@ -205,6 +238,7 @@ def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:
         window = opened(session, QSize(1366, 768))
         window.show_workspace("heads")
         assert window.menu_entries["routing"].isVisible()
+        assert "Show Experts" in {one.text for one in commands(window, verbs(window, window.files))}
         window.reveal("routing")
         assert window.panels["routing"].on_screen
         window.close()

@@ -72,3 +72,21 @@ def test_another_subtitle_makes_nothing_arrange_itself(qtbot: QtBot) -> None:
     label.setText("a very much longer subtitle than the one before")
     assert (label.sizeHint(), label.minimumSizeHint()) == before
     assert label.text() == label.accessibleName() == "a very much longer subtitle than the one before"
+
+
+def test_a_subtitle_is_written_in_whole_parts(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.show()
+    label.setText("L1H5 · 16 × 16 · kv head 1")
+    metrics = label.fontMetrics()
+    label.resize(metrics.horizontalAdvance(label.text()), 20)
+    assert (label.seen, label.toolTip()) == (label.text(), "")
+    for gone, seen in ((1, "L1H5 · 16 × 16"), (metrics.horizontalAdvance("6 · kv head 1"), "L1H5")):
+        label.resize(metrics.horizontalAdvance(label.text()) - gone, 20)
+        assert (label.seen, label.toolTip()) == (seen, label.text())
+    label.resize(metrics.horizontalAdvance("L1H5") - 1, 20)
+    assert label.seen == "", "two letters and dots say nothing"
+    label.setText("one part that is long")
+    label.resize(metrics.horizontalAdvance("one part that"), 20)
+    assert label.seen == label.text(), "it ends in an ellipsis"
