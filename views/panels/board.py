@@ -35,8 +35,6 @@ Place = tuple[int, int]
 
 EMPTY = "No head is pinned yet: H pins the selected one, a right click in Heads any other, or type one above: L1H3."
 AVERAGE, DIFFERENCE = "average", "difference"
-LOW = 17
-"""Heights of a line below which the maps have all of the panel."""
 SIDES = (96, 128, 192, 256, 384, 512)
 """Pixels that a picture is asked for in, along a side."""
 
@@ -236,7 +234,9 @@ class BoardPanel(Panel):
 
     def _spare(self) -> None:
         """Show what stands around the maps where there is room for it; a board without heads is all tools."""
-        roomy = not self.heads or self.height() >= LOW * theme.current().size("label")
+        box = self.contentsRect().marginsRemoved(self.layout().contentsMargins())  # type: ignore[union-attr]
+        around = self.tools.heightForWidth(box.width()) + self.readout.sizeHint().height() + 3 * theme.GRID
+        roomy = not self.heads or box.height() >= around + self.grid.minimumSizeHint().height()
         self.tools.setVisible(roomy)
         self.readout.setVisible(roomy)
 
