@@ -70,6 +70,7 @@ class HeadCard(QWidget):
         layout.setSpacing(theme.GRID // 2)
         layout.addLayout(self._head)
         layout.addWidget(self.heatmap, 1)
+        self._say_what_they_do("this head")
         self.theme_changed()
 
     def _button(self, wanted: SignalInstance) -> QToolButton:
@@ -84,13 +85,8 @@ class HeadCard(QWidget):
         self.shown, name, heatmap = shown, shown.name, self.heatmap
         self.name.setText(name)
         self.say_note(shown.note)
-        for button, tip in (
-            (self.note_button, f"Write a note to {name}; it is kept in the session"),
-            (self.close_button, f"Take {name} off the board"),
-        ):
-            button.setVisible(shown.head is not None or button is self.close_button)
-            button.setToolTip(tip)
-            button.setAccessibleName(tip)
+        self._say_what_they_do(name)
+        self.note_button.setVisible(shown.head is not None)
         heatmap.setAccessibleName(name)
         heatmap.set_labels(labels)
         tile = shown.tile
@@ -98,6 +94,14 @@ class HeadCard(QWidget):
             tile.values, tile.visible, tile.rows, tile.columns, reduction=tile.reduction, whole=(whole, whole)
         )
         heatmap.set_levels(shown.levels)
+
+    def _say_what_they_do(self, name: str) -> None:
+        for button, tip in (
+            (self.note_button, f"Write a note to {name}; it is kept in the session"),
+            (self.close_button, f"Take {name} off the board"),
+        ):
+            button.setToolTip(tip)
+            button.setAccessibleName(tip)
 
     def say_note(self, note: str) -> None:
         """Show another note."""
