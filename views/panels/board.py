@@ -95,10 +95,10 @@ class BoardPanel(Panel):
         self.hear(self.grid.viewed, self._look)
         self.hear(self.grid.chosen, self._choose)
         self.grid.removed.connect(self._remove)
-        self.grid.note_wanted.connect(lambda shown: self.note_wanted.emit(*shown.head))
+        self.grid.note_wanted.connect(self._note)
         session.board.changed.connect(self._on_board)
         session.run_changed.connect(self._on_run_changed)
-        session.selection.changed.connect(lambda *change: self._name_pin())
+        session.selection.changed.connect(self._name_pin)
         self._on_board()
         self.theme_changed()
 
@@ -362,7 +362,7 @@ class BoardPanel(Panel):
         if self._asking() != self._asked:
             self.refresh()
 
-    def _name_pin(self) -> None:
+    def _name_pin(self, *change: object) -> None:
         """Say what the button does to the selected head."""
         now = self.session.selection.now
         pinned = (now.layer, now.head) in self.heads
@@ -404,15 +404,20 @@ class BoardPanel(Panel):
         self.session.board.toggle(now.layer, now.head)
 
     def _choose_pair(self) -> None:
-        first, second = (self.heads[box.currentIndex()] for box in self.boxes)
-        self._pair = (first, second)
-        self._on_board()
+        places = [box.currentIndex() for box in self.boxes]
+        if all(0 <= place < len(self.heads) for place in places):
+            self._pair = (self.heads[places[0]], self.heads[places[1]])
+            self._on_board()
 
     def _remove(self, shown: CardMap) -> None:
         if shown.head is not None:
             self.session.board.unpin(*shown.head)
         else:
             (self.average if shown.levels.scale != "diverging" else self.difference).setChecked(False)
+
+    def _note(self, shown: CardMap) -> None:
+        if shown.head is not None:
+            self.note_wanted.emit(*shown.head)
 
     def _choose(self, shown: CardMap) -> None:
         if shown.head is not None:

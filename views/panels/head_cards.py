@@ -227,7 +227,8 @@ class CardGrid(QWidget):
 
     @staticmethod
     def _say(said: SignalInstance, card: HeadCard) -> None:
-        said.emit(card.shown)
+        if card.shown is not None:
+            said.emit(card.shown)
 
     def capacity(self) -> int:
         """How many cards stand here without being small."""
