@@ -36,7 +36,7 @@ class Opened:
 
 @stored(
     "geometry layout theme projector motion tile_mib prompt recent answers sessions device dtype "
-    "sampling engine elsewhere colour_map",
+    "sampling engine elsewhere colour_map welcomed",
     closed=False,
 )
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Settings:
     in MiB, and is changed in the file; ``answers`` are those that recent checkpoints were opened with, by path and by
     option. ``engine`` is the command that starts the engine, empty on this machine; ``recent``, ``answers``, ``device``
     and ``dtype`` are of engines on this machine, and ``elsewhere`` has those of others, by their commands.
+    ``welcomed`` is whether somebody has closed what a first start says.
     """
 
     geometry: bytes = b""
@@ -65,6 +66,7 @@ class Settings:
     engine: str = ""
     elsewhere: dict[str, Opened] = field(default_factory=dict)
     colour_map: str = "viridis"
+    welcomed: bool = False
 
 
 class SettingsStore:

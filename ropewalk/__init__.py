@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ropewalk.model.errors import RopewalkError
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
+    from ropewalk.model.readings.lens import logit_lens
     from ropewalk.model.readings.next_token import draw
     from ropewalk.model.readings.patterns import head_scores, repeated_ids
     from ropewalk.model.readings.records import Sampling
@@ -41,6 +42,7 @@ __all__ = [
     "hooks",
     "interventions",
     "load_trace",
+    "logit_lens",
     "open_checkpoint",
     "readout",
     "record",
@@ -64,6 +66,7 @@ _MODULES = {
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
     "load_trace": "model.runs.trace_file",
+    "logit_lens": "model.readings.lens",
     "open_checkpoint": "model.checkpoints",
     "readout": "model.readings.readout",
     "record": "model.runs.trace",

@@ -103,6 +103,7 @@ knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/te
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
 misbehaved = of("app/engine/connection.py", "app/engine/test_process")
+lens = of("model/readings/lens.py", "model/readings/test_lens")
 next_token = of("model/readings/next_token.py", "model/readings/test_next_token")
 norms = of("model/decoder/norms.py", "model/decoder/test_norms", "model/decoder/test_attention")
 numbers_file = of("app/files/numbers_file.py", "app/files/test_exporting")
@@ -126,7 +127,11 @@ tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
-turning = of("views/plots/turning.py", "views/panels/test_rope_panel", "views/every_model/test_rotation")
+dial = of("views/plots/dial.py", "views/plots/test_dial")
+hands = of("views/plots/hands.py", "views/plots/test_dial")
+turning = of(
+    "views/plots/turning.py", "views/plots/test_dial", "views/panels/test_rope_panel", "views/every_model/test_rotation"
+)
 trace = of("model/runs/trace.py", "model/runs/test_trace")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
 wording = of("views/style/wording.py", "views/style/test_wording")
@@ -317,6 +322,22 @@ BREAKAGES = (
     of("model/readings/comparison.py", "model/readings/test_comparison")(
         "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
     ),
+    lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
+    lens(
+        "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"
+    ),
+    lens(
+        "rows of two rotations are run together",
+        "{segment.start for layer in trace for segment in layer.spec.segments}",
+        "set[int]()",
+    ),
+    lens("the logit lens asks about the token itself", "start + 1 : start + 1 + shape", "start : start + shape"),
+    of("views/panels/lens.py", "views/panels/test_lens_panel")(
+        "the logit lens reads what nobody sees", "self.map.sight_of(run.length, selection.query)", "(0, run.length)"
+    ),
+    of("views/plots/lens_map.py", "views/panels/test_lens_panel")(
+        "a token is written over the cells beside it", "adjusted(2, 0, -2, 0)", "adjusted(-20, 0, 20, 0)"
+    ),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
         "what a head is needed for has the wrong sign",
         "rows.logit(ablated, token) - clean",
@@ -420,8 +441,8 @@ BREAKAGES = (
     ),
     numbers_file(
         "query and key are swapped in a table",
-        "(query, texts[0], key, texts[1], score",
-        "(key, texts[1], query, texts[0], score",
+        "(*asked, *key, score, weight",
+        "(*key, *asked, score, weight",
     ),
     of("app/files/provenance.py", "views/files/test_pictures", "app/files/test_exporting")(
         "an export does not say its prompt", 'yield "Prompt", run.prompt', 'yield "Prompt", ""'
@@ -580,6 +601,14 @@ BREAKAGES = (
         "self._view(self._session.handle.run.length - 2)",
     ),
     timeline("rows drawn otherwise are taken", "self.drawn[length - run.prefill] == self._sampling", "True"),
+    of("app/session/interventions.py", "app/test_session_interventions")(
+        "silencing heads takes other changes out",
+        "others = tuple(one for one in interventions if not _silences(one))",
+        "others = tuple(one for one in interventions if _silences(one) and False)",
+    ),
+    of("app/session/step_clock.py", "app/session/test_step_clock")(
+        "what moves ends abruptly", "return share * share * (3 - 2 * share)", "return share * share"
+    ),
     of("app/session/interventions.py", "app/test_session_interventions", "app/session/test_session")(
         "interventions are tried in another order",
         "self._wanted = tuple(interventions)",
@@ -735,6 +764,12 @@ BREAKAGES = (
         "min(-(-self.reading.prefill // self.reading.stride)",
         "min(1 + -(-self.reading.prefill // self.reading.stride)",
     ),
+    turning("only the query moves where both do", 'position - m if moves == "both" else 0.0', "0.0"),
+    turning("the score by n is that by m", "scores_at(reading, m, positions)", "scores_at(reading, positions, n)"),
+    hands("a hand points clockwise", "QPointF(a * drawn, -b * drawn)", "QPointF(a * drawn, b * drawn)"),
+    hands("short hands are specks", "max(length / whole, SHORTEST)", "(length / whole)"),
+    hands("whole turns are taken from the wrong side", "if turns > 0 else '+'", "if turns < 0 else '+'"),
+    dial("a hand that jumped leaves a trail", "if moved > FAR:", "if False:"),
     turning(
         "a query turns by the key's position",
         "rotated(r.q_before, self.position * r.query_frequencies",
@@ -797,6 +832,9 @@ BREAKAGES = (
     of("views/panels/cache.py", "views/stage/test_sizes")(
         "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
     ),
+    of("views/panels/next_token.py", "views/test_silencing")(
+        "a difference has the wrong sign", "candidate.probability - before:+.3f", "before - candidate.probability:+.3f"
+    ),
     of("views/panels/next_token.py", "views/stage/test_sizes")(
         "fields are lower than their type", "gaps = (len(parts) - 1) * theme.current().grid(1)", "gaps = 0"
     ),
@@ -823,6 +861,30 @@ BREAKAGES = (
     ),
     of("app/models/download_child.py", "app/test_killed_parents")(
         "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "hidden weights are found among the strong ones",
+        "weights.masked_fill_(~layer.visible(queries, keys, batch=batch), -1.0)",
+        "weights",
+    ),
+    of("model/readings/strong.py", "model/readings/test_strong")(
+        "weights that are left out are not counted", "self._dropped += max(len(values) - self._most, 0)", "pass"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "a weak line lies above a strong one", "CompositionMode_DestinationOver", "CompositionMode_SourceOver"
+    ),
+    of("views/plots/lines.py", "views/plots/test_lines")(
+        "lines of another run are seen until its own are painted",
+        "            self._all = self._before = None",
+        "            pass",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "lines stay those of the group before",
+        "if self._wanted(run, selection) != self._asked:",
+        "if self._asked is None:",
+    ),
+    of("views/panels/lines.py", "views/panels/test_lines_panel")(
+        "a person who scrolls is brought back", "if cell == self._shown_cell or", "if"
     ),
 )
 

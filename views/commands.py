@@ -34,12 +34,13 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
         Command(f"Lesson {lesson.number}: {lesson.title}", "Lesson", "", partial(_open_lesson, window, lesson))
         for lesson in window.lesson.lessons()
     ]
+    told = {command.text for command in actions}  # a button that an action has a key for is there once
     controls = [
         Command(_sentence(widget), card.title, WAY, partial(_press, widget))
         for card in window.cards.values()
         if card.on_screen
         for widget in card.findChildren(QWidget)
-        if _can_be_pressed(widget)
+        if _can_be_pressed(widget) and _sentence(widget) not in told
     ]
     button = window.engine.button  # there only while there is no engine, or one that does not hear
     engine = [Command(_sentence(button), "Run", WAY, partial(_press, button))] if _can_be_pressed(button) else []

@@ -37,8 +37,10 @@ def build_window(engine: str | None = None) -> tuple[QApplication, Session, Main
     session = new_session(engine=engine)
     session.engines.prepare()
     from ropewalk.views.main_window import MainWindow
+    from ropewalk.views.style import motion
 
     window = MainWindow(session, at_once=False)
+    session.timeline.clock.moves = lambda: not motion.reduced()
     window.unfolded.connect(_keep)
     return qt, session, window
 

@@ -15,6 +15,7 @@ from ropewalk.views.style import motion
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.files.file_menu import FileMenu
+    from ropewalk.views.panels.heads import HeadsPanel
     from ropewalk.views.panels.interventions import InterventionsPanel
     from ropewalk.views.panels.rope import RopePanel
     from ropewalk.views.panels.scores import ScoresPanel
@@ -46,6 +47,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "back": selection.back,
         "forward": selection.forward,
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
+        "silence": lambda: _silence(window),
         "score_state": lambda: cast("ScoresPanel", window.panels["scores"]).next_state(),
         "pin": session.baseline.pin,
         "unpin": session.baseline.unpin,
@@ -110,6 +112,12 @@ def show_palette(window: PanelWindow, files: FileMenu, typed: str = "") -> Palet
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette
+
+
+def _silence(window: PanelWindow) -> None:
+    """Let clicks on heads silence them, where they are seen, or select them again."""
+    window.reveal("heads")
+    cast("HeadsPanel", window.panels["heads"]).silence.toggle()
 
 
 def _toggle_motion(window: PanelWindow) -> None:

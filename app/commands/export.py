@@ -25,6 +25,8 @@ SESSION: Final = SUFFIX[1:]
 ENDINGS: Final = (*PICTURES, *ANIMATIONS, *NUMBERS, TRACE, SESSION)
 FILMS: Final = ("rotation", "decode", "lesson")
 DRAWN: Final = (*PICTURES, *ANIMATIONS)
+LENS: Final = "lens"
+"""The panel that has numbers of its own."""
 FITS: Final = {
     "panel": DRAWN,
     "scale": ("png", *ANIMATIONS),
@@ -78,11 +80,14 @@ def take(parsed: argparse.Namespace) -> None:
 
 def _check_options(export: Export) -> None:
     """Refuse what would change nothing of such a file."""
-    for name, endings in FITS.items():
+    of_lens = export.panel == LENS and export.ending in NUMBERS
+    fits = FITS | ({"panel": NUMBERS, "keys": ()} if of_lens else {})
+    for name, endings in fits.items():
         if getattr(export, name) != getattr(Export, name) and export.ending not in endings:
+            instead = f", or write one of {', '.join(endings)}" if endings else "; the logit lens has no keys"
             raise RopewalkError(
-                f"--{name.replace('_', '-')} changes nothing in a file that ends in {export.ending}; leave it out, or "
-                f"write one of {', '.join(endings)}."
+                f"--{name.replace('_', '-')} changes nothing in a file that ends in {export.ending}; leave it out"
+                f"{instead}."
             )
     for name in ("map", "labels"):
         if not export.heads and getattr(export, name) != getattr(Export, name):

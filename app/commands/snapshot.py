@@ -25,8 +25,11 @@ PANELS = (
     "lesson",
     "compare",
     "board",
+    "lines",
     "needs",
     "routing",
+    "training",
+    "lens",
     "timeline",
 )
 

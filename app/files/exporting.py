@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ropewalk.app.engine.connection import Calls
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.files.incoming import Incoming
-from ropewalk.app.files.numbers_file import NumberFormat
+from ropewalk.app.files.numbers_file import NumberFormat, Numbers
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.files.requests import FinishSvg, WriteNumbers, Writing
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.interface import RunHandle
+from ropewalk.model.engine.questions import AskLens
 from ropewalk.model.engine.urgency import Urgency
-from ropewalk.model.readings.records import HeadNumbers
 
 
 def export(
@@ -61,18 +62,53 @@ def export_numbers(
     failed: Callable[[str], None],
 ) -> None:
     """Read a rectangle of the selected head, half-open ranges of rows, and write it."""
-    handle, now = session.handle, session.selection.now
+    now = session.selection.now
+    _export_read(
+        session,
+        path,
+        kind,
+        lambda engine, handle: engine.numbers(handle, now.layer, now.head, queries, keys),
+        about,
+        done,
+        failed,
+    )
+
+
+def export_lens(
+    session: Session,
+    path: Path,
+    kind: NumberFormat,
+    rows: tuple[int, int],
+    about: Provenance,
+    done: Callable[[Path], None],
+    failed: Callable[[str], None],
+) -> None:
+    """Read the logit lens at some rows, a half-open range, and write it."""
+    _export_read(session, path, kind, lambda engine, handle: engine.answer(handle, AskLens(rows)), about, done, failed)
+
+
+def _export_read(
+    session: Session,
+    path: Path,
+    kind: NumberFormat,
+    read: Callable[[RemoteEngine, RunHandle], Calls[Any]],
+    about: Provenance,
+    done: Callable[[Path], None],
+    failed: Callable[[str], None],
+) -> None:
+    """Read numbers of the run on screen, and write them."""
+    handle: RunHandle | None = session.handle
     if handle is None:
         failed("There are no numbers to save yet; run a prompt first.")
         return
     tokens = handle.run.tokens[: handle.run.length]
 
-    def arrived(numbers: HeadNumbers) -> None:
+    def arrived(numbers: Numbers) -> None:
         export(session, WriteNumbers(path, kind.name, numbers, tokens, about), done, failed)
 
     session.work(
         f"numbers {path}",
-        lambda engine: engine.numbers(handle, now.layer, now.head, queries, keys),
+        lambda engine: read(engine, handle),
         arrived,
         failed,
         what="Reading numbers",

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from ropewalk.app.files.frames import Frames
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.files.session_file import SavedSession
-from ropewalk.model.readings.records import HeadNumbers, TokenText
+from ropewalk.model.readings.records import HeadNumbers, LogitLens, TokenText
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,14 @@ class EncodeAnimation:
 
 @dataclass(frozen=True, eq=False)
 class WriteNumbers:
-    """Write a rectangle of a head in a format of ``app.files.numbers_file``, by its name; ``tokens`` are all rows'."""
+    """Write a rectangle of a head, or rows of the logit lens, in a format of ``app.files.numbers_file``, by its name.
+
+    ``tokens`` are those of all rows of the run.
+    """
 
     path: Path
     kind: str
-    numbers: HeadNumbers
+    numbers: HeadNumbers | LogitLens
     tokens: Sequence[TokenText]
     about: Provenance
 

@@ -99,7 +99,7 @@ def encode_animation(handles: Handles, request: EncodeAnimation) -> Steps[Path]:
 
 
 def write_numbers(handles: Handles, request: WriteNumbers) -> Steps[Path]:
-    """Write scores and weights."""
+    """Write numbers."""
     from ropewalk.app.files import numbers_file
     from ropewalk.app.files.watched_file import WatchedFile
 

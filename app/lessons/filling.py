@@ -158,12 +158,12 @@ def _highlight(draft: HighlightDraft, worth: Worth) -> Highlight:
         if isinstance(value, str):
             places.append(value)
         else:
-            places += _places(value, pairs=draft.what in ("heads", "cells"))
+            places += _places(value, pairs=draft.what in ("heads", "cells", "predictions"))
     return Highlight(draft.panel, draft.what, tuple(places))
 
 
 def _places(value: Value, pairs: bool) -> list[tuple[int, ...]]:
-    """Numbers as places: pairs for heads and cells, single ones for the rest."""
+    """Numbers as places: pairs for heads, cells and predictions, single ones for the rest."""
     flat = [round(number) for number in numbers(value)]
     if pairs:
         return list(zip(flat[::2], flat[1::2], strict=True))

@@ -35,10 +35,10 @@ Line = tuple[Part, ...]
 
 CheckKind = Literal["choose", "number", "shape", "click", "say"]
 Target = Literal["head", "cell", "query", "key", "plane", "layer"]
-What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks"]
+What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks", "predictions"]
 PlayWhat = Literal["", "decode", "rotation"]
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why")
+PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "lens", "training")
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
@@ -55,6 +55,7 @@ HIGHLIGHTS: Final[Mapping[str, tuple[What, str]]] = {
     "planes": ("planes", "rope"),
     "layers": ("layers", "cache"),
     "ranks": ("ranks", "next_token"),
+    "predictions": ("predictions", "lens"),
 }
 """What can be highlighted, and the panel it is in."""
 

@@ -6,11 +6,11 @@ What an intervention does is the model's; who chooses one is the window's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention, RopeScaling
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ropewalk.model.readings.records import Sampling
     from ropewalk.model.tokens.prompt import Prompt
 
+Head: TypeAlias = tuple[int, int]
+"""A layer and a head of it."""
+
 
 class Interventions(QObject):
     """What is changed in a run.
@@ -30,11 +33,14 @@ class Interventions(QObject):
     -------
     changed(interventions)
         What is changed in the run on screen; a tuple of ``model.decoder.interventions``.
+    asked(interventions)
+        What is changed in the run that has just been begun with :meth:`apply`.
     offered(interventions)
         After a refusal: interventions, any of which :meth:`accept` would do what was refused with.
     """
 
     changed = Signal(object)
+    asked = Signal(object)
     offered = Signal(object)
 
     def __init__(
@@ -89,6 +95,11 @@ class Interventions(QObject):
             lambda failure: self._on_failed(failure, wanted),
             what="Running the prompt again",
         )
+        self.asked.emit(wanted)
+
+    def silence(self, heads: Iterable[Head]) -> None:
+        """Run again with these heads giving zero, every other one itself again; other changes stay."""
+        self.apply(silencing(self.wanted, heads))
 
     def accept(self, scaling: RopeScaling) -> None:
         """Do what was refused for its length with RoPE stretched, from now on until that is taken out."""
@@ -145,6 +156,24 @@ class Interventions(QObject):
             wanted,
             "Without the RoPE scaling the prompt is too long for this model, so the last one that fits was run again.",
         )
+
+
+def silent_heads(interventions: Sequence[Intervention]) -> frozenset[Head]:
+    """The heads that give zero, as (layer, head)."""
+    return frozenset((one.layer, head) for one in interventions if _silences(one) for head in one.heads)
+
+
+def silencing(interventions: Sequence[Intervention], heads: Iterable[Head]) -> tuple[Intervention, ...]:
+    """The same interventions with these heads giving zero, and no others."""
+    layers: dict[int, list[int]] = {}
+    for layer, head in sorted(set(heads)):
+        layers.setdefault(layer, []).append(head)
+    others = tuple(one for one in interventions if not _silences(one))
+    return (*others, *(AblateHeads(layer, tuple(some)) for layer, some in layers.items()))
+
+
+def _silences(intervention: Intervention) -> TypeGuard[AblateHeads]:
+    return isinstance(intervention, AblateHeads) and not intervention.means
 
 
 def without_scaling(interventions: Sequence[Intervention]) -> tuple[Intervention, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from ropewalk.app.session.context import SessionContext
+from ropewalk.app.session.step_clock import StepClock
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.decoder.rope_scaling import offers
 from ropewalk.model.engine.interface import RunHandle
@@ -34,6 +35,8 @@ class Timeline(QObject):
     ----------
     drawn
         What each decoded row was drawn with.
+    clock
+        What moves while a step comes on screen goes by it.
     """
 
     sampling_changed = Signal(object)
@@ -42,6 +45,7 @@ class Timeline(QObject):
     def __init__(self, session: SessionContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session = session
+        self.clock = StepClock(self)
         self.drawn: tuple[Sampling, ...] = ()
         self._sampling = session.settings.now.sampling
         self._queued_steps = 0
@@ -69,6 +73,7 @@ class Timeline(QObject):
 
         A row that exists is decoded anew (and the run branches) only when it was drawn with another sampling.
         """
+        self.clock.finish()
         if self._session.handle is None:
             self._session.fail(Failure("There is nothing to step through yet; run a prompt first."))
         elif self._session.jobs.has("step"):
@@ -162,6 +167,7 @@ class Timeline(QObject):
         """Stop playing, and forget the steps that were still to come."""
         self._queued_steps = 0
         self.pause()
+        self.clock.finish()
         self._session.jobs.cancel("step")
 
     def close(self) -> None:
@@ -169,6 +175,7 @@ class Timeline(QObject):
         self._pace.stop()
         self._playing = False
         self._queued_steps = 0
+        self.clock.finish()
 
     # How it works -------------------------------------------------------------------------------------------------
 
@@ -220,6 +227,7 @@ class Timeline(QObject):
         at_once = self._playing and not self._queued_steps and self._pace.interval() == 0
         if at_once:  # before panels ask about this one: what they ask in passing waits then, and only that
             self._decode_on(handle)
+        self._move_to(handle.run.length - 1 if count == 1 and not at_once else None)
         self._session.show_run(handle, query=handle.run.length - 1)
         if not at_once:
             self._after_step()
@@ -257,7 +265,15 @@ class Timeline(QObject):
             return
         length = min(max(length, handle.run.prefill), handle.run.newest)
         if length != handle.run.length:
+            self._move_to(length - 1 if length == handle.run.length + 1 else None)
             self._session.show_run(_viewed(handle, length), query=length - 1)
+
+    def _move_to(self, row: int | None) -> None:
+        """Let a single token be seen on its way, for no longer than a played step stays; else be there at once."""
+        if row is None:
+            self.clock.finish()
+        else:
+            self.clock.start(row, min(self._pace.interval(), StepClock.LONG) if self._playing else StepClock.LONG)
 
     def _set_playing(self, playing: bool) -> None:
         if playing != self._playing:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ropewalk.model.checkpoints import Checkpoint
@@ -35,10 +36,12 @@ from ropewalk.model.engine.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskLens,
     AskMean,
     AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
+    AskNextTokenUnder,
     AskPlanes,
     AskRandomLayers,
     AskRefined,
@@ -47,6 +50,8 @@ from ropewalk.model.engine.questions import (
     AskRow,
     AskRules,
     AskScoreChanges,
+    AskStrongWeights,
+    AskTraining,
     Question,
 )
 from ropewalk.model.errors import InterventionError
@@ -54,11 +59,12 @@ from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.arithmetic import read_arithmetic
-from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
+from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
 from ropewalk.model.readings.board import board_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference, score_changes
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
-from ropewalk.model.readings.next_token import next_token_reading, row_logits
+from ropewalk.model.readings.lens import lens_steps
+from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
 from ropewalk.model.readings.patterns import head_score_steps, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
@@ -70,6 +76,7 @@ from ropewalk.model.readings.records import (
     HeadDifference,
     HeadPicture,
     Line,
+    LogitLens,
     NextTokenDifference,
     RepeatScores,
     RopeRule,
@@ -77,12 +84,15 @@ from ropewalk.model.readings.records import (
     ScoreChanges,
     TokenText,
     TokenTexts,
+    TrainingHistory,
 )
 from ropewalk.model.readings.routing import read_routing
+from ropewalk.model.readings.strong import strong_weights_steps
 from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
 from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.training.history import read_history
 
 
 def in_view(handle: RunHandle) -> Trace:
@@ -134,6 +144,12 @@ def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[A
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     yield from ()
     return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint))
+
+
+def _next_token_under(handle: RunHandle, trace: Trace, asked: AskNextTokenUnder) -> Steps[Any]:
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    logits = yield from logits_under_steps(checkpoint.model, trace, asked.query, asked.interventions)
+    return reading_of(logits, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint), replayed=True)
 
 
 def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[ShapeLedger, ShapeLedger | None]]:
@@ -197,6 +213,11 @@ def _routing(handle: RunHandle, trace: Trace, asked: AskRouting) -> Steps[Routin
     return read_routing(handle.model_handle.checkpoint.model, trace, asked.layer)
 
 
+def _lens(handle: RunHandle, trace: Trace, asked: AskLens) -> Steps[LogitLens]:
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    return lens_steps(checkpoint.model, trace, TextsById(checkpoint), asked.rows, count=asked.count)
+
+
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
     """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
     yield from ()
@@ -237,6 +258,13 @@ def _rules(handle: RunHandle, trace: Trace, asked: AskRules) -> Steps[tuple[Rope
     else:
         found = other_rules(rope, width, trace.length, "this run")
     return tuple(RopeRule(name, theta.double().numpy(), factor) for name, theta, factor in found)
+
+
+def _training(handle: RunHandle, trace: Trace, asked: AskTraining) -> Steps[TrainingHistory | None]:
+    yield from ()
+    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    history = read_history(Path(checkpoint.path), checkpoint.config) if checkpoint.path else None
+    return history and replace(history, tokens=texts(checkpoint, history.ids.tolist()))
 
 
 def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) -> Steps[HeadDifference | None]:
@@ -303,6 +331,9 @@ def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPi
 ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskHead: _head,
     AskRefined: _refined,
+    AskStrongWeights: lambda handle, trace, a: strong_weights_steps(
+        trace[a.layer], a.heads, a.rows, a.columns, thresholds=a.thresholds, most=a.most
+    ),
     AskRepeats: _repeats,
     AskRow: _at_once(lambda trace, a: read_row(trace[a.layer], a.head, a.query)),
     AskCell: _at_once(lambda trace, a: read_cell(trace[a.layer], a.head, a.query, a.key)),
@@ -310,6 +341,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskCache: lambda handle, trace, asked: cache_steps(trace, asked.positions),
     AskAtlas: lambda handle, trace, asked: atlas_steps(trace, asked.pixels, exact=asked.exact, first=asked.first),
     AskNextToken: _next_token,
+    AskNextTokenUnder: _next_token_under,
     AskLedger: _ledgers,
     AskCachedCheck: _check,
     AskBranchCheck: _branch_check,
@@ -319,9 +351,11 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     ),
     AskAttribution: _attribution,
     AskRules: _rules,
+    AskTraining: _training,
     AskMean: _mean,
     AskRandomLayers: _at_once(lambda trace, a: random_layers(a.batch, a.tokens, a.width, a.heads, a.seed)),
     AskRouting: _routing,
+    AskLens: _lens,
     AskHeadDifference: _head_difference,
     AskScoreChanges: _score_changes,
     AskBoard: _board,

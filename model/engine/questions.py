@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
@@ -70,6 +71,25 @@ class AskRefined(Question):
     needs = frozenset({"attention"})
 
     picture: AskHead
+
+
+@dataclass(frozen=True)
+class AskStrongWeights(Question):
+    """The weights of some heads of a layer that reach a threshold, one by one → ``StrongWeights``.
+
+    ``rows``, ``columns`` None: all; the first of the rising ``thresholds`` is taken that no more than ``most`` weights
+    reach, else the last, of which the largest are given.
+    """
+
+    urgency = Urgency.PICTURE
+    needs = frozenset({"attention"})
+
+    layer: int
+    heads: tuple[int, ...]
+    rows: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None
+    thresholds: tuple[float, ...] = (0.0,)
+    most: int = 20_000
 
 
 @dataclass(frozen=True)
@@ -200,6 +220,22 @@ class AskNextToken(Question):
 
 
 @dataclass(frozen=True)
+class AskNextTokenUnder(Question):
+    """What would follow a row under other interventions than the run's → ``NextTokenReading``.
+
+    Urgent, for somebody is clicking; the run itself is made again after it.
+    """
+
+    urgency = Urgency.POINTER
+    needs = frozenset({"replay", "interventions"})
+
+    query: int
+    count: int
+    sampling: Sampling
+    interventions: tuple[Intervention, ...]
+
+
+@dataclass(frozen=True)
 class AskLedger(Question):
     """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]``."""
 
@@ -283,6 +319,20 @@ class AskRouting(Question):
 
 
 @dataclass(frozen=True)
+class AskLens(Question):
+    """What the stream says after every block of some rows → ``LogitLens``, a part of it for every few rows.
+
+    ``rows`` is a half-open range, None for all; ``count`` of the most probable tokens are named.
+    """
+
+    urgency = Urgency.REFINEMENT
+    needs = frozenset({"replay"})
+
+    rows: tuple[int, int] | None = None
+    count: int = 5
+
+
+@dataclass(frozen=True)
 class AskHeadDifference(Question):
     """One head of this run less the same head of the pinned one → ``HeadDifference | None``."""
 
@@ -328,6 +378,14 @@ class AskRandomLayers(Question):
     width: int = 128
     heads: int = 4
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class AskTraining(Question):
+    """How the run's model came to be, where a file beside its weights says so → ``TrainingHistory | None``."""
+
+    urgency = Urgency.COARSE
+    needs = frozenset()
 
 
 QUESTIONS: Final = tuple(Question.__subclasses__())

@@ -9,13 +9,15 @@ anything; both are differences or shares of the logit before its soft cap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
-from ropewalk.model.decoder.interventions import AblateHeads
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.decoder.scores import key_range
 from ropewalk.model.errors import TraceError
@@ -51,15 +53,44 @@ def head_needs_steps(model: Decoder, trace: Trace, row: int, token: int, *, batc
     return HeadNeeds(row, token, clean, change)
 
 
-class _Rows:
-    """The rows 0 … row of a run, run again from any layer on."""
+def logits_under_steps(
+    model: Decoder, trace: Trace, row: int, interventions: Sequence[Intervention], *, batch: int = 0
+) -> Steps[Tensor]:
+    """The logits [V] after one row under other interventions than the run's, pausing after each layer.
 
-    def __init__(self, model: Decoder, trace: Trace, row: int, batch: int) -> None:
+    Every row up to it is run again, for what they leave in the cache changes too; nothing of the run is used but its
+    tokens. It costs a prefill that keeps nothing and ends in one row's logits. Where RoPE stretches with the length,
+    rows that were decoded are turned as those of a prompt.
+
+    Raises
+    ------
+    TraceError
+        When the row is not there, or the run was given vectors.
+    """
+    trace.check_row(row)
+    if trace.ids is None:
+        raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
+    check_interventions(interventions, trace.config)
+    rows = _Rows(model, trace, row, batch, interventions)
+    stream = rows.start
+    for layer in range(model.config.layers):
+        stream = rows.run_layer(layer, stream)
+        yield Progress(layer + 1, model.config.layers, "Running the row again")
+    return rows.logits(stream)
+
+
+class _Rows:
+    """The rows 0 … row of a run, run again from any layer on, under its interventions or others."""
+
+    def __init__(
+        self, model: Decoder, trace: Trace, row: int, batch: int, interventions: Sequence[Intervention] | None = None
+    ) -> None:
         assert trace.ids is not None
-        self.model, self.trace = model, trace
+        self.model = model
+        self.interventions = tuple(trace.interventions if interventions is None else interventions)
         stop = max(key_range(layer.spec, (row, row + 1), trace.length)[1] for layer in trace)
         self.row = row
-        with torch.no_grad(), turned(model, trace.interventions):
+        with torch.no_grad(), turned(model, self.interventions):
             self.start, self.call = model.begin(
                 trace.ids[batch : batch + 1, :stop],
                 positions=trace.positions[batch : batch + 1, :stop],
@@ -72,24 +103,30 @@ class _Rows:
         """The stream [1, n, D] before each layer, and after the last."""
         streams = [self.start]
         for layer in range(self.model.config.layers):
-            streams.append(self._block(layer, streams[-1], None))
+            streams.append(self.run_layer(layer, streams[-1]))
         return streams
 
     def run(self, x: Tensor, layer: int, ablation: AblateHeads) -> Tensor:
         """The stream after the last layer, when ``layer`` runs on ``x`` under one more intervention."""
-        x = self._block(layer, x, ablation)
+        x = self.run_layer(layer, x, ablation)
         for later in range(layer + 1, self.model.config.layers):
-            x = self._block(later, x, None)
+            x = self.run_layer(later, x)
         return x
 
     def logit(self, x: Tensor, token: int) -> float:
         """The token's logit after the row."""
-        with torch.no_grad():
-            return float(self.model.finish(x[:, self.row : self.row + 1])[0, 0, token])
+        return float(self.logits(x)[token])
 
-    def _block(self, layer: int, x: Tensor, ablation: AblateHeads | None) -> Tensor:
+    def logits(self, x: Tensor) -> Tensor:
+        """All logits [V] after the row."""
+        with torch.no_grad():
+            found: Tensor = self.model.finish(x[:, self.row : self.row + 1])[0, 0]
+        return found
+
+    def run_layer(self, layer: int, x: Tensor, ablation: AblateHeads | None = None) -> Tensor:
+        """The stream after one layer, with one more intervention where there is one."""
         block = self.model.block(layer)
-        active = self.trace.interventions if ablation is None else (*self.trace.interventions, ablation)
+        active = self.interventions if ablation is None else (*self.interventions, ablation)
         with torch.no_grad(), changed_block(block, layer, active):
             after: Tensor = block(x, self.call)
         return after

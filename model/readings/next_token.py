@@ -98,6 +98,21 @@ def next_token_reading(
         How to show an id; an id that is missing is shown as its number.
     """
     logits, replayed = row_logits(model, trace, query, batch=batch)
+    return reading_of(logits, trace, query, count, sampling, tokens, replayed=replayed, batch=batch)
+
+
+def reading_of(
+    logits: Tensor,
+    trace: Trace,
+    query: int,
+    count: int,
+    sampling: Sampling,
+    tokens: dict[int, TokenText],
+    *,
+    replayed: bool,
+    batch: int = 0,
+) -> NextTokenReading:
+    """What logits [V] say after a row, as :func:`next_token_reading` says it of the run's own."""
     plain = logits.detach().double().cpu().softmax(-1)
     drawn = distribution(logits, sampling)
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
+Places = NDArray[np.int32]
 
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
@@ -350,6 +351,35 @@ class HeadPatch:
     weights: Floats
     visible: Bools
     raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StrongWeights:
+    """The visible weights of a rectangle of some heads that reach a threshold, the largest first.
+
+    Attributes
+    ----------
+    rows, columns
+        The half-open ranges of query and key rows that were looked through.
+    threshold, reached
+        The least weight that was wanted, and how many there are of it and more; the arrays may hold fewer.
+    total
+        All visible weights of the heads in the whole run.
+    head, query, key, weight
+        [n] each; a head's number among those of the layer.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    threshold: float
+    reached: int
+    total: int
+    head: Places
+    query: Places
+    key: Places
+    weight: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -826,6 +856,54 @@ class Routing:
 
 
 @dataclass(frozen=True, eq=False)
+class LogitLens:
+    """What the model would say of some rows if it ended after the embedding, or after each block.
+
+    The stream of n rows is read at L + 1 places; the first is the embedding, the last the model's output.
+
+    Attributes
+    ----------
+    rows
+        The half-open range of rows.
+    top, probabilities
+        [L + 1, n, k] ids of the most probable tokens and their probabilities, float64, the first the most probable.
+    entropy
+        [L + 1, n] float64, in nats.
+    final
+        [L + 1, n] float64 probability of the token that is the most probable one in the end.
+    actual, rank
+        [L + 1, n] float64 probability of the token that really follows, and how many are more probable, plus one; NaN
+        and 0 where nothing follows.
+    tokens
+        How to show the ids in ``top``, each once.
+    """
+
+    rows: tuple[int, int]
+    top: NDArray[np.int64]
+    probabilities: Doubles
+    entropy: Doubles
+    final: Doubles
+    actual: Doubles
+    rank: NDArray[np.int64]
+    tokens: Sequence[TokenText]
+
+    @classmethod
+    def joined(cls, parts: Sequence[LogitLens]) -> LogitLens:
+        """One of all rows of some, each of which begins where the one before it ends."""
+        shown = {token.id: token for part in parts for token in part.tokens}
+        return cls(
+            (parts[0].rows[0], parts[-1].rows[1]),
+            np.concatenate([part.top for part in parts], axis=1),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+            np.concatenate([part.entropy for part in parts], axis=1),
+            np.concatenate([part.final for part in parts], axis=1),
+            np.concatenate([part.actual for part in parts], axis=1),
+            np.concatenate([part.rank for part in parts], axis=1),
+            TokenTexts.of(shown.values()),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class HeadNumbers:
     """Scores and weights of a rectangle of one head.
 
@@ -846,3 +924,41 @@ class HeadNumbers:
     scores: Doubles
     weights: Doubles
     visible: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingHistory:
+    """What is kept of a training run of S steps with N checkpoints.
+
+    Attributes
+    ----------
+    text_loss, repeat_loss
+        [S], nats a token of each step's rows: text, and what repeats itself from the second round on; NaN for none.
+    checked, validation_loss
+        [K] steps taken, and nats a token of text that is not trained on.
+    steps
+        [N], steps taken at each checkpoint.
+    scores
+        Name of a head statistic → [N, L, H], each the mean over ``sequences`` random sequences said twice.
+    formulas
+        Its formula in words.
+    ids, tokens
+        [T] of the tokens that the maps are of: T / 2 random ones, twice; and how to show them.
+    maps
+        [N, L, H, T, T] float16, weights of the heads.
+    opened
+        Steps taken when the opening ended, None where it never did.
+    """
+
+    text_loss: Floats
+    repeat_loss: Floats
+    checked: NDArray[np.int64]
+    validation_loss: Floats
+    steps: NDArray[np.int64]
+    scores: dict[str, Doubles]
+    formulas: dict[str, str]
+    ids: NDArray[np.int64]
+    maps: NDArray[np.float16]
+    sequences: int
+    opened: int | None
+    tokens: Sequence[TokenText] = ()

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -30,8 +31,11 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Change, intervening
 from ropewalk.model.errors import TrainingError
 from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.tokens.tokenizer import Tokenizer, train_tokenizer
 from ropewalk.model.training.grading import Grades, grade_steps, side_by_side, token_losses
+from ropewalk.model.training.heads_kept import Kept, history_of, kept_from, kept_tensors, look_at_heads, map_ids
+from ropewalk.model.training.history import write_history
 from ropewalk.model.training.model_card import write_card
 from ropewalk.model.training.saving import WEIGHTS, save_folder
 
@@ -79,6 +83,8 @@ class TrainOptions:
         Share of the text, its end, that is kept for measuring.
     check_every
         Steps between two looks at the validation text, each of which also saves the state.
+    keep_every
+        Steps between two looks at what every head does, which are kept.
     """
 
     layers: int = 4
@@ -105,6 +111,7 @@ class TrainOptions:
     residual_start: float = 0.2
     validation_share: float = 0.1
     check_every: int = 250
+    keep_every: int = 75
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -112,6 +119,7 @@ class TrainOptions:
             "steps",
             "tokens_a_step",
             "check_every",
+            "keep_every",
             "learning_rate",
             "qk_gain",
             "gain_rate",
@@ -319,6 +327,10 @@ class Run:
         The step at which the opening ended, None while it lasts.
     checks
         What each look at the validation text found.
+    losses
+        A pair for each step: of its rows of text, and of those that repeat.
+    kept
+        What each look at the heads found.
     """
 
     model: Decoder
@@ -328,6 +340,8 @@ class Run:
     repeat_loss: float | None = None
     opened: int | None = None
     checks: list[dict[str, float]] = field(default_factory=list)
+    losses: list[tuple[float, float]] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
 
     def share(self, options: TrainOptions) -> float:
         """The share of the next step's rows that repeat: fixed in the opening, then falling to its late value."""
@@ -339,6 +353,7 @@ class Run:
     def saw(self, text: float, repeats: float, options: TrainOptions) -> None:
         """Take note of a step's losses, NaN where it had no such rows, and end the opening when it is over."""
         self.step += 1
+        self.losses.append((text, repeats))
         self.text_loss = _running(self.text_loss, text)
         self.repeat_loss = _running(self.repeat_loss, repeats)
         solved = self.repeat_loss is not None and self.repeat_loss < options.solved
@@ -422,6 +437,8 @@ def save_state(path: Path, run: Run, options: TrainOptions, digest: str) -> None
     for name, parameter in run.model.named_parameters():
         for key, value in run.optimizer.state.get(parameter, {}).items():
             tensors[f"{key}.{name}"] = value
+    tensors |= kept_tensors(run.kept)
+    tensors["losses"] = torch.tensor(run.losses, dtype=torch.float32)
     note = {"options": asdict(options), "text": digest} | {name: getattr(run, name) for name in NOTED}
     part = path.with_name(path.name + ".part")
     save_file(tensors, part, metadata={NOTE: json.dumps(note)})
@@ -449,6 +466,8 @@ def load_state(path: Path, options: TrainOptions, digest: str) -> Run:
     run = new_run(options)
     for name in NOTED:
         setattr(run, name, note[name])
+    run.losses = [(text, repeats) for text, repeats in tensors["losses"].tolist()]
+    run.kept = kept_from(tensors)
     for name, parameter in run.model.named_parameters():
         with torch.no_grad():
             parameter.copy_(tensors[f"weight.{name}"])
@@ -507,9 +526,12 @@ def train(text: Path, out: Path, options: TrainOptions | None = None) -> Steps[T
     except GeneratorExit:
         save_state(state, run, options, corpus.digest)
         raise
+    if not run.kept or run.kept[-1].step < run.step:
+        run.kept.append(look_at_heads(run.model, run.step))
     save_state(state, run, options, corpus.digest)
     run.model.eval()
     grades = yield from grade_steps(run.model, corpus.validation)
+    write_history(out, _history(run))
     save_folder(out, run.model, corpus.tokenizer)
     write_card(out, run.model, grades, recipe={"text": corpus.name, "sha256": corpus.digest, **asdict(options)})
     state.unlink()
@@ -534,6 +556,20 @@ def grade_folder(folder: Path, text: Path | None = None) -> Steps[Grades]:
     return (yield from grade_steps(checkpoint.model, ids))
 
 
+def _history(run: Run) -> TrainingHistory:
+    """What is kept of a finished run beside its weights."""
+    text, repeats = np.array(run.losses, dtype=np.float32).reshape(-1, 2).T
+    return history_of(
+        run.kept,
+        text_loss=text,
+        repeat_loss=repeats,
+        checked=np.array([check["step"] for check in run.checks], dtype=np.int64),
+        validation_loss=np.array([check["validation_loss"] for check in run.checks], dtype=np.float32),
+        ids=np.array(map_ids(run.model), dtype=np.int64),
+        opened=run.opened,
+    )
+
+
 def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -544,6 +580,8 @@ def _make_folder(out: Path) -> None:
 def _steps(run: Run, corpus: Corpus, options: TrainOptions, state: Path) -> Iterator[Progress]:
     """All steps that are left."""
     while run.step < options.steps:
+        if run.step % options.keep_every == 0:
+            run.kept.append(look_at_heads(run.model, run.step))
         share, opening = run.share(options), run.opened is None
         batch = draw_batch(corpus.training, options, run.step, share, opening, corpus.tokenizer.eos_id)
         train_step(run, batch, options)

@@ -55,6 +55,11 @@ def test_heads_and_how_they_are_drawn_are_handed_over(shots: list[Shot], tmp_pat
     assert shots == [Export(out=tmp_path / "fig.svg", heads=((8, 1), (2, 4)), map="scores", labels="positions")]
 
 
+def test_the_logit_lens_has_numbers_of_its_own(shots: list[Shot], tmp_path: Path) -> None:
+    assert run(shots, "export", tmp_path / "a.npz", "--panel", "lens", "--queries", "0:9") == 0
+    assert shots == [Export(out=tmp_path / "a.npz", panel="lens", queries=(0, 9))]
+
+
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
@@ -71,6 +76,8 @@ def test_heads_and_how_they_are_drawn_are_handed_over(shots: list[Shot], tmp_pat
         ("a.pdf --film-steps 3", "--film-steps changes nothing"),
         ("a.png --queries 0:2", "--queries changes nothing in a file that ends in png"),
         ("a.ropewalk --keys 0:2", "--keys changes nothing"),
+        ("a.csv --panel heads", "--panel changes nothing in a file that ends in csv"),
+        ("a.csv --panel lens --keys 0:2", "--keys changes nothing in a file that ends in csv; leave it out; the logit"),
         ("a.pdf --lesson 6 --panel heads", "A PDF of a lesson is its handout"),
     ],
 )

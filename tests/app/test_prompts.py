@@ -16,7 +16,7 @@ from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
-from ropewalk.model.decoder.interventions import NoScale, RopeScaling
+from ropewalk.model.decoder.interventions import AblateHeads, NoScale, RopeScaling
 from ropewalk.model.engine import engine
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.engine.prompts import check_length
@@ -32,10 +32,12 @@ from ropewalk.model.engine.questions import (
     AskHead,
     AskHeadDifference,
     AskLedger,
+    AskLens,
     AskMean,
     AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
+    AskNextTokenUnder,
     AskPlanes,
     AskRouting,
     AskRow,
@@ -205,6 +207,8 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(model_handle: ModelHandl
     AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
     AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(), AskScoreChanges(),
     AskBoard(((1, 2), (0, 1)), (0, 2), average=True, difference=(0, 1)),
+    AskLens(),
+    AskNextTokenUnder(80, 3, Sampling(), (RopeScaling("dynamic", 1.5), AblateHeads(1, (2,)))),
 ], ids=repr)  # fmt: skip
 def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(
     model_handle: ModelHandle, question: Question

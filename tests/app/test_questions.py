@@ -27,6 +27,7 @@ from ropewalk.model.engine.questions import (
     AskMean,
     AskNeeds,
     AskNextToken,
+    AskNextTokenUnder,
     AskRepeats,
     AskRules,
     Question,
@@ -99,6 +100,7 @@ def test_a_run_that_lacks_what_is_needed_says_so_in_a_sentence(handle: RunHandle
         (AskBranchCheck(), "cannot be run again"),
         (AskCachedCheck(), "has no logits and cannot be run again"),
         (AskNeeds(2, 5), "cannot be run again and cannot be run under experiments"),
+        (AskNextTokenUnder(2, 3, Sampling(), ()), "cannot be run again and cannot be run under experiments"),
         (AskMean(0, None), "cannot be run again and cannot be run under experiments"),
     ]
     for question, lacks in refused:

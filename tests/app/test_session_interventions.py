@@ -6,6 +6,7 @@ from typing import Any
 
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.session.interventions import silent_heads
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTokens
 from ropewalk.model.engine.questions import AskHeadDifference
@@ -163,3 +164,16 @@ def test_an_engine_goes_with_the_run_that_is_pinned_no_longer(qtbot: QtBot, runn
     open_beside(qtbot, running, "other")
     assert running.engines.current is not before
     assert before.gone is not None
+
+
+def test_heads_are_silenced_and_brought_back_beside_other_changes(qtbot: QtBot, running: Session) -> None:
+    asked: list[Any] = []
+    running.interventions.asked.connect(asked.append)
+    mean = AblateHeads(1, (0,), ((1.0, 1.0, 1.0, 1.0),))
+    settle(qtbot, running, lambda: running.interventions.apply([NoScale(), mean]))
+    settle(qtbot, running, lambda: running.interventions.silence({(1, 3), (0, 2), (1, 1)}))
+    assert list(running.interventions.now) == [NoScale(), mean, AblateHeads(0, (2,)), AblateHeads(1, (1, 3))]
+    assert silent_heads(running.interventions.now) == {(1, 3), (0, 2), (1, 1)}
+    settle(qtbot, running, lambda: running.interventions.silence(()))
+    assert list(running.interventions.now) == [NoScale(), mean]
+    assert [len(interventions) for interventions in asked] == [2, 4, 2]

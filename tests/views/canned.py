@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.engine.interface import CheckpointOutline, RunHandle
 from ropewalk.model.engine.questions import (
@@ -30,12 +31,16 @@ from ropewalk.model.engine.questions import (
     AskCell,
     AskHead,
     AskLedger,
+    AskLens,
     AskNextToken,
+    AskNextTokenUnder,
     AskPlanes,
     AskRepeats,
     AskRouting,
     AskRow,
     AskScoreChanges,
+    AskStrongWeights,
+    AskTraining,
     Question,
 )
 from ropewalk.model.errors import CheckpointError
@@ -51,6 +56,7 @@ from ropewalk.model.readings.records import (
     DirectAttribution,
     HeadAtlas,
     HeadPicture,
+    LogitLens,
     ModelCard,
     NextTokenReading,
     PlaneReading,
@@ -61,8 +67,11 @@ from ropewalk.model.readings.records import (
     Run,
     Sampling,
     ScoreChanges,
+    StrongWeights,
     Tile,
     TokenText,
+    TokenTexts,
+    TrainingHistory,
 )
 from tests.fake_engine import FakeEngine
 from tests.in_process import without_packing
@@ -207,6 +216,34 @@ def _score_changes(run: Run, asked: AskScoreChanges) -> ScoreChanges:
     return ScoreChanges({"previous token": shaped, "sink": -shaped, "induction": none}, {"induction": "not in A"})
 
 
+def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
+    """Every weight of the rectangle by itself, then those that reach a threshold."""
+    rows, columns = asked.rows or (0, run.length), asked.columns or (0, run.length)
+    inside = np.zeros((run.length, run.length), np.bool_)
+    inside[slice(*rows), slice(*columns)] = True
+    cells = np.nonzero(inside & visible(run))
+    every = np.concatenate([weights(run, asked.layer, head)[cells] for head in asked.heads])
+    heads = np.repeat(np.array(asked.heads, np.int32), len(cells[0]))
+    query, key = (np.tile(places, len(asked.heads)).astype(np.int32) for places in cells)
+    few = [threshold for threshold in asked.thresholds if (every >= threshold).sum() <= asked.most]
+    threshold = few[0] if few else asked.thresholds[-1]
+    reached = int((every >= threshold).sum())
+    order = np.argsort(-every, kind="stable")[: min(reached, asked.most)]
+    return StrongWeights(
+        asked.layer,
+        asked.heads,
+        rows,
+        columns,
+        threshold,
+        reached,
+        len(asked.heads) * int(visible(run).sum()),
+        heads[order],
+        query[order],
+        key[order],
+        _single(every[order]),
+    )
+
+
 def _atlas(run: Run, asked: AskAtlas) -> HeadAtlas:
     c, block, q = run.config, math.ceil(run.length / asked.pixels), np.arange(1, run.length)
     every = np.array([[weights(run, layer, head) for head in range(c.heads)] for layer in range(c.layers)])
@@ -340,6 +377,19 @@ def _next_token(run: Run, asked: AskNextToken) -> NextTokenReading:
     return NextTokenReading(asked.query, candidates, float(-(chances * np.log(chances)).sum()), actual, replayed=False)
 
 
+def _next_token_under(run: Run, asked: AskNextTokenUnder) -> NextTokenReading:
+    """Every head that is silenced lets the first candidate lose to the others."""
+    found = _next_token(run, AskNextToken(asked.query, asked.count, asked.sampling))
+    share = 0.8 ** sum(len(one.heads) for one in asked.interventions if isinstance(one, AblateHeads))
+    first, *others = found.candidates
+    rest = (1 - share * first.probability) / (1 - first.probability)
+    changed = (
+        replace(first, probability=share * first.probability),
+        *(replace(other, probability=rest * other.probability) for other in others),
+    )
+    return replace(found, candidates=tuple(sorted(changed, key=lambda one: -one.probability)))
+
+
 def _ledgers(run: Run, asked: AskLedger) -> tuple[ShapeLedger, ShapeLedger | None]:
     """Prefill and decode, from the config alone."""
     c, card = run.config, run.model
@@ -354,6 +404,54 @@ def _routing(run: Run, asked: AskRouting) -> Routing:
     assert moe is not None
     drawn = np.random.default_rng(asked.layer).dirichlet(np.ones(moe.experts), run.length)
     return Routing(asked.layer, drawn, np.argsort(-drawn, axis=1)[:, : moe.per_token])
+
+
+def _training(run: Run, asked: AskTraining) -> TrainingHistory:
+    """Seven checkpoints, ten steps apart, in which L1H2 becomes the head that looks back by one."""
+    c, draw, kept = run.config, np.random.default_rng(5), np.arange(7)
+    names = {"previous": "previous token: mean of w[q, q − 1]", "sink": "sink: mean of w[q, 0]"}
+    scores = {name: draw.uniform(0.0, 0.2, (7, c.layers, c.heads)) for name in names}
+    scores["previous"][:, 1, 2] = 0.1 + kept / 8
+    weights = np.tril(draw.uniform(size=(7, c.layers, c.heads, 6, 6)))
+    losses = np.linspace(7.0, 3.0, 60, dtype=np.float32)
+    return TrainingHistory(
+        text_loss=losses,
+        repeat_loss=losses[::-1],
+        checked=np.array([20, 40, 60]),
+        validation_loss=np.array([6.0, 5.0, 4.5], np.float32),
+        steps=10 * kept,
+        scores=scores,
+        formulas=names,
+        ids=np.array([3, 4, 5, 3, 4, 5]),
+        maps=(weights / weights.sum(-1, keepdims=True)).astype(np.float16),
+        sequences=8,
+        opened=30,
+        tokens=tuple(TokenText(one, f"t{one}") for one in (3, 4, 5, 3, 4, 5)),
+    )
+
+
+def _lens(run: Run, asked: AskLens) -> LogitLens:
+    """Distributions over forty ids that grow sharper from place to place; the same for a row whatever was asked."""
+    places, (first, last), ids = run.config.layers + 1, asked.rows or (0, run.length), np.arange(299, 339)
+    sharper = np.linspace(0.5, 3, places)[:, None, None]
+    logits = sharper * np.stack([np.random.default_rng(row).normal(size=len(ids)) for row in range(first, last)])
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)  # [L + 1, n, 40]
+    order = np.argsort(-chances, axis=-1, kind="stable")[..., : asked.count]
+    end = np.broadcast_to(order[-1:, :, :1], (*order.shape[:2], 1))
+    actual, rank = np.full(order.shape[:2], np.nan), np.zeros(order.shape[:2], np.int64)
+    for place, row in enumerate(range(first, min(last, run.length - 1))):
+        own = chances[:, place, run.tokens[row + 1].id % len(ids)]
+        actual[:, place], rank[:, place] = own, 1 + (chances[:, place] > own[:, None]).sum(-1)
+    return LogitLens(
+        (first, last),
+        ids[order],
+        np.take_along_axis(chances, order, axis=-1),
+        -(chances * np.log(chances)).sum(-1),
+        np.take_along_axis(chances, end, axis=-1)[..., 0],
+        actual,
+        rank,
+        TokenTexts.of(map(word, np.unique(ids[order]).tolist())),
+    )
 
 
 def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
@@ -374,10 +472,14 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskPlanes: _planes,
     AskCache: _cache,
     AskNextToken: _next_token,
+    AskNextTokenUnder: _next_token_under,
     AskLedger: _ledgers,
     AskRouting: _routing,
+    AskTraining: _training,
     AskAttribution: _attribution,
     AskRepeats: _repeats,
+    AskLens: _lens,
+    AskStrongWeights: _strong,
 }
 
 

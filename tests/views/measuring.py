@@ -78,7 +78,7 @@ def _cut(widget: QWidget) -> Iterator[str]:
 
 
 def _cut_tabs(bar: QTabBar, metrics: QFontMetrics) -> Iterator[str]:
-    for index in range(bar.count()):
+    for index in filter(bar.isTabVisible, range(bar.count())):
         box = bar.tabRect(index)
         if not bar.rect().contains(box):
             yield f"the tab {bar.tabText(index)!r} ends at {box.right()}, outside of {bar.width()}"

@@ -8,6 +8,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
-from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, NumbersPage, Page, PicturePage
+from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, LensPage, NumbersPage, Page, PicturePage
 from ropewalk.views.files.handout import answer_spans
 from ropewalk.views.files.recordings import FILMS, Shooting, recording_turns, walk_turns
 from ropewalk.views.main_window import MainWindow
@@ -41,6 +42,7 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.in_process import trace_of
+from tests.views.driving import run_of
 from tests.views.real_window import PROMPT, real_window
 
 
@@ -285,6 +287,18 @@ def check_numbers(
         row = read_row(trace_of(handle)[1], 6, int(cell["query"]))
         # float64 sums of Dh products, added in two orders
         assert float(cell["weight"]) == pytest.approx(row.weights[int(cell["key"])], rel=1e-12)
+
+
+def test_the_logit_lens_is_saved_of_a_position_or_of_all(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    for place, wanted in ((0, [3]), (1, list(range(run_of(window).length)))):
+        dialog, path = window.files.export(), tmp_path / f"lens-{place}.npz"
+        window.session.selection.update(query=3)
+        page: LensPage = page_of(dialog, LensPage.title)
+        page.range.setCurrentIndex(place)
+        choose(dialog, "npz")
+        assert take(partial(dialog.save_to, str(path))) == ""
+        with np.load(path) as arrays:
+            assert arrays["positions"].tolist() == wanted
 
 
 def test_the_run_is_saved_as_a_trace(window: MainWindow, dialog: ExportDialog, take: Take, tmp_path: Path) -> None:
@@ -616,6 +630,19 @@ def test_rows_of_controls_are_cut_off_a_figure(window: MainWindow) -> None:
     assert not film.hides(panel.position_label), "in a film it is what changes"
     assert figure._bottom() < panel.both.mapTo(card, panel.both.rect().center()).y()
     assert figure._bottom() >= panel.sum_label.mapTo(card, panel.sum_label.rect().bottomLeft()).y()
+
+
+def test_the_dial_is_in_a_drawing_with_its_words(window: MainWindow, take: Take, tmp_path: Path) -> None:
+    window.reveal("rope")
+    out = tmp_path / "rope.svg"
+    svg_format = next(one for one in pictures.FORMATS if one.name == "svg")
+    assert take(lambda: window.files.exporter.picture("rope", svg_format, out)) == ""
+    panel = window.panels["rope"]
+    assert isinstance(panel, RopePanel)
+    text = {"".join(one.itertext()) for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}text")}
+    hand, degrees = panel.dial.names()[0], panel.dial.texts()[0][0].removeprefix("angle ")
+    assert {hand, degrees, panel.score.number()} <= text
+    assert panel.both.text() not in text
 
 
 def test_what_is_for_reading_is_taken_whole(window: MainWindow) -> None:

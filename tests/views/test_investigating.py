@@ -329,7 +329,7 @@ def test_shifting_both_turns_everything_and_leaves_the_score(window: MainWindow)
     assert not panel.timer.isActive(), "it costs nothing when it is hidden"
     front(window, "rope")
     click(window, panel.loop)
-    click(window, panel.both)
+    click(window, panel.query_alone)
 
 
 def test_the_distance_curve_and_the_rules_laid_over_it(window: MainWindow) -> None:

@@ -69,6 +69,7 @@ from ropewalk.model.readings.records import (
     Stage,
 )
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.lesson.cards import LessonCard
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
@@ -354,6 +355,7 @@ def look_again(panel: Panel) -> None:
     panel.hide()
     panel.show()
     panel.highlight({"heads": frozenset({(3, 7)}), "planes": frozenset({7}), "cells": frozenset({(13, 13)})})
+    panel.highlight({"predictions": frozenset({(3, 13)})})
     panel.show_highlights()
 
 
@@ -518,8 +520,8 @@ def test_a_panel_that_is_gone_hears_nothing(qtbot: QtBot, race: Race, entry: Ent
 
 
 def said(panel: Panel) -> tuple[str, bool, list[str]]:
-    """What a panel says instead of a picture, whether it shows one, and what can be pressed."""
-    buttons = [button.text() for button in panel.findChildren(QAbstractButton)]
+    """What a panel says instead of a picture, whether it shows one, and what can be pressed but lessons just read."""
+    buttons = [one.text() for one in panel.findChildren(QAbstractButton) if not isinstance(one, LessonCard)]
     return panel.notice.text(), panel.body.isVisible(), buttons
 
 

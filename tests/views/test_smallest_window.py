@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
+from ropewalk.views.stage.page_tabs import PageTabs
 from ropewalk.views.style import theme
 from tests.views import driving
 from tests.views.canned import CannedEngine
@@ -49,7 +50,7 @@ def box(window: MainWindow, widget: QWidget) -> QRect:
 
 
 def rows_of_tabs(window: MainWindow) -> list[QTabBar]:
-    return [bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.parent() is window.stage]
+    return [bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and isinstance(bar.parent(), PageTabs)]
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def turn_both(qtbot: QtBot, window: MainWindow) -> None:
     assert played is not None
     assert not panel.timer.isActive()
     assert played.scaled == pytest.approx(before.scaled, abs=1e-6)
-    click(window, panel.both)
+    click(window, panel.query_alone)
     assert panel.position == 14
 
 

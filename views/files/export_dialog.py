@@ -225,6 +225,36 @@ class NumbersPage(Page):
         self.exporter.numbers(chosen, path, *self.ranges())
 
 
+class LensPage(Page):
+    """The logit lens."""
+
+    title: ClassVar[str] = "Numbers of the logit lens"
+    RANGES: Final = ("the selected query's position", "the whole run")
+
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
+        super().__init__(window, exporter)
+        self.range = self._choice("Of", [(text, text) for text in self.RANGES])
+
+    def formats(self) -> Sequence[Kind]:
+        """The table of number files."""
+        return numbers_file.FORMATS
+
+    def absent(self) -> str:
+        """Whether there is a run."""
+        return "" if self.window_.session.run is not None else "There are no numbers yet; run a prompt first."
+
+    def stem(self) -> str:
+        """A plain name."""
+        return "lens"
+
+    def save(self, kind: Kind, path: Path) -> None:
+        """Read and write them."""
+        chosen = next(one for one in numbers_file.FORMATS if one.name == kind.name)
+        query, run = self.window_.session.selection.now.query, self.window_.session.run
+        every = (0, 1 if run is None else run.length)
+        self.exporter.lens(chosen, path, every if self.range.currentIndex() else (query, query + 1))
+
+
 class _Only:
     """The one format of something."""
 
@@ -281,7 +311,7 @@ class HandoutPage(Page):
         )
 
 
-PAGES: Final = (PicturePage, FilmPage, NumbersPage, RunPage, HandoutPage)
+PAGES: Final = (PicturePage, FilmPage, NumbersPage, LensPage, RunPage, HandoutPage)
 
 
 class ExportDialog(QDialog):

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from ropewalk.app.address import check_head
 from ropewalk.app.files.animation import AnimationFormat
-from ropewalk.app.files.exporting import export, export_numbers, export_trace, finish_drawing
+from ropewalk.app.files.exporting import export, export_lens, export_numbers, export_trace, finish_drawing
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.files.requests import EncodeAnimation, FinishSvg, Writing
@@ -83,7 +83,7 @@ class Exporter(QObject):
         if name == WINDOW or run is None or not self.window.panels[name].is_figure:
             return None
         panel = self.window.panels[name]
-        return Figure(self.widget(name), self._caption(panel.figure_caption, run), panel.legend, moving)
+        return Figure(self.widget(name), self._caption(panel.figure_caption, run), panel.figure_legend, moving)
 
     def _caption(self, of: str, run: Run) -> str:
         """What a figure is of, and of which run."""
@@ -232,6 +232,11 @@ class Exporter(QObject):
             {"Queries": f"{queries[0]} to {queries[1] - 1}", "Keys": f"{keys[0]} to {keys[1] - 1}"}
         )
         export_numbers(self.window.session, path, kind, queries, keys, about, self.saved.emit, self.failed.emit)
+
+    def lens(self, kind: NumberFormat, path: Path, rows: tuple[int, int]) -> None:
+        """Save what the stream says at a half-open range of positions."""
+        about = self.about("lens").with_lines({"Positions": f"{rows[0]} to {rows[1] - 1}"})
+        export_lens(self.window.session, path, kind, rows, about, self.saved.emit, self.failed.emit)
 
     def trace(self, path: Path) -> None:
         """Save the run in view as a trace file."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSlider,
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from ropewalk.views.files.parts import parts_of
+from ropewalk.views.panels import legend
 from ropewalk.views.panels.panel import Mark
 from ropewalk.views.style import ink, theme
 
@@ -35,7 +36,7 @@ class Figure:
     ----------
     caption
         What it is of.
-    legend
+    marks
         What its marks mean.
     moving
         Whether it is one of the pictures of a film, which are all of one size: nothing is cut off or put under it.
@@ -43,7 +44,7 @@ class Figure:
 
     widget: QWidget
     caption: str
-    legend: Sequence[Mark] = ()
+    marks: Sequence[Mark] = ()
     moving: bool = False
 
     def hides(self, part: QWidget) -> bool:
@@ -65,37 +66,19 @@ class Figure:
         now, margin = theme.current(), self._margin()
         font, line = now.font("label"), ink.line_height(now.font("label"))
         y = self._bottom() + margin / 2
-        for mark, x, row in self._placed():
-            top = y + row * line
-            self._swatch(painter, mark, QRectF(x, top + line * 0.15, line * 0.7, line * 0.7))
-            width = ink.text_width(font, mark.words) + 1
-            ink.draw_text(painter, QRectF(x + line, top, width, line), mark.words, font, now.text)
-        if self.legend:
+        legend.paint_marks(painter, self.marks, self.widget.width(), margin, y)
+        if self.marks:
             y += self._rows() * line + margin / 4
         painter.setFont(font)
         painter.setPen(now.faint)
         painter.drawText(self._text_box().translated(0, y), self._flags(), self.caption)
-
-    def _swatch(self, painter: QPainter, mark: Mark, box: QRectF) -> None:
-        colour: QColor = getattr(theme.current(), mark.colour)
-        painter.setPen(QPen(colour, 2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        if mark.kind == "outline":
-            painter.drawRect(box.adjusted(1, 1, -1, -1))
-        elif mark.kind == "line":
-            painter.drawLine(QPointF(box.left(), box.center().y()), QPointF(box.right(), box.center().y()))
-        else:
-            hatched = mark.kind == "hatch"
-            painter.fillRect(box, theme.current().masked_ground if hatched else colour)
-            if hatched:
-                painter.fillRect(box, QBrush(colour, Qt.BrushStyle.BDiagPattern))
 
     def _bottom(self) -> int:
         """Where the picture ends: rows of controls at the foot of the panel are no part of it."""
         if self.moving:
             return self.widget.height()
         ends = [
-            part.at.y() + part.widget.height()
+            part.at.y() + part.widget.height() if part.clip is None else part.clip.bottom() + 1
             for part in parts_of(self.widget, self.hides)
             if not any(
                 isinstance(child, QWidget) and child.isVisibleTo(part.widget) for child in part.widget.children()
@@ -103,19 +86,8 @@ class Figure:
         ]
         return min(max(ends, default=self.widget.height()) + self._margin() // 2, self.widget.height())
 
-    def _placed(self) -> Iterator[tuple[Mark, float, int]]:
-        """The marks of the legend, how far right each stands and in which row."""
-        font, margin = theme.current().font("label"), self._margin()
-        x, row = float(margin), 0
-        for mark in self.legend:
-            width = ink.line_height(font) + ink.text_width(font, mark.words) + 2 * margin
-            if x > margin and x + width > self.widget.width():
-                x, row = float(margin), row + 1
-            yield mark, x, row
-            x += width
-
     def _rows(self) -> int:
-        return max((row + 1 for *_, row in self._placed()), default=0)
+        return legend.rows(self.marks, self.widget.width(), self._margin())
 
     def _foot(self) -> float:
         if self.moving:

@@ -26,6 +26,7 @@ from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.views import keys
+from ropewalk.views.lesson.cards import LessonCards
 from ropewalk.views.lesson.text import LessonText, ReadingArea
 from ropewalk.views.panels.panel import ENDED, Panel, plain_label
 from ropewalk.views.style import theme
@@ -155,14 +156,17 @@ class LessonPanel(Panel):
         inside = QVBoxLayout(self.page)
         inside.setContentsMargins(0, 0, theme.GRID, 0)
         inside.setSpacing(theme.GRID)
-        for part in (self.step_title, self.text, self.notes):
+        self.choices = LessonCards()
+        self.choices.chosen.connect(self.open)
+        for part in (self.step_title, self.choices, self.text, self.notes):
             inside.addWidget(part)
         self._questions = QVBoxLayout()
         inside.addLayout(self._questions)
         inside.addWidget(self.reset_button, 0, Qt.AlignmentFlag.AlignLeft)
         inside.addStretch(1)
-        self.reading = ReadingArea("The step; arrows up and down scroll it", self.page)
-        return self.reading
+        reading = self.reading = ReadingArea("The step; arrows up and down scroll it", self.page)
+        self.choices.reached.connect(lambda card: reading.ensureWidgetVisible(card, 0, theme.GRID))
+        return reading
 
     def _button(self, text: str, says: str) -> QPushButton:
         button = QPushButton(text)
@@ -206,6 +210,7 @@ class LessonPanel(Panel):
             text.theme_changed()
         for card in self.cards:
             card.theme_changed()
+        self.choices.arrange()
         self._make_room(self.lesson is not None)
 
     def close_down(self) -> None:
@@ -327,25 +332,15 @@ class LessonPanel(Panel):
         self._show_walk(False)
         self.describe("")
         self.step_title.show_text((Span("words", "Choose a lesson"),))
-        filled = [self._about(lesson) for lesson in self.lessons()]
-        if self.shelf is not None:
-            filled += [Paragraph("point", ((Span("missing", bad.sentence),),)) for bad in self.shelf.problems]
-        self.text.show_text(tuple(filled))
+        known = self.lessons()
+        self.choices.show_lessons([(lesson, self.records().lesson(lesson.id)) for lesson in known])
+        problems = () if self.shelf is None else self.shelf.problems
+        self.text.show_text(tuple(Paragraph("point", ((Span("missing", bad.sentence),),)) for bad in problems))
         self.reset_button.setEnabled(self.shelf is not None and bool(self.records().now.lessons))
-
-    def _about(self, lesson: Lesson) -> Paragraph:
-        parts = [Span("strong", f"{lesson.number}  {lesson.title}"), Span("words", f", {lesson.minutes} minutes. ")]
-        return Paragraph("paragraph", ((*parts, Span("words", lesson.about + self._progress(lesson))),))
-
-    def _progress(self, lesson: Lesson) -> str:
-        record = self.records().lesson(lesson.id)
-        if not record.furthest and not record.checks:
-            return ""
-        reached = "Walked to the end" if record.finished else f"Walked to step {record.furthest + 1}"
-        return f" {reached}; {record.passed} of {len(lesson.checks)} questions right."
 
     def _show_walk(self, on: bool) -> None:
         self.reset_button.setVisible(not on)
+        self.choices.setVisible(not on)
         self._make_room(on)
         self.trouble.hide()
 

@@ -122,7 +122,7 @@ class LessonScenes(QObject):
     def leave(self) -> None:
         """Put the switches back as they were, and take the marks off; the window brings its workspace back."""
         self._turns = False
-        self._rope.put_back()
+        self._rope.begin_anew()
         self._session.selection.point_at(Hover())
         self._ledger.show_outline(None)
         for name, was_on in self._before.items():
@@ -157,17 +157,17 @@ class LessonScenes(QObject):
                 card.panel.highlight({highlight.what: frozenset(highlight.places) for highlight in named})
 
     def _set_going(self, scene: Scene) -> None:
-        self._rope.pause()
+        self._rope.begin_anew()
         if scene.play == "decode":
             self._session.timeline.step() if motion.reduced() else self._session.timeline.play()
         self._turns = scene.play == "rotation"
         self._turn()
 
     def _turn(self) -> None:
-        """Set the rotation going once the planes of the scene are drawn."""
+        """Set the rotation going once the planes of the scene are drawn: both hands turn, the score stands still."""
         if self._turns and self._rope.settled and self._rope.reading is not None:
             self._turns = False
-            self._rope.put_back()
+            self._rope.let_move("both")
             self._rope.toggle()
 
 

@@ -11,6 +11,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QStackedWidget, QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.app.session.step_clock import SLIDES, StepClock
 from ropewalk.model.decoder.interventions import NoCausalMask
 from ropewalk.model.engine.questions import AskCache, Question
 from ropewalk.model.readings.records import CacheReading, Run
@@ -102,7 +103,8 @@ class CachePanel(Panel):
             self.describe("")
             self.explain(UNCACHED)
             return
-        self.slabs.show_cache(cache)
+        self.slabs.show_cache(cache, run.tokens)
+        self.show_step(self.session.timeline.clock)
         self.costs.show_costs(costs(cache, config.heads, config.kv_heads), byte_lines(run, cache))
         self._make_room()
         self._layout.activate()  # at once, so that nothing moves under the pointer later
@@ -128,6 +130,10 @@ class CachePanel(Panel):
         if hover.slot is None or hover.layer is None or hover.head is None or run is None:
             return None
         return hover.slot, hover.layer, run.specs[hover.layer].kv_head_of(hover.head)
+
+    def show_step(self, clock: StepClock) -> None:
+        """Let the column of the new token slide into its place."""
+        self.slabs.show_step(clock.row, clock.come(SLIDES))
 
     def show_highlights(self) -> None:
         """Ring the layers that are named."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QMenu, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
+from ropewalk.app.session.interventions import silent_heads
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats, AskScoreChanges, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run, ScoreChanges
+from ropewalk.views import keys
 from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel, SparedLabel, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView, Order
 from ropewalk.views.style import wording
@@ -26,17 +28,6 @@ if TYPE_CHECKING:
 
 PREFERRED = ("induction", "previous")
 """Which score is written under the heads before anybody chose one."""
-
-
-def _toggle(text: str, name: str, tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setToolTip(tip)
-    button.setAccessibleName(name)
-    button.setCheckable(True)
-    button.setProperty("toggle", "yes")
-    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    return button
 
 
 def _least() -> QDoubleSpinBox:
@@ -61,9 +52,12 @@ class HeadsPanel(Panel):
         Mark("line", "key", "heads that read one kv head"),
         Mark("fill", "accent", "pinned"),
         Mark("fill", "text", "with a note"),
+        Mark("line", "bad", "silenced heads"),
     )
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
     streams: ClassVar[bool] = True
+    panel_requested = Signal(str)
+    """A panel that shows what a click does is to be in sight."""
     atlas = Kept[HeadAtlas]()
     tested = Kept[RepeatScores]()
     changes = Kept[ScoreChanges | None]()
@@ -91,25 +85,19 @@ class HeadsPanel(Panel):
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.sort_box.activated.connect(self._choose)
         self.sort_box.currentIndexChanged.connect(self._sort)
-        self.exact = _toggle(
-            "exact", "exact thumbnails", "Look at every cell of every head; in a long run that takes a while"
-        )
+        tip = "Look at every cell of every head; in a long run that takes a while"
+        self.exact = _button("exact", tip, "exact thumbnails")
         self.exact.toggled.connect(self.refresh)
         self.exact.hide()
-        self.repeats = _toggle(
-            "random repeats",
-            "test every head on random repeats",
-            "Test every head on random tokens twice: what is written under the heads is then what they do there",
-        )
+        tip = "Test every head on random tokens twice: what is written under the heads is then what they do there"
+        self.repeats = _button("random repeats", tip, "test every head on random repeats")
         self.hear(self.repeats.toggled, self._test)
-        self.changed = _toggle(
-            "change from A",
-            "sort by the change from the pinned run",
-            "Sort by how far this statistic moved from the pinned run A, and write that under the heads",
-        )
+        tip = "Sort by how far this statistic moved from the pinned run A, and write that under the heads"
+        self.changed = _button("change from A", tip, "sort by the change from the pinned run")
         self.hear(self.changed.toggled, self._compare)
         self.least = _least()
         self.least.valueChanged.connect(self._sort)
+        self._make_silencing()
         self._chosen = ""
         """The score that somebody chose last: its label stays."""
         self._prompt = ""
@@ -127,6 +115,8 @@ class HeadsPanel(Panel):
 
     def _lay_out(self) -> None:
         self.head_row.addWidget(self.reading)
+        self.head_row.addWidget(self.back_button)
+        self.head_row.addWidget(self.silence)
         self.head_row.addWidget(self.exact)
         self.head_row.addWidget(self.repeats)
         self.head_row.addWidget(self.sort_box)
@@ -138,6 +128,36 @@ class HeadsPanel(Panel):
         layout.addWidget(self.scroller, 1)
         layout.addWidget(self.why_undefined)
         layout.addWidget(self.note)
+
+    def _make_silencing(self) -> None:
+        """What silences heads by clicking, and what brings them back."""
+        tip = f"{keys.tip('silence')}: a click on a head makes it give zero, another one brings it back. "
+        tip += "The bars of Next token move at once, those of before stay behind them."
+        self.silence = _button("silence", tip, "Silence heads by clicking")
+        self.silence.toggled.connect(self._begin_silencing)
+        tip = "Let every head that was silenced speak again"
+        self.back_button = _button("bring all back", tip, "Bring all silenced heads back", toggle=False)
+        self.back_button.clicked.connect(lambda: self.session.interventions.silence(()))
+        self.hear(self.view.head_silenced, self._silence)
+        for signal in (self.session.interventions.asked, self.session.interventions.changed):
+            signal.connect(self._show_silent)
+        self._show_silent()
+
+    def _begin_silencing(self, on: bool) -> None:
+        self.view.silencing = on
+        if on:
+            self.panel_requested.emit("next_token")
+            self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _silence(self, layer: int, head: int) -> None:
+        """Silence a head, or bring it back."""
+        now = silent_heads(self.session.interventions.wanted)
+        self.session.interventions.silence(now ^ {(layer, head)})
+
+    def _show_silent(self, *_: object) -> None:
+        silent = silent_heads(self.session.interventions.wanted)
+        self.view.silence(silent)
+        self.back_button.setVisible(bool(silent))
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the thumbnails and scores of all heads."""
@@ -288,6 +308,7 @@ class HeadsPanel(Panel):
     def _on_settled(self) -> None:
         """Let the button go where the test failed."""
         super()._on_settled()
+        self._show_silent()  # a run that was cancelled or refused changes nothing
         if self.is_current and self.tested is None and not self.awaits("repeats"):
             self.repeats.setChecked(False)
         if self.is_current and self.changes is None and not self.awaits("changes"):
@@ -388,3 +409,14 @@ class HeadsPanel(Panel):
 
     def _point(self, layer: int, head: int) -> None:
         self.session.selection.point_at(Hover() if layer < 0 else Hover(layer=layer, head=head))
+
+
+def _button(text: str, tip: str, name: str, *, toggle: bool = True) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setToolTip(wording.tooltip(tip))
+    button.setAccessibleName(name)
+    button.setCheckable(toggle)
+    button.setProperty("toggle", "yes")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    return button

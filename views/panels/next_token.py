@@ -5,7 +5,8 @@ It computes no probability, and it steps nothing itself: the session does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
@@ -22,14 +23,29 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.session.interventions import silencing, silent_heads
+from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Selection
-from ropewalk.model.engine.questions import AskNextToken, Question
+from ropewalk.app.session.step_clock import MOVES, StepClock
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.engine.questions import AskNextToken, AskNextTokenUnder, Question
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Run, Sampling
-from ropewalk.views.panels.panel import Panel, offer, plain_label
+from ropewalk.views.panels.panel import Kept, Mark, Panel, offer, plain_label
 from ropewalk.views.style import highlight, ink, theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
+
+
+class Lines(NamedTuple):
+    """The candidates that fit, and the widths of what is written of them: tokens, numbers, numbers with differences."""
+
+    rows: tuple[Candidate, ...]
+    text: float
+    number: float
+    digits: float
+    largest: float
+    """The probability of the longest bar."""
 
 
 class CandidatesView(QWidget):
@@ -40,14 +56,59 @@ class CandidatesView(QWidget):
         self.rows: tuple[Candidate, ...] = ()
         self.actual: int | None = None
         self.highlighted: frozenset[int] = frozenset()
+        self.ghosts: dict[int, float] = {}
+        """By the id of a candidate: its probability before, drawn behind its bar with the difference beside it."""
+        self.moved = 1.0
+        """How far the lines have come from where they stood for the token before."""
+        self._lines_of: tuple[Any, ...] | None = None
+        """What :meth:`_lines` was found for."""
+        self._from: dict[int, tuple[int, Candidate]] = {}
+        """Where they stood, by the ids of the candidates."""
         self.setAccessibleName("Candidates for the next token")
 
-    def show_rows(self, rows: tuple[Candidate, ...], actual: int | None) -> None:
-        """Draw candidates; ``actual`` is the id of the token that really follows."""
-        self.rows, self.actual = rows, actual
-        description = (f"{c.token.inline} {c.probability:.3f}{'' if c.kept else ' left out'}" for c in rows)
+    def show_rows(self, rows: tuple[Candidate, ...], actual: int | None, moved: float = 1.0) -> None:
+        """Draw candidates; ``actual`` is the id of the token that really follows.
+
+        Where ``moved`` is less than 1, they are on their way from where those are that are shown now.
+        """
+        self._from = {c.token.id: (line, c) for line, c in enumerate(self.shown())} if moved < 1 else {}
+        self.rows, self.actual, self.moved = rows, actual, moved
+        self._tell()
+
+    def bring(self, moved: float) -> None:
+        """Let the lines have come so far."""
+        if moved != self.moved:
+            self.moved = moved
+            if moved == 1:
+                self._from = {}
+            self.update()
+
+    def _now(self, line: int, candidate: Candidate) -> tuple[float, float]:
+        """On which line a candidate is at this moment, and how long its bar; a new one comes up from below."""
+        start, before = self._from.get(candidate.token.id, (len(self._from), candidate))
+        if self.moved == 1:
+            return line, candidate.probability
+        share = before.probability + (candidate.probability - before.probability) * self.moved
+        return start + (line - start) * self.moved, share
+
+    def show_ghosts(self, ghosts: dict[int, float]) -> None:
+        """Draw probabilities from before behind the bars."""
+        if ghosts != self.ghosts:
+            self.ghosts = ghosts
+            self._tell()
+
+    def _tell(self) -> None:
+        description = (
+            f"{c.token.inline} {c.probability:.3f} {self.difference(c)}{'' if c.kept else ' left out'}".strip()
+            for c in self.rows
+        )
         self.setAccessibleDescription("; ".join(description))
         self.update()
+
+    def difference(self, candidate: Candidate) -> str:
+        """How a probability has changed from the ghost's, with its sign; empty where there is no ghost."""
+        before = self.ghosts.get(candidate.token.id)
+        return "" if before is None else f"{candidate.probability - before:+.3f}".replace("-", "−")
 
     def highlight(self, ranks: frozenset[int]) -> None:
         """Ring the candidates of these ranks; the likeliest has rank 0."""
@@ -60,22 +121,51 @@ class CandidatesView(QWidget):
         return ink.line_height(look.font("number")) + look.grid(0.5)
 
     def shown(self) -> tuple[Candidate, ...]:
-        """Return the candidates that fit, with the one that really follows as the last of them if need be."""
+        """Return the candidates that fit; those that follow or were first before are the last of them if need be."""
+        return self._lines().rows
+
+    def _lines(self) -> Lines:
+        """What is shown, found once for all that is painted of it."""
+        look, of = theme.current(), self._lines_of
+        now = (self.rows, self.actual, self.ghosts, look, self.size())
+        if of is None or any(one is not other for one, other in zip(of[:4], now[:4], strict=True)) or of[4] != now[4]:
+            self._lines_of, rows, font = now, self._fitting(), look.font("number")
+            widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in rows), default=0.0)
+            text = min(max(widest + look.grid(1.25) + 2, 60), self.width() * 0.35)
+            number = ink.text_width(font, "0.000")
+            digits = number + (ink.text_width(font, " −0.000") if self.ghosts else 0)
+            largest = max((*(c.probability for c in self.rows), *self.ghosts.values()), default=1.0) or 1.0
+            self._lines_found = Lines(rows, text, number, digits, largest)
+        return self._lines_found
+
+    def _fitting(self) -> tuple[Candidate, ...]:
         room = max(int(self.height() // self.pitch()), 1)
         rows = self.rows[:room]
-        follows = next((c for c in self.rows if c.token.id == self.actual), None)
-        return rows if follows is None or follows in rows else (*rows[:-1], follows)
+        wanted = (self.actual, self.first_before)
+        found = (next((c for c in self.rows if c.token.id == token), None) for token in dict.fromkeys(wanted))
+        kept = [c for c in found if c is not None and c not in rows]
+        return (*rows[: max(room - len(kept), 0)], *kept)[:room]
+
+    @property
+    def first_before(self) -> int | None:
+        """The id of the candidate that was the likeliest before."""
+        return max(self.ghosts.items(), key=itemgetter(1), default=(None,))[0]
 
     def bar_of(self, row: int) -> QRectF:
-        """Return the bar of the row-th line; the most likely candidate fills the room."""
-        look = theme.current()
-        rows = self.shown()
-        text, digits = self._text_width(), self._digits_width()
-        room = max(self.width() - text - digits - 2 * look.grid(1), 1)
-        largest = max((c.probability for c in self.rows), default=1.0) or 1.0
+        """Return the bar of the row-th line; the most likely candidate, or ghost of one, fills the room."""
+        return self._bar(*self._now(row, self.shown()[row]))
+
+    def ghost_of(self, row: int) -> QRectF | None:
+        """Return the bar behind that of the row-th line, of its probability before."""
+        before = self.ghosts.get(self.shown()[row].token.id)
+        return None if before is None else self._bar(row, before).adjusted(0, -2, 0, 2)
+
+    def _bar(self, line: float, probability: float) -> QRectF:
+        look, lines = theme.current(), self._lines()
+        room = max(self.width() - lines.text - lines.digits - 2 * look.grid(1), 1)
         height = look.grid(1.25)
-        top = row * self.pitch() + (self.pitch() - height) / 2
-        return QRectF(text + look.grid(1), top, max(room * rows[row].probability / largest, 2), height)
+        top = line * self.pitch() + (self.pitch() - height) / 2
+        return QRectF(lines.text + look.grid(1), top, max(room * probability / lines.largest, 2), height)
 
     def sizeHint(self) -> QSize:
         """Return the height of some lines."""
@@ -91,28 +181,56 @@ class CandidatesView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = look.font("number")
+        self._paint_leaving(painter)
         for i, candidate in enumerate(self.shown()):
             follows = candidate.token.id == self.actual
-            line = QRectF(0, i * self.pitch(), self.width(), self.pitch())
+            painter.setOpacity(1 if candidate.token.id in self._from else max(2 * self.moved - 1, 0))
+            line = self.line_of(i)
             colour = look.text if candidate.kept else look.faint
-            box = QRectF(look.grid(1.25), line.top(), self._text_width() - look.grid(1.25), line.height())
+            box = QRectF(look.grid(1.25), line.top(), self._lines().text - look.grid(1.25), line.height())
             if follows:
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(look.accent)
                 dot = look.grid(0.625)
                 painter.drawEllipse(QRectF(1, line.center().y() - dot / 2, dot, dot))
             ink.draw_text(painter, box, theme.drawable(candidate.token.text), font, colour)
-            bar = self.bar_of(i)
+            ghost, bar = self.ghost_of(i), self.bar_of(i)
+            if ghost is not None:
+                ink.draw_bar(painter, ghost, ink.faded(look.text, 0.28))
+                difference = self.difference(candidate)
+                ink.draw_text(painter, line, difference, font, look.faint, ink.RIGHT)
             ink.draw_bar(painter, bar, look.accent if candidate.kept else ink.faded(look.masked, 0.7))
             if follows:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.setPen(QPen(look.text, 1))
                 painter.drawRoundedRect(bar.adjusted(-1.5, -1.5, 1.5, 1.5), 2, 2)
-            ink.draw_text(painter, line, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
+            number = line.adjusted(0, 0, self._lines().number - self._lines().digits, 0)
+            ink.draw_text(painter, number, f"{candidate.probability:.3f}", font, colour, ink.RIGHT)
+        painter.setOpacity(1)
         for i, candidate in enumerate(self.shown()):
             if self.rows.index(candidate) in self.highlighted:
                 highlight.ring(painter, QRectF(0, i * self.pitch(), self.width(), self.pitch()).adjusted(4, 4, -4, -4))
         painter.end()
+
+    def text_of(self, row: int) -> QRectF:
+        """Return where the token of the row-th line is written."""
+        return self.line_of(row).adjusted(0, 0, self._lines().text - self.width(), 0)
+
+    def line_of(self, row: int) -> QRectF:
+        """Return the place of the row-th line at this moment."""
+        line, _ = self._now(row, self.shown()[row])
+        return QRectF(0, line * self.pitch(), self.width(), self.pitch())
+
+    def _paint_leaving(self, painter: QPainter) -> None:
+        """Let those fade that are no longer there; in the first half, so that they are gone when the new ones come."""
+        look, here = theme.current(), {candidate.token.id for candidate in self.shown()}
+        painter.setOpacity(max(1 - 2 * self.moved, 0))
+        for line, candidate in self._from.values():
+            if candidate.token.id not in here:
+                box = QRectF(look.grid(1.25), line * self.pitch(), self._lines().text - look.grid(1.25), self.pitch())
+                ink.draw_text(painter, box, theme.drawable(candidate.token.text), look.font("number"), look.text)
+                colour = look.accent if candidate.kept else ink.faded(look.masked, 0.7)
+                ink.draw_bar(painter, self._bar(line, candidate.probability), colour)
 
     def description(self, row: int) -> str:
         """Say everything about a candidate."""
@@ -124,6 +242,9 @@ class CandidatesView(QWidget):
             if candidate.kept
             else "left out by top-k or top-p",
         ]
+        if candidate.token.id in self.ghosts:
+            before = wording.number(self.ghosts[candidate.token.id], 4)
+            lines.append(f"with no head silenced {before} ({self.difference(candidate)})")
         if candidate.token.id == self.actual:
             lines.append("this is the token that follows in the run")
         return "\n".join(lines)
@@ -136,14 +257,6 @@ class CandidatesView(QWidget):
             QToolTip.showText(event.globalPos(), wording.tooltip(text), self)
             return True
         return super().event(event)
-
-    def _text_width(self) -> float:
-        font = theme.current().font("number")
-        widest = max((ink.text_width(font, theme.drawable(c.token.text)) for c in self.shown()), default=0.0)
-        return min(max(widest + theme.current().grid(1.25) + 2, 60), self.width() * 0.35)
-
-    def _digits_width(self) -> float:
-        return ink.text_width(theme.current().font("number"), "0.000")
 
 
 class BesideOrUnder(QWidget):
@@ -189,12 +302,19 @@ class NextTokenPanel(Panel):
 
     name: ClassVar[str] = "next_token"
     title: ClassVar[str] = "Next token"
+    legend: ClassVar[tuple[Mark, ...]] = (Mark("fill", "masked", "with no head silenced"),)
     depends: ClassVar[frozenset[str]] = frozenset({"query"})
+    after = Kept[NextTokenReading]()
+    bars = Kept[NextTokenReading]()
 
     COUNT = 40
+    MANY = 1000
+    """Candidates that are asked for while heads are silenced: what was likely before may have fallen far."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
+        self._ghosts_of: object = None
+        self._ghosts_whole = False
         self.candidates = CandidatesView()
         handle = QWidget()
         controls = QVBoxLayout(handle)
@@ -207,6 +327,7 @@ class NextTokenPanel(Panel):
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.parts)
+        session.interventions.asked.connect(self._ask_at_once)
         session.timeline.sampling_changed.connect(self._on_sampling)
         session.timeline.playing_changed.connect(self._on_playing)
         self._take(session.timeline.sampling)
@@ -293,22 +414,70 @@ class NextTokenPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask what follows the selected query."""
-        return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
+        silent = self._ghosts_of is not None or silent_heads(self.session.interventions.now)
+        count = self.MANY if silent else self.COUNT
+        return AskNextToken(selection.query, count, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the candidates, and fit the controls to the run."""
-        after: NextTokenReading = reading.value
-        rows = after.candidates
-        follows = after.actual
-        if follows is not None and all(c.token.id != follows.token.id for c in rows):
-            rows = (*rows, follows)
-        self.candidates.show_rows(rows, None if follows is None else follows.token.id)
-        self.describe(_subtitle(run, after))
+        self.after = reading
+        silent = silent_heads(self.session.interventions.now)
+        if not silent or self._ghosts_of != self._before(run, selection.query):
+            self._ghosts_of, self._ghosts_whole = None, False
+            self.candidates.show_ghosts({})  # at once: those of another row say nothing of this one
+        clock = self.session.timeline.clock
+        self._show(reading, clock.come(MOVES) if clock.row == selection.query else 1.0)
+        if silent and not self._ghosts_whole:
+            now = self.session.interventions.now
+            self.ask(self._under(silencing(now, ())), self._show_before, "before")
         limit = run.context_limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
             self.length_box.setValue(min(run.length + 10, limit))
         self._enable()
+
+    def show_step(self, clock: StepClock) -> None:
+        """Let the bars go to where they stand after the new token."""
+        self.candidates.bring(clock.come(MOVES))
+
+    def _show(self, reading: Reading[NextTokenReading], moved: float = 1.0) -> None:
+        self.bars, after = reading, reading.value
+        rows = after.candidates[: self.COUNT]
+        rows += tuple(c for c in after.candidates[self.COUNT :] if c.token.id == self.candidates.first_before)
+        follows = after.actual
+        if follows is not None and all(c.token.id != follows.token.id for c in rows):
+            rows = (*rows, follows)
+        self.candidates.show_rows(rows, None if follows is None else follows.token.id, moved)
+        self.describe(_subtitle(reading.run, after))
+
+    # Heads silenced -----------------------------------------------------------------------------------------------
+
+    def _under(self, interventions: tuple[Intervention, ...]) -> AskNextTokenUnder:
+        query, sampling = self.session.selection.now.query, self.session.timeline.sampling
+        return AskNextTokenUnder(query, self.MANY, sampling, interventions)
+
+    def _before(self, run: Run, query: int) -> object:
+        """What the bars with no head silenced depend on."""
+        others = silencing(self.session.interventions.now, ())
+        return [token.id for token in run.tokens[: query + 1]], run.config, others
+
+    def _ask_at_once(self, wanted: tuple[Intervention, ...]) -> None:
+        """Ask for this row alone while the run is made again, so that the bars move as soon as heads are silenced."""
+        now = self.session.interventions.now
+        if self.after is None or not self.on_screen or silencing(wanted, ()) != silencing(now, ()):
+            return
+        if not silent_heads(now):  # what is shown is what every head makes of it
+            self._show_ghosts(self.readings["after"])  # those there are; all of them are asked for with the run
+        self.ask(self._under(wanted), self._show, "at_once")
+
+    def _show_before(self, reading: Reading[NextTokenReading]) -> None:
+        self._show_ghosts(reading)
+        self._ghosts_whole = True
+        self._show(self.readings["bars"])
+
+    def _show_ghosts(self, reading: Reading[NextTokenReading]) -> None:
+        self._ghosts_of = self._before(reading.run, reading.value.query)
+        self.candidates.show_ghosts({c.token.id: c.probability for c in reading.value.candidates})
 
     def show_highlights(self) -> None:
         """Ring the ranks that are named."""

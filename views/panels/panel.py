@@ -23,6 +23,7 @@ from shiboken6 import isValid
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.app.session.step_clock import StepClock
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -82,9 +83,12 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark in a panel's picture means: how it is drawn, in which colour of the theme, and in words."""
+    """What a mark in a panel's picture means: how it is drawn, in which colour, and in words.
 
-    kind: Literal["outline", "line", "fill", "hatch"]
+    The colour is one of the theme, by its name, or any, as ``#rrggbb``.
+    """
+
+    kind: Literal["outline", "line", "dash", "hollow", "fill", "hatch"]
     colour: str
     words: str
 
@@ -151,6 +155,7 @@ class Panel(QWidget):
         self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
         session.settled.connect(self._on_settled)
+        session.timeline.clock.ticked.connect(self._on_clock)
         session.selection.changed.connect(self._on_selection)
         session.selection.hovered.connect(self._on_hover)
 
@@ -171,6 +176,9 @@ class Panel(QWidget):
 
     def show_hover(self, hover: Hover) -> None:
         """Move the hover mark, or take it away: of another run's picture it is only ever taken away."""
+
+    def show_step(self, clock: StepClock) -> None:
+        """Draw a moment of a step that is on its way, or its end."""
 
     def show_highlights(self) -> None:
         """Mark the places in ``self.highlighted``, which a lesson names; they stay until others are named."""
@@ -202,6 +210,11 @@ class Panel(QWidget):
     def figure_caption(self) -> str:
         """What stands under the panel as a figure."""
         return f"{self.title}: {self.subtitle.text()}"
+
+    @property
+    def figure_legend(self) -> tuple[Mark, ...]:
+        """The marks that are explained under it."""
+        return self.legend
 
     def describe(self, subtitle: str) -> None:
         """Set the text beside the title, such as ``L1H3 · 12 × 12 · kv head 1``."""
@@ -276,7 +289,7 @@ class Panel(QWidget):
     @property
     def settled(self) -> bool:
         """Whether everything asked for has been drawn, or will not come."""
-        return not self._stale and not self._awaited
+        return not self._stale and not self._awaited and not self.session.timeline.clock.is_running
 
     @property
     def on_screen(self) -> bool:
@@ -319,6 +332,13 @@ class Panel(QWidget):
             self.refresh()
         elif changed & self.marks and self.is_current:
             self.show_selection(after)
+
+    def _on_clock(self) -> None:
+        clock = self.session.timeline.clock
+        if not self._closed:
+            self.show_step(clock)
+            if not clock.is_running:
+                self.drawn.emit()
 
     def _on_hover(self, hover: Hover) -> None:
         if self.isVisible() and (self.is_current or hover == Hover()):

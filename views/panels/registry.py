@@ -54,8 +54,11 @@ PANELS: Final = (
     Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
     Entry("board", "Head board", "panels.board.BoardPanel"),
+    Entry("lines", "Lines", "panels.lines.LinesPanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),
+    Entry("training", "Heads being born", "panels.training.TrainingPanel"),
+    Entry("lens", "Logit lens", "panels.lens.LensPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
 )
 

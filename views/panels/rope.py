@@ -1,7 +1,7 @@
-"""Rotary positions: one circle per plane, the shares of the score, and what moving the query does to it.
+"""Rotary positions: a dial for one plane, circles for all, their shares of the score, and what moving does to it.
 
-The rotation is in ``views.plots.turning``, the pictures in ``views.plots.planes``, ``views.plots.curves`` and
-``views.plots.pairing``; everything else is read.
+The rotation is in ``views.plots.turning``, the pictures are in ``views.panels.turning_page``, ``views.plots.curves``
+and ``views.plots.pairing``; everything else is read.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskPlanes, AskRules, Question
 from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
+from ropewalk.views.panels.legend import Legend
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.turning_page import TurningPage
+from ropewalk.views.plots import hands
 from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.curves import CurvesPage, SpectrumView
 from ropewalk.views.plots.pairing import PairingView
-from ropewalk.views.plots.planes import PlanesScroll, PlanesView
-from ropewalk.views.plots.shares import SharesView
-from ropewalk.views.plots.turning import Turned, drift, scores_by_position
+from ropewalk.views.plots.turning import Moves, Turned, drift, scores_by_position
 from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.flow import flowing
 from ropewalk.views.style.highlight import numbers
@@ -49,34 +50,64 @@ class RopePanel(Panel):
     name: ClassVar[str] = "rope"
     title: ClassVar[str] = "RoPE"
     legend: ClassVar[tuple[Mark, ...]] = (
-        Mark("line", "query", "query, at m"),
-        Mark("line", "key", "key, at n"),
+        Mark("line", "query", "query turned by m"),
+        Mark("line", "key", "key turned by n"),
+        Mark("dash", "faint", "before rotation"),
+        Mark("hollow", "faint", "shorter than drawn"),
         Mark("outline", "accent", "selected plane"),
     )
+    LEGENDS: ClassVar[dict[str, tuple[Mark, ...]]] = {
+        "planes": legend,
+        "distance": (
+            Mark("line", "text", "these two contents at every distance"),
+            Mark("dash", "query", "their distance in the run"),
+        ),
+        "spectrum": (
+            Mark("fill", "accent", "finishes a turn within the context"),
+            Mark("hatch", "bad", "never finishes one"),
+            Mark("outline", "accent", "selected plane"),
+        ),
+        "pairing": (
+            Mark("line", "faint", "two features that turn together"),
+            Mark("fill", "accent", "those of the selected plane"),
+        ),
+    }
+    """What the marks of each page mean."""
     depends: ClassVar[frozenset[str]] = frozenset({"layer", "head", "query", "key"})
     marks: ClassVar[frozenset[str]] = frozenset({"plane"})
     reading = Kept[PlaneReading]()
     rules = Kept[tuple[RopeRule, ...]]()
 
-    INTERVAL = 20
-    """Milliseconds between two frames while it plays: 50 a second."""
-    PAGES = ("planes", "distance", "spectrum", "pairing")
+    INTERVAL = 16
+    """Milliseconds between two frames while it plays: 60 a second."""
+    MOVES: ClassVar[dict[Moves, tuple[str, str]]] = {
+        "query": ("move m", "Move the query alone: its hands turn, the score changes"),
+        "key": ("move n", "Move the key alone: its hands turn, the score changes"),
+        "both": ("shift both", "Move query and key together: everything turns, the score stands still"),
+    }
+    """What the slider moves: what its button says, and what happens."""
+    PAGES = tuple(LEGENDS)
     SPEEDS = (1, 2, 4, 8)
     """Sixteenths of a position in a frame."""
     FAR = 32_000
     """A large shift, at which float32's drift is told."""
     LEAST_DISTANCE = 64
     CURVE_POINTS = 200
-    ROOMY = 20
-    LOW = 13
-    """Lines of type below which there is room for few controls, and for no shares of the score."""
+    ROOMY, SPARE, LOW = 34, 22, 13
+    """Lines of type below which there is no room for what float32 does, for the sum, and for most controls."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self._positions: Doubles = np.zeros(0)
         self._curve: Doubles = np.zeros(0)
-        self._planes_view()
-        self.shares = SharesView()
+        self._roomy = False
+        self.moves: Moves = "query"
+        """What the slider moves."""
+        self.turning = TurningPage()
+        self.dial, self.score, self.view = self.turning.dial, self.turning.score, self.turning.view
+        self.scroller, self.shares = self.turning.scroller, self.turning.shares
+        self.hear(self.view.plane_clicked, self._select)
+        self.hear(self.view.plane_pointed, self._point)
         self.hear(self.shares.plane_clicked, self._select)
         self.hear(self.shares.position_chosen, lambda m: self.slider.setValue(round(m * PARTS)))
         self.sum_label = plain_label("", "number")
@@ -90,6 +121,9 @@ class RopePanel(Panel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         layout.addWidget(self._pages(), 1)
+        self.key = Legend()
+        self.key.show_marks(self.legend)
+        layout.addWidget(self.key)
         layout.addWidget(self.sum_label)
         self.moving = QWidget()
         controls = QVBoxLayout(self.moving)
@@ -100,26 +134,14 @@ class RopePanel(Panel):
         controls.addWidget(self.ways)
         layout.addWidget(self.moving)
 
-    def _planes_view(self) -> None:
-        self.view = PlanesView()
-        self.hear(self.view.plane_clicked, self._select)
-        self.hear(self.view.plane_pointed, self._point)
-        self.scroller = PlanesScroll(self.view)
-
     def _pages(self) -> QStackedWidget:
         """What the panel can show; the planes first."""
-        turning = QWidget()
-        column = QVBoxLayout(turning)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.scroller, 1)
-        column.addWidget(self.shares)
         self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
         self.hear(self.curves.chosen, self.curves.draw, RopePanel.rules)
         self.hear(self.spectrum.picked, self._select, RopePanel.rules)
         self.hear(self.pairing.plane_clicked, self._select)
         self.pages = QStackedWidget()
-        for page in (turning, self.curves, self.spectrum, self.pairing):
+        for page in (self.turning, self.curves, self.spectrum, self.pairing):
             self.pages.addWidget(page)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the RoPE panel shows")
@@ -129,14 +151,17 @@ class RopePanel(Panel):
         return self.pages
 
     def _ways(self) -> QWidget:
-        """How it moves: both together, over and over, how fast."""
-        self.both = self._toggle("shift both", "Move query and key together: everything turns, the score stands still")
-        self.both.toggled.connect(self._on_both)
+        """What moves; over and over, how fast."""
+        self.movers = {moves: self._toggle(text, tip) for moves, (text, tip) in self.MOVES.items()}
+        for moves, button in self.movers.items():
+            button.clicked.connect(lambda _, moves=moves: self.let_move(moves))
+        self.query_alone, self.key_alone, self.both = self.movers.values()
+        self.query_alone.setChecked(True)
         self.loop = self._toggle("loop", "Begin again at the end")
         self.speed = QComboBox()
         self.speed.setAccessibleName("Speed")
         self.speed.addItems([f"{speed}×" for speed in self.SPEEDS])
-        return flowing(self.both, self.loop, self.speed)
+        return flowing(*self.movers.values(), self.loop, self.speed)
 
     def _toggle(self, text: str, tip: str) -> QToolButton:
         button = QToolButton()
@@ -150,18 +175,18 @@ class RopePanel(Panel):
 
     def _controls(self) -> QHBoxLayout:
         self.play_button = QPushButton("Play")
-        self.play_button.setToolTip("Move the query through the positions.")
+        self.play_button.setToolTip("Turn the hands: what is chosen below moves through the positions.")
         self.play_button.clicked.connect(self.toggle)
         self.slider = ArrowSlider(Qt.Orientation.Horizontal)
         self.slider.setSingleStep(PARTS)
         self.slider.setPageStep(8 * PARTS)
-        self.slider.setAccessibleName("Position of the query")
+        self.slider.setAccessibleName("Position of what moves")
         self.slider.valueChanged.connect(self._moved)
         self.slider.sliderMoved.connect(lambda value: self.slider.setValue(round(value / PARTS) * PARTS))
         self.position_label = plain_label("", "number")
         self.position_label.setBuddy(self.slider)
         self.back_button = QPushButton("Back")
-        self.back_button.setToolTip("Put the query back where it is in the run.")
+        self.back_button.setToolTip("Put query and key back where they are in the run.")
         self.back_button.clicked.connect(self.put_back)
         row = QHBoxLayout()
         row.addWidget(self.play_button)
@@ -189,18 +214,13 @@ class RopePanel(Panel):
         r: PlaneReading = reading.value
         last = min(max(run.newest - 1, self.LEAST_DISTANCE), run.context_limit - 1)
         self._positions = np.linspace(0, last, min(last + 1, self.CURVE_POINTS))
-        self._curve = scores_by_position(r, self._positions)
         self.describe(_subtitle(run, r))
-        self.slider.blockSignals(True)
-        self.slider.setRange(self._first() * PARTS, last * PARTS)
-        self.slider.setValue(r.query_position * PARTS)
-        self.slider.blockSignals(False)
-        self._show(Turned(r, r.query_position))
+        self._begin(r)
         self._show_page()
 
     def show_selection(self, selection: Selection) -> None:
         """Mark the selected plane."""
-        for picture in (self.view, self.shares, self.spectrum, self.pairing):
+        for picture in (self.turning, self.spectrum, self.pairing):
             picture.mark(selection.plane)
 
     def show_hover(self, hover: Hover) -> None:
@@ -220,8 +240,22 @@ class RopePanel(Panel):
     def _make_room(self) -> None:
         """Hide what is of less use than the planes, the least useful first."""
         line = theme.current().size("label")
-        self.ways.setVisible(self.height() >= self.ROOMY * line)
-        self.shares.setVisible(self.height() >= self.LOW * line)
+        self.ways.setVisible(self.height() >= self.LOW * line)
+        self.key.setVisible(self.height() >= self.ROOMY * line)
+        self.sum_label.setVisible(self.height() >= self.SPARE * line or self.pages.currentIndex() > 0)
+        roomy = self.height() >= self.ROOMY * line
+        if roomy != self._roomy:
+            self._roomy = roomy
+            self._show_page()
+
+    @property
+    def figure_legend(self) -> tuple[Mark, ...]:
+        """The marks of the page in front, unless they are explained in the picture itself."""
+        return () if self.key.isVisible() else self._marks
+
+    @property
+    def _marks(self) -> tuple[Mark, ...]:
+        return self.LEGENDS[self.PAGES[self.pages.currentIndex()]]
 
     @property
     def figure_caption(self) -> str:
@@ -232,8 +266,7 @@ class RopePanel(Panel):
     def theme_changed(self) -> None:
         """Arrange and paint anew."""
         self._make_room()
-        self.view.lay_out()
-        for picture in (self.curves, self.shares, self.spectrum):
+        for picture in (self.turning, self.curves, self.spectrum):
             picture.theme_changed()
         self.pairing.update()
 
@@ -251,8 +284,13 @@ class RopePanel(Panel):
 
     @property
     def position(self) -> float:
-        """Where the query is shown."""
+        """Where what moves is shown; where both do, it is the query."""
         return self.slider.value() / PARTS
+
+    @property
+    def turned(self) -> Turned | None:
+        """The reading as it is shown."""
+        return None if self.reading is None else Turned.moved_to(self.reading, self.moves, self.position)
 
     def toggle(self) -> None:
         """Play or pause; where things shall not move, go to where the movement ends."""
@@ -276,7 +314,21 @@ class RopePanel(Panel):
         """Go back to the run's own position."""
         self.pause()
         if self.reading is not None:
-            self.slider.setValue(self.reading.query_position * PARTS)
+            self.slider.setValue(self._own(self.reading) * PARTS)
+
+    def let_move(self, moves: Moves) -> None:
+        """Put everything back, and move this from now on."""
+        self.pause()
+        self.moves = moves
+        for name, button in self.movers.items():
+            button.setChecked(name == moves)
+        if self.reading is not None:
+            self._begin(self.reading)
+
+    def begin_anew(self) -> None:
+        """Show the run's own position on the dial again, with the query as what moves."""
+        self.page_box.setCurrentIndex(0)
+        self.let_move("query")
 
     def _advance(self) -> None:
         if self.reading is None:
@@ -289,24 +341,31 @@ class RopePanel(Panel):
             self.pause()
 
     def _moved(self) -> None:
-        if self.reading is not None:
-            shift = self.position - self.reading.query_position if self.both.isChecked() else 0.0
-            self._show(Turned(self.reading, self.position, shift))
+        if self.turned is not None:
+            self._show(self.turned)
 
-    def _first(self) -> int:
-        """The first position of the slider: the key must not be moved before the start."""
-        r = self.reading
-        return max(r.query_position - r.key_position, 0) if r is not None and self.both.isChecked() else 0
+    def _own(self, r: PlaneReading) -> int:
+        """Where what moves is in the run."""
+        return r.key_position if self.moves == "key" else r.query_position
 
-    def _on_both(self) -> None:
-        self.put_back()
-        self.slider.setMinimum(self._first() * PARTS)
+    def _begin(self, r: PlaneReading) -> None:
+        """Put everything where it is in the run, and let the slider go as far as what moves can."""
+        first = (
+            max(r.query_position - r.key_position, 0) if self.moves == "both" else 0
+        )  # the key stays behind the start
+        self._curve = scores_by_position(r, self.moves, self._positions[self._positions >= first])
+        self.slider.blockSignals(True)
+        self.slider.setRange(first * PARTS, int(self._positions[-1]) * PARTS)
+        self.slider.setValue(self._own(r) * PARTS)
+        self.slider.blockSignals(False)
         self._moved()
 
     def _turn_to(self, page: int) -> None:
         self.pause()
         self.pages.setCurrentIndex(page)
         self.moving.setVisible(page == 0)
+        self.key.show_marks(self._marks)
+        self._make_room()
         self._show_page()
 
     def _show_page(self) -> None:
@@ -338,16 +397,15 @@ class RopePanel(Panel):
             self.sum_label.setText(self.curves.sentence())
 
     def _show(self, turned: Turned) -> None:
-        self.view.show_turned(turned)
-        self.shares.show_turned(turned, self._positions, self._curve)
+        moves = self.moves
+        self.turning.show_turned(turned, moves, self._positions[-len(self._curve) :], self._curve)
         self.back_button.setEnabled(turned.moved)
-        m = f"{turned.position:.2f}".rstrip("0").rstrip(".")
-        n = f"{turned.key_position:.2f}".rstrip("0").rstrip(".")
-        self.position_label.setText(f"m = {m}, n = {n}")
-        text = sum_text(turned)
-        if self.both.isChecked():
-            text += f"; {drift_text(turned, self.FAR)}"
-        self.sum_label.setText(text)
+        self.position_label.setText(f"m = {hands.place(turned.position)}, n = {hands.place(turned.key_position)}")
+        short = whole = sum_text(turned, tell_run=moves != "both")
+        if moves == "both":
+            whole += f"; {drift_text(turned, self.FAR)}"
+        self.sum_label.setText(whole if self._roomy else short)
+        self.sum_label.setToolTip(whole)
 
     def _select(self, plane: int) -> None:
         self.session.selection.update(plane=plane)
@@ -356,15 +414,15 @@ class RopePanel(Panel):
         self.session.selection.point_at(Hover() if plane < 0 else Hover(plane=plane))
 
 
-def sum_text(turned: Turned) -> str:
-    """Write the sum of the shares out, the features that do not turn included."""
+def sum_text(turned: Turned, *, tell_run: bool = True) -> str:
+    """Write the sum of the shares out, the features that do not turn included, and what it is in the run."""
     r = turned.reading
-    text = f"Σ of {len(r.shares)} shares = {wording.number(float(turned.shares.sum()))}"
+    text = f"Σ of {wording.counted(len(r.shares), 'share')} = {wording.number(float(turned.shares.sum()))}"
     if r.rest:
         text += f", features that do not turn {wording.number(r.rest)}, together"
     text = f"{text} = {wording.number(turned.scaled)}" if r.rest else text
     text += " = scaled score"
-    if turned.moved:
+    if turned.moved and tell_run:
         text += f" (in the run {wording.number(r.scaled)})"
     return text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,10 +20,9 @@ from ropewalk.model.readings.records import (
     HeadPicture,
     RowReading,
     Run,
-    TokenText,
-    token_strings,
 )
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.token_labels import TokenLabels
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.heatmap import Heatmap, reduction_note
@@ -198,9 +196,8 @@ class ScoresPanel(Panel):
         self.head_row.addWidget(self.state_name)
         self._asked_pixels = 0
         self._asked_row: AskRow | None = None
+        self._token_labels = TokenLabels()
         self._labels: tuple[str, ...] = ()
-        self._labelled: tuple[Sequence[TokenText], int] = (), 0
-        """The tokens, and how many of them, that the labels say."""
         self.unchanged = WhyUnchanged()
         self.crowded = False
         """Whether there is no room for three maps, and one stands by itself."""
@@ -254,22 +251,10 @@ class ScoresPanel(Panel):
         """Ask for the head, in no more pixels than can be told apart here."""
         for part in ("refined", "zoom"):
             self.forget(part)
-        if (run.tokens, run.length) != self._labelled:
-            self._labels = self._labels_of(run)
-            self._labelled = run.tokens, run.length
+        self._labels = self._token_labels.of(run)
         self._asked_pixels = self._pixels()
         self._ask_row(selection)  # here: to ask once the picture is there would cost another way to the engine and back
         return self._asking(selection.layer, selection.head)
-
-    def _labels_of(self, run: Run) -> tuple[str, ...]:
-        """What is written for each token; of a run that goes on, only what is new is looked at."""
-        tokens, length = self._labelled
-        same = min(length, run.length)
-        if tokens[:same] != run.tokens[:same]:
-            same = 0
-        texts = token_strings(run.tokens[same : run.length])
-        drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
-        return self._labels[:same] + tuple(drawable[text] for text in texts)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the three pictures."""

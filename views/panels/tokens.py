@@ -22,14 +22,16 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
+    QPainterPath,
     QPaintEvent,
     QPen,
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QApplication, QScrollArea, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Hover, Selection
+from ropewalk.app.session.step_clock import ARRIVES, FANS_OUT, StepClock
 from ropewalk.model.engine.questions import AskRow, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Bools, Doubles, RowReading, Run, TokenText
@@ -69,6 +71,8 @@ class Type(NamedTuple):
         return cls(now, _font(), slanted, small, face(small).height, now.grid(0.5))
 
 
+LEAST_ARC = 0.02
+"""The least weight that has an arc."""
 AT_ONCE = 2048
 """Tokens that are placed in one turn of the event loop; there may be ten thousands."""
 BESIDE = 12.0
@@ -113,6 +117,14 @@ class TokenStrip(QWidget):
         """From where to where a single line can be seen."""
         self._line = 0.0
         """Height of a token."""
+        self.above = 0
+        """Height above every line in which arcs go from the query to its keys; 0 where there are none."""
+        self.weighed = -1
+        """The query that the weights are of."""
+        self.fanned = 1.0
+        """How far the arcs have come from the query."""
+        self.arriving = -1
+        """A token that is on its way to its place, and not there yet."""
         self._written: dict[str, tuple[str, float]] = {}
         """What is written for a token's text, and how wide a token that is; long texts repeat theirs."""
         self._next = QTimer(self)
@@ -137,9 +149,9 @@ class TokenStrip(QWidget):
         del self._looks[same:]
         self._place_some()
 
-    def set_weights(self, weights: Doubles, visible: Bools) -> None:
-        """Tint the tokens by the weights [S] of the selected query; hidden keys are not tinted."""
-        before = self._tints
+    def set_weights(self, weights: Doubles, visible: Bools, query: int = -1) -> None:
+        """Tint the tokens by the weights [S] of a query, and draw its arcs; hidden keys have neither."""
+        before, self.weighed = self._tints, query
         self._weights, self._visible, self._tints = weights, visible, _tints(weights, visible)
         differs = np.ones(len(self._tokens), np.bool_)
         both = min(len(before), len(self._tints), len(differs))
@@ -147,12 +159,15 @@ class TokenStrip(QWidget):
         seen = self._within(self.visibleRegion().boundingRect())
         for position in seen.start + np.flatnonzero(differs[seen.start : seen.stop]):
             self.update(self.box_of(int(position)).toAlignedRect())
+        self._repaint_arcs()
 
     def set_selection(self, query: int, key: int) -> None:
         """Outline the query in amber and the key in blue."""
         before, self._query, self._key = (self._query, self._key), query, key
         self.setAccessibleDescription(f"{self.describe(query, 'query')}; {self.describe(key, 'key')}")
         self._repaint(place for pair in zip(before, (query, key), strict=True) if pair[0] != pair[1] for place in pair)
+        if before[0] != query:
+            self._repaint_arcs()
 
     def set_hover(self, query: int, key: int) -> None:
         """Mark what is pointed at; -1 for none."""
@@ -186,6 +201,57 @@ class TokenStrip(QWidget):
     def tint(self, position: int) -> QColor:
         """The ground of a token."""
         return _ground(theme.current().name, int(self._tints[position]) if position < len(self._tints) else 0)
+
+    # Arcs ---------------------------------------------------------------------------------------------------------
+
+    def arch(self, height: int) -> None:
+        """Leave so much room above every line for arcs from the query; 0 for none."""
+        if height != self.above:
+            self.above = height
+            self.arrange()
+
+    def show_step(self, arriving: int, fanned: float) -> None:
+        """Leave the place of a token empty that is on its way, and let the arcs come so far."""
+        before, self.arriving = self.arriving, arriving
+        self._repaint({before} ^ {arriving})
+        if fanned != self.fanned:
+            self.fanned = fanned
+            self._repaint_arcs()
+
+    @property
+    def arcs(self) -> list[int]:
+        """The keys to which arcs go: those that the query gives at least :data:`LEAST_ARC` of its weight."""
+        if not self.above or self.weighed != self._query or self._query >= len(self._looks):
+            return []
+        heavy = self._visible & (self._weights >= LEAST_ARC)
+        return [int(key) for key in np.flatnonzero(heavy[: len(self._looks)])]
+
+    def arc(self, key: int, until: float = 1.0) -> QPainterPath:
+        """The arc from the query to a key, or the first part of it."""
+        start, end = (QPointF(self.box_of(one).center().x(), self.box_of(one).top() - 1) for one in (self._query, key))
+        if key == self._query:  # a loop
+            out = self.box_of(key).width() / 2
+            start, end = start - QPointF(out / 4, 0), end + QPointF(out / 4, 0)
+            first, second = start - QPointF(out, self.above), end + QPointF(out, -self.above)
+        else:  # the farther, the higher
+            far = min(abs(start.x() - end.x()) / max(self.width() / 2, 1), 1) if start.y() == end.y() else 1.0
+            up, along = QPointF(0, self.above * (0.5 + 0.75 * far)), (end - start) * 0.2
+            first, second = start + QPointF(along.x(), 0) - up, end - QPointF(along.x(), 0) - up
+        return _first_part(start, first, second, end, until)
+
+    def _repaint_arcs(self) -> None:
+        if self.above:
+            self.update()
+
+    def _paint_arcs(self, painter: QPainter) -> None:
+        now = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for key in self.arcs:
+            weight = float(self._weights[key])
+            pen = QPen(ink.faded(now.key, 0.3 + 0.7 * weight), 1 + now.grid(0.5) * weight)
+            pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+            painter.setPen(pen)
+            painter.drawPath(self.arc(key, self.fanned))
 
     # Layout -------------------------------------------------------------------------------------------------------
 
@@ -260,8 +326,9 @@ class TokenStrip(QWidget):
         if not self._looks:
             return 0
         last = self._looks[-1].top
+        last_line = last - self.above
         height = math.ceil(last + self._line + self._small_height() + 2)
-        return height if height <= self._room else max(height, self.scroll_for(last, at_end=True) + self._room)
+        return height if height <= self._room else max(height, self.scroll_for(last_line, at_end=True) + self._room)
 
     def _place(self, start: int, stop: int) -> None:
         """Place tokens after the one before ``start``."""
@@ -270,7 +337,7 @@ class TokenStrip(QWidget):
         digit = small.metrics.horizontalAdvance("0")
         room = max(self.width() - 2.0, 1.0) if self._wrapped else math.inf
         apart, pitch = now.grid(2), self._pitch()
-        left, top = 1.0, 1.0
+        left, top = 1.0, 1.0 + self.above
         if start:
             left, top = self._looks[start - 1].left + self._looks[start - 1].width + gap, self._looks[start - 1].top
         for position in range(start, stop):
@@ -300,7 +367,7 @@ class TokenStrip(QWidget):
     def line_height(self) -> int:
         """Height of one line of tokens with their positions."""
         now = theme.current()
-        return math.ceil(face(_font()).height + now.grid(0.75) + self._small_height() + 3)
+        return math.ceil(self.above + face(_font()).height + now.grid(0.75) + self._small_height() + 3)
 
     def height_of(self, lines: int) -> int:
         """Height in which some lines of tokens surely fit: a layout may give a pixel less than it was asked for."""
@@ -309,7 +376,7 @@ class TokenStrip(QWidget):
     @property
     def lines(self) -> int:
         """Lines that the tokens take."""
-        return round((self._looks[-1].top - 1) / self._pitch()) + 1 if self._looks else 0
+        return round((self._looks[-1].top - self.above - 1) / self._pitch()) + 1 if self._looks else 0
 
     @property
     def length(self) -> float:
@@ -324,8 +391,8 @@ class TokenStrip(QWidget):
         if not self._wrapped:
             whole = self._whole()
             return whole.start, len(self._tokens) - whole.stop
-        first = bisect_left(self._looks, scroll, key=lambda look: math.floor(look.top))
-        lowest = scroll + max(self._room - self.line_height(), 0) + 1
+        first = bisect_left(self._looks, scroll + self.above, key=lambda look: math.floor(look.top))
+        lowest = scroll + self.above + max(self._room - self.line_height(), 0) + 1
         return first, len(self._tokens) - bisect_right(self._looks, lowest, key=lambda look: math.floor(look.top))
 
     def scroll_for(self, height: float, at_end: bool = False) -> int:
@@ -336,7 +403,7 @@ class TokenStrip(QWidget):
 
     def _pitch(self) -> float:
         """From one line to the next."""
-        return self._line + self._small_height() + theme.current().grid(0.75)
+        return self.above + self._line + self._small_height() + theme.current().grid(0.75)
 
     def box_of(self, position: int) -> QRectF:
         """The rectangle of a token; empty while it has no place yet."""
@@ -377,9 +444,12 @@ class TokenStrip(QWidget):
         dirty, kind = event.region(), Type.of(theme.current())
         within = self._within(event.rect())
         whole = within if self._wrapped else self._whole()
+        self._paint_arcs(painter)  # behind the tokens, which stay readable
         for position in range(max(within.start, whole.start), min(within.stop, whole.stop)):
             box = self.box_of(position)
-            if dirty.intersects(box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()):
+            if position != self.arriving and dirty.intersects(
+                box.adjusted(-8, -4, 8, kind.small_height).toAlignedRect()
+            ):
                 self._paint_token(painter, position, box, kind)
         if 0 < self._prefill < len(self._looks):
             self._paint_seam(painter)
@@ -441,7 +511,9 @@ class TokenStrip(QWidget):
             ("›", right - self.aside, whole.stop < len(self._looks)),
         ):
             if hidden:
-                ink.draw_text(painter, QRectF(start, 1, self.aside, self._line), sign, _font(), now.faint, ink.CENTRE)
+                ink.draw_text(
+                    painter, QRectF(start, 1 + self.above, self.aside, self._line), sign, _font(), now.faint, ink.CENTRE
+                )
 
     def _paint_seam(self, painter: QPainter) -> None:
         """A dotted line between the prompt and what was decoded."""
@@ -510,6 +582,19 @@ def _in_common(some: Sequence[TokenText], others: Sequence[TokenText]) -> int:
         if some[:same] == others[:same]:
             return same
     return 0
+
+
+def _first_part(start: QPointF, first: QPointF, second: QPointF, end: QPointF, until: float) -> QPainterPath:
+    """A cubic curve up to a share of it, by de Casteljau's construction."""
+
+    def between(one: QPointF, other: QPointF) -> QPointF:
+        return one + (other - one) * until
+
+    along = between(start, first), between(first, second), between(second, end)
+    bent = between(along[0], along[1]), between(along[1], along[2])
+    path = QPainterPath(start)
+    path.cubicTo(along[0], bent[0], between(*bent))
+    return path
 
 
 TINTS = 100
@@ -589,6 +674,7 @@ class TokensPanel(Panel):
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
+        self._said = ""
         self.strip = TokenStrip()
         self.area = StripArea(self.strip)
         self.area.verticalScrollBar().rangeChanged.connect(self._on_range)
@@ -596,9 +682,23 @@ class TokensPanel(Panel):
         self.area.horizontalScrollBar().rangeChanged.connect(self._see_query)
         self.more = plain_label("", "subtitle")
         self.cell = plain_label("", "subtitle")
+        self.arcs = QToolButton()
+        self.arcs.setText("arcs")
+        tip = (
+            f"Draw an arc from the query to every key with at least {LEAST_ARC:g} of its weight: the thicker, the more"
+        )
+        self.arcs.setToolTip(wording.tooltip(tip))
+        self.arcs.setAccessibleName("Arcs from the query to its keys")
+        self.arcs.setCheckable(True)
+        self.arcs.setChecked(True)
+        self.arcs.setProperty("toggle", "yes")
+        self.arcs.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.arcs.toggled.connect(self._arch)
+        self.arcs.hide()
         self.head_row.addWidget(self.more)
         self.head_row.addSpacing(theme.GRID)
         self.head_row.addWidget(self.cell)
+        self.head_row.addWidget(self.arcs)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.area)
@@ -614,6 +714,7 @@ class TokensPanel(Panel):
         if not self.is_current:
             self.strip.set_weights(np.zeros(0), np.zeros(0, np.bool_))  # those of another run say nothing of these
             self.begin(run)
+        self.show_step(self.session.timeline.clock)
         self.strip.set_tokens(run.tokens[: run.length], run.prefill)
         self.strip.set_selection(selection.query, selection.key)  # at once, so that a held arrow key goes on
         self.explain("")
@@ -622,11 +723,33 @@ class TokensPanel(Panel):
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Tint the tokens."""
         row: RowReading = reading.value
-        self.strip.set_weights(row.weights, row.visible)
+        self.strip.set_weights(row.weights, row.visible, row.query)
         head = wording.head_name(row.layer, row.head)
         decoded = f" · {run.steps} decoded" if run.steps else ""
         decoded += " · in the chat template" if run.rendered else ""
-        self.describe(f"{wording.counted(run.length, 'token')}{decoded} · tinted by the weights of {head}")
+        self._said = f"{wording.counted(run.length, 'token')}{decoded} · tinted by the weights of {head}"
+        self._say()
+
+    def _say(self) -> None:
+        self.describe(
+            self._said + (f" · arcs: weights of {LEAST_ARC:g} or more" if self._said and self.strip.above else "")
+        )
+
+    def offer_arcs(self, offered: bool) -> None:
+        """Draw arcs from the query where there is room for them, unless they are switched off."""
+        if offered == self.arcs.isHidden():
+            self.arcs.setVisible(offered)
+            self._arch()
+
+    def _arch(self) -> None:
+        self.strip.arch(theme.current().grid(3) if self.arcs.isChecked() and not self.arcs.isHidden() else 0)
+        self.area.setMinimumHeight(self.strip.height_of(1))
+        self._say()
+
+    def show_step(self, clock: StepClock) -> None:
+        """Keep the place of the new token free until it has come there, and let the arcs fan out after that."""
+        is_on_its_way = clock.is_running and clock.come(ARRIVES) < 1
+        self.strip.show_step(clock.row if is_on_its_way else -1, clock.come(FANS_OUT))
 
     def show_selection(self, selection: Selection) -> None:
         """Outline query and key, and keep the query in sight."""
@@ -678,11 +801,12 @@ class TokensPanel(Panel):
                 along.setValue(round(box.center().x() - seen / 2))
             return
         bar = self.area.verticalScrollBar()
-        top = math.floor(box.top()) - 1
+        line = box.top() - self.strip.above
+        top = math.floor(line) - 1
         if top < bar.value():
-            bar.setValue(self.strip.scroll_for(box.top()))
+            bar.setValue(self.strip.scroll_for(line))
         elif top > bar.value() + self.area.viewport().height() - self.strip.line_height():
-            bar.setValue(self.strip.scroll_for(box.top(), at_end=True))
+            bar.setValue(self.strip.scroll_for(line, at_end=True))
 
     def show_hover(self, hover: Hover) -> None:
         """Mark what is pointed at anywhere."""
@@ -698,7 +822,7 @@ class TokensPanel(Panel):
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.strip.arrange()
-        self.area.setMinimumHeight(self.strip.height_of(1))
+        self._arch()
         self.updateGeometry()
         self.strip.update()
 

@@ -100,6 +100,9 @@ def _begin(window: MainWindow, export: Export) -> None:
         now, run = window.session.selection.now, window.session.run
         every = (0, 0 if run is None else run.length)
         queries = export.queries or (now.query, now.query + 1)
+        if export.panel == "lens":
+            exporter.lens(numbers[kind], export.out, queries)
+            return
         exporter.numbers(numbers[kind], export.out, queries, export.keys or every)
     else:
         exporter.trace(export.out)

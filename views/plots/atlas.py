@@ -37,6 +37,8 @@ class AtlasView(QWidget):
     head_clicked = Signal(int, int)
     menu_wanted = Signal(int, int, QPoint)
     """The right button or the Menu key was pressed on a head, and where on the screen."""
+    head_silenced = Signal(int, int)
+    """A click, or Enter on the selected head, while :attr:`silencing`."""
     head_pointed = Signal(int, int)
     """Layer and head under the pointer, −1 and −1 where there is none."""
     painted = Signal()
@@ -60,6 +62,9 @@ class AtlasView(QWidget):
         self.selected = (0, 0)
         self.pointed = (-1, -1)
         self.highlighted: frozenset[tuple[int, int]] = frozenset()
+        self.silencing = False
+        self.silent: frozenset[tuple[int, int]] = frozenset()
+        """Heads that give nothing: they are greyed and crossed out."""
         self.room = QSize(1, 1)
         self._picture = QPixmap()
         self._plan_made_for: tuple[object, ...] = ()
@@ -145,6 +150,13 @@ class AtlasView(QWidget):
         self.highlighted = heads
         self.update()
 
+    def silence(self, heads: frozenset[tuple[int, int]]) -> None:
+        """Cross these heads out, and no others."""
+        if heads != self.silent:
+            self.silent = heads
+            self.setAccessibleDescription(self.description(*self.selected))
+            self.update()
+
     def score_of(self, layer: int, head: int) -> float:
         """Return the chosen score of a head, NaN where it is not defined."""
         if self.atlas is None or self.score not in self.atlas.scores:
@@ -157,6 +169,7 @@ class AtlasView(QWidget):
         """Name a head, its kv head and its score."""
         value = self.score_of(layer, head)
         text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
+        text += " · silenced" if (layer, head) in self.silent else ""
         if not self.score or np.isnan(value):
             return text
         title = self.score if self.atlas is None else self.atlas.titles.get(self.score, self.score)
@@ -379,6 +392,8 @@ class AtlasView(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for place in self.plan.places:
+            if (place.layer, place.head) in self.silent:
+                self._cross_out(painter, place.square)
             if (place.layer, place.head) in self.highlighted:
                 highlight.ring(painter, QRectF(place.square))
             self._paint_kept(painter, place)
@@ -405,6 +420,13 @@ class AtlasView(QWidget):
             painter.fillRect(corner.translated(-side - 2, 0).adjusted(0, 1, -1, 0), look.accent)
         painter.setBrush(Qt.BrushStyle.NoBrush)
 
+    def _cross_out(self, painter: QPainter, square: QRect) -> None:
+        look = theme.current()
+        painter.fillRect(square, ink.faded(look.panel, 0.7))
+        painter.setPen(QPen(look.bad, 2))
+        for one, other in ((square.topLeft(), square.bottomRight()), (square.topRight(), square.bottomLeft())):
+            painter.drawLine(one, other)
+
     def _with_label(self, place: Place) -> QRect:
         under = max(self.plan.lines, 1) * round(ink.line_height(theme.current().font("label")))
         beside = 5 + self.plan.inset
@@ -421,7 +443,7 @@ class AtlasView(QWidget):
         """Announce the head under a left click."""
         place = self.plan.at(event.position().toPoint())
         if place is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.head_clicked.emit(place.layer, place.head)
+            (self.head_silenced if self.silencing else self.head_clicked).emit(place.layer, place.head)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the head under the pointer, or of the selected one."""
@@ -441,7 +463,10 @@ class AtlasView(QWidget):
         self.head_pointed.emit(-1, -1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move to the neighbour that an arrow names."""
+        """Move to the neighbour that an arrow names; Enter is a click on the selected head, while silencing."""
+        if self.silencing and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.head_silenced.emit(*self.selected)
+            return
         place = self.plan.of(*self.selected)
         step = arrow_keys.step_of(event)
         if step is None or place is None:

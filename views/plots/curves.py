@@ -43,8 +43,9 @@ class DistanceView(Plot):
         self.own = Line(movable=False)
         super().__init__(bottom=NumberAxis("bottom", "whole"), parent=parent)
         self.add(self.own)
-        self.heading.say("scaled score")
-        self.bottom.name("distance m − n")
+        self.heading.say("score of the same two contents by distance")
+        self.left.name("scaled score")
+        self.bottom.name("distance m − n, in positions")
         self.setAccessibleName("Score against relative distance")
 
     def show_curves(self, distances: Doubles, curves: tuple[Named, ...], true: tuple[float, float]) -> None:
@@ -227,7 +228,8 @@ class SpectrumView(Bars):
         super().__init__(NumberAxis("left", "decades"), parent)
         for line in self.lengths:
             self.add(line)
-        self.heading.say("wavelength in positions, by plane, fast to slow")
+        self.heading.say("how slowly each plane turns, fast to slow")
+        self.left.name("positions a turn")
         self.setAccessibleName("Wavelength of each plane; left and right select one")
 
     def show_planes(self, reading: PlaneReading, limit: int, length: int, whose: str = "the model's") -> None:

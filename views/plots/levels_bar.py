@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -50,6 +51,8 @@ class LevelsBar(Painted):
         self._shares: Doubles = np.zeros(0)
         self._standing = False
         self._thick = float(RAMP)
+        self.write: Callable[[float], str] = brief
+        """How a number is written beside it."""
         self.box = ViewBox(parent=self, enableMenu=False, enableMouse=False, defaultPadding=0, invertY=True)
         self.box.disableAutoRange()
         self.box.setFlag(self.GraphicsItemFlag.ItemStacksBehindParent)  # the ends are drawn here, over the colours
@@ -167,7 +170,7 @@ class LevelsBar(Painted):
     def draw(self, painter: QPainter, exposed: QRectF) -> None:
         """Draw the ends, write the lowest, middle and highest number, and what else must be said of the scale."""
         self._draw_ends(painter)
-        numbers = tuple(brief(self.levels.value_at(share)) for share in (0.0, 0.5, 1.0))
+        numbers = tuple(self.write(self.levels.value_at(share)) for share in (0.0, 0.5, 1.0))
         if self._standing:
             self._write_standing(painter, numbers)
         else:

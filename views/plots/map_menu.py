@@ -22,7 +22,7 @@ class MapMenu(PlotMenu):
     """
 
     coloured = Signal(str)
-    kind = Heatmap
+    kinds = (Heatmap,)
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)

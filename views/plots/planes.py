@@ -1,8 +1,9 @@
-"""The planes of a head as circles: what turns in the RoPE panel."""
+"""All planes of a head as circles: what turns beside the dial."""
 
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
@@ -19,21 +20,33 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
-from ropewalk.model.readings.records import Doubles
-from ropewalk.views.plots.turning import Turned
+from ropewalk.model.readings.records import Doubles, PlaneReading
+from ropewalk.views.plots import hands
+from ropewalk.views.plots.dial import KEY
+from ropewalk.views.plots.turning import Turned, lengths
 from ropewalk.views.style import highlight, ink, theme, wording
+
+GAP = 8
+"""Pixels between two circles, and from a circle to its text."""
 
 
 class PlanesView(QWidget):
-    """The circles: faint before, solid after the rotation."""
+    """The circles, each as large as its own longer hand: dashed before, solid after the rotation.
+
+    Under each stand the plane and after how many positions it has turned once, the lengths of its hands, and what it
+    adds to the score.
+    """
 
     plane_clicked = Signal(int)
     plane_pointed = Signal(int)
 
+    LEAST = 44
+    """Pixels of a circle at ordinary type; where there is no room for that, planes are scrolled."""
     ARC = 36
-    """Pixels from which on a circle has room for the angle between its vectors."""
-    FEW = 16
-    """Up to this many planes, angles are written even where they need a line each."""
+    """Pixels from which on a circle has room for the angle between its hands."""
+    LINES = 3
+    SHARE = "−00.00"
+    """A share at its longest: nothing may be arranged anew while the hands turn."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,7 +58,10 @@ class PlanesView(QWidget):
         self.cell = QSize(1, 1)
         self.room = QSize(1, 1)
         self._font = theme.current().font("label")
-        self._line, self._rows = 1.0, 1
+        self._line = 1.0
+        self._whole: Doubles = np.ones(0)
+        self._words: tuple[tuple[str, str], ...] = ()
+        """What stands under each circle and does not turn: its name, and how long its hands are."""
         self._still = QPixmap()
         self._still_drawn: tuple[float, ...] = ()
         self.setMouseTracking(True)
@@ -58,10 +74,10 @@ class PlanesView(QWidget):
         return 0 if self.turned is None else len(self.turned.reading.features)
 
     def show_turned(self, turned: Turned) -> None:
-        """Draw the planes with the query at a position."""
-        anew = self.turned is None or len(self.turned.reading.features) != len(turned.reading.features)
-        self.turned = turned
-        if anew:
+        """Draw the planes with query and key at their positions."""
+        before, self.turned = self.turned, turned
+        if before is None or before.reading is not turned.reading:
+            self._whole, self._words = hands.radii(turned.reading), _words(turned.reading)
             self.lay_out()
         self.update()
 
@@ -83,45 +99,41 @@ class PlanesView(QWidget):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Choose the number of columns: room for angles, large circles, full rows; scroll when too small."""
+        """Choose the number of columns: the largest circles, full rows; scroll whole rows where they were too small."""
         if not self.planes:
             return
-        label = round(ink.line_height(theme.current().font("label")))
-        smallest = 2 * label + 2
+        self._font = theme.current().font("label")
+        self._line = ink.line_height(self._font)
+        text = math.ceil(self.LINES * self._line) + GAP
+        words = (self.SHARE, *chain.from_iterable(self._words))
+        wanted = max(self.least, math.ceil(max(ink.text_width(self._font, text) for text in words)))
+        most = max(self.room.width() // (wanted + GAP), 1)
+        ways = range(1, min(self.planes, most) + 1)
 
         def size(columns: int) -> tuple[int, int]:
             return self.room.width() // columns, self.room.height() // -(-self.planes // columns)
 
         def circle(columns: int) -> int:
             width, height = size(columns)
-            return min(width - 8, height - self._lines(width) * label - 4)
+            return min(width - GAP, height - text - GAP)
 
-        ways = range(1, self.planes + 1)
-        description = [n for n in ways if self._lines(size(n)[0]) > 1 and circle(n) >= 2 * smallest - 20]
-        largest = max(circle(n) for n in description or ways)
+        largest = max(circle(n) for n in ways)
         best = min(
-            (n for n in description or ways if circle(n) >= min(0.9 * largest, largest)),
+            (n for n in ways if circle(n) >= min(0.9 * largest, largest)),
             key=lambda n: (-self.planes % n, -circle(n)),
         )
-        if circle(best) < smallest:
-            best = max(self.room.width() // (smallest + 8), 1)
+        if circle(best) < self.least:
+            best = len(ways)
         width, height = size(best)
-        least = min(smallest, width) + self._lines(width) * label + 4
-        if height < least:  # whole rows, however far it is scrolled
-            height = self.room.height() // max(self.room.height() // least, 1)
+        height = max(height, min(self.least, width - GAP) + text + GAP)
         self.columns, self.cell = best, QSize(width, height)
-        self._font = theme.current().font("label")
-        self._line, self._rows = ink.line_height(self._font), self._lines(width)
         self.setFixedSize(self.room.width(), max(-(-self.planes // best) * height, self.room.height()))
         self.update()
 
-    def _lines(self, width: int) -> int:
-        """How many lines of text a cell of that width has room for."""
-        font = theme.current().font("label")
-        angle_width = ink.text_width(font, "mθ 0.0000")
-        if width / 2 - 4 >= angle_width:
-            return 2
-        return 3 if width >= angle_width and self.planes <= self.FEW else 1
+    @property
+    def least(self) -> int:
+        """Pixels of the smallest circle in the type in use."""
+        return round(self.LEAST * theme.current().grid(1) / theme.GRID)
 
     def cell_of(self, plane: int) -> QRectF:
         """Return where a plane is drawn, text included."""
@@ -131,9 +143,8 @@ class PlanesView(QWidget):
     def circle_of(self, plane: int) -> QRectF:
         """Return the square around a plane's circle."""
         box = self.cell_of(plane)
-        text = self._rows * self._line
-        side = min(box.width() - 8, box.height() - text - 6)
-        return QRectF(box.center().x() - side / 2, box.top() + 2, side, side)
+        side = min(box.width() - GAP, box.height() - self.LINES * self._line - 2 * GAP)
+        return QRectF(box.center().x() - side / 2, box.top() + GAP / 2, side, side)
 
     def plane_at(self, point: QPoint) -> int:
         """Return the plane under a point, −1 where there is none."""
@@ -151,6 +162,9 @@ class PlanesView(QWidget):
             f"query turned by {wording.number(self.turned.position * theta)}, "
             f"key by {wording.number(self.turned.key_position * float(r.key_frequencies[plane]))} rad · "
             f"angle from k to q {wording.number(float(self.turned.between[plane]))} rad · "
+            f"a turn in {hands.wavelength(theta)} positions · "
+            f"|q| {wording.number(float(lengths(r.q_before, r.factor)[plane]))}, "
+            f"|k| {wording.number(float(lengths(r.k_before, r.factor)[plane]))} · "
             f"share of the score {wording.number(float(self.turned.shares[plane]))}"
         )
 
@@ -166,18 +180,36 @@ class PlanesView(QWidget):
         else:
             painter.drawPixmap(0, 0, self._still_picture())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        r, q_after, k_after = turned.reading, turned.q_after, turned.k_after
-        between = turned.between
-        q_longest, k_longest = _longest(r.q_before, r.factor), _longest(r.k_before, r.factor)
+        between, shares = turned.between.tolist(), turned.shares.tolist()
+        pairs = ((turned.k_after, look.key, KEY), (turned.q_after, look.query, 1.0))
+        arc = QPen(look.faint, 1)
         for plane in range(self.planes):
-            if self.cell_of(plane).intersects(QRectF(event.rect())):
-                self._paint_between(painter, plane, k_after[plane], float(between[plane]))
-                self._paint_vector(painter, plane, k_after[plane] / k_longest, look.key, True)
-                self._paint_vector(painter, plane, q_after[plane] / q_longest, look.query, True)
-                self._paint_angles(painter, plane)
-                if plane in self.highlighted:
-                    highlight.ring(painter, self.circle_of(plane).adjusted(2, 2, -2, -2))
+            if not self.cell_of(plane).intersects(QRectF(event.rect())):
+                continue
+            circle = self.circle_of(plane)
+            centre, radius = circle.center(), self.radius_in(circle)
+            if circle.width() >= self.ARC:
+                hands.draw_arc(painter, centre, 0.35 * radius, turned.k_after[plane], between[plane], arc)
+            for after, colour, width in pairs:
+                end, hollow = hands.end_of(centre, radius, after[plane], float(self._whole[plane]))
+                hands.draw_hand(painter, centre, end, colour, width * max(1.5, radius / 18), hollow)
+            self._write(painter, plane, 2, hands.share(shares[plane]), look.text)
+            if plane in self.highlighted:
+                highlight.ring(painter, circle.adjusted(2, 2, -2, -2))
         painter.end()
+
+    @staticmethod
+    def radius_in(circle: QRectF) -> float:
+        """Pixels of the longer hand in a circle."""
+        return circle.width() / 2 - 5
+
+    def _write(self, painter: QPainter, plane: int, row: int, text: str, colour: QColor) -> None:
+        """Write one of the lines under a circle; that it fits is known."""
+        box = self.cell_of(plane)
+        place = QRectF(box.left(), self.circle_of(plane).bottom() + 2 + row * self._line, box.width(), self._line)
+        painter.setFont(self._font)
+        painter.setPen(colour)
+        painter.drawText(place, int(ink.CENTRE | Qt.TextFlag.TextSingleLine), text)
 
     def _still_picture(self) -> QPixmap:
         """Circles, names and the vectors before rotation: they change with the reading, not with the position."""
@@ -199,12 +231,23 @@ class PlanesView(QWidget):
         assert self.turned is not None
         r, look = self.turned.reading, theme.current()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        q_longest, k_longest = _longest(r.q_before, r.factor), _longest(r.k_before, r.factor)
         for plane in range(self.planes):
             self._paint_circle(painter, plane)
-            self._paint_vector(painter, plane, r.k_before[plane] / k_longest, look.key, False)
-            self._paint_vector(painter, plane, r.q_before[plane] / q_longest, look.query, False)
-            self._paint_name(painter, plane)
+            circle = self.circle_of(plane)
+            for before, colour in ((r.k_before, look.key), (r.q_before, look.query)):
+                end, _ = hands.end_of(circle.center(), self.radius_in(circle), before[plane], float(self._whole[plane]))
+                hands.draw_ghost(painter, circle.center(), end, colour, 1.0)
+            name, long = self._words[plane]
+            self._write(painter, plane, 0, name, look.text if plane == self.selected else look.faint)
+            self._write_lengths(painter, plane, *long.split())
+
+    def _write_lengths(self, painter: QPainter, plane: int, q: str, k: str) -> None:
+        look, box = theme.current(), self.cell_of(plane)
+        top, half = self.circle_of(plane).bottom() + 2 + self._line, box.width() / 2
+        for text, left, align, colour in ((q, -3.0, ink.RIGHT, look.query), (k, half + 3, ink.LEFT, look.key)):
+            painter.setPen(colour)
+            place = QRectF(box.left() + left, top, half, self._line)
+            painter.drawText(place, int(align | Qt.TextFlag.TextSingleLine), text)
 
     def _paint_circle(self, painter: QPainter, plane: int) -> None:
         look = theme.current()
@@ -215,61 +258,6 @@ class PlanesView(QWidget):
             QPen(look.accent if chosen else look.faint if plane == self.pointed else look.line, 2 if chosen else 1)
         )
         painter.drawEllipse(circle.adjusted(1, 1, -1, -1))
-
-    def _paint_vector(self, painter: QPainter, plane: int, vector: Doubles, colour: QColor, after: bool) -> None:
-        circle = self.circle_of(plane)
-        centre, radius = circle.center(), circle.width() / 2 - 3
-        tip = centre + QPointF(float(vector[0]) * radius, -float(vector[1]) * radius)
-        width = max(1.5, radius / 18) if after else max(1.0, radius / 40)
-        painter.setPen(
-            QPen(colour if after else ink.faded(colour, 0.45), width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
-        )
-        painter.drawLine(centre, tip)
-        if after:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(colour)
-            painter.drawEllipse(tip, width * 1.1, width * 1.1)
-
-    def _paint_between(self, painter: QPainter, plane: int, k: Doubles, angle: float) -> None:
-        """An arc from the key to the query, inside the circle."""
-        circle = self.circle_of(plane)
-        if circle.width() < self.ARC:
-            return
-        inset = circle.width() * 0.36
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(theme.current().faint, 1))
-        start, span = math.degrees(math.atan2(float(k[1]), float(k[0]))), math.degrees(angle)
-        painter.drawArc(circle.adjusted(inset, inset, -inset, -inset), round(16 * start), round(16 * span))
-
-    def _paint_name(self, painter: QPainter, plane: int) -> None:
-        if self.turned is None:
-            return
-        look, box = theme.current(), self.cell_of(plane)
-        font = look.font("label")
-        top = self.circle_of(plane).bottom() + 2
-        name = f"{plane} · θ {wording.significant(float(self.turned.reading.query_frequencies[plane]))}"
-        if ink.text_width(font, "00 · θ 0.00000") > box.width():
-            name = str(plane)
-        colour = look.text if plane == self.selected else look.faint
-        ink.draw_text(painter, QRectF(box.left(), top, box.width(), self._line), name, font, colour, ink.CENTRE)
-
-    def _paint_angles(self, painter: QPainter, plane: int) -> None:
-        """Write both angles; their width is known to fit, so nothing is measured in every frame."""
-        if self.turned is None or self._rows == 1:
-            return
-        look, r, box, line = theme.current(), self.turned.reading, self.cell_of(plane), self._line
-        q = f"mθ {angle(self.turned.position * float(r.query_frequencies[plane]))}"
-        k = f"nθ {angle(self.turned.key_position * float(r.key_frequencies[plane]))}"
-        below = QRectF(box.left(), self.circle_of(plane).bottom() + 2 + line, box.width(), line)
-        if self._rows == 2:
-            half = box.width() / 2 + 4
-            places = ((below.adjusted(0, 0, -half, 0), ink.RIGHT), (below.adjusted(half, 0, 0, 0), ink.LEFT))
-        else:
-            places = ((below, ink.CENTRE), (below.translated(0, line), ink.CENTRE))
-        painter.setFont(self._font)
-        for text, colour, (place, align) in zip((q, k), (look.query, look.key), places, strict=True):
-            painter.setPen(colour)
-            painter.drawText(place, int(align | Qt.TextFlag.TextSingleLine), text)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Announce the plane under a left click."""
@@ -312,14 +300,12 @@ class PlanesView(QWidget):
         return dict(zip((int(k) for k in keys), (-1, 1, -self.columns, self.columns), strict=True))
 
 
-def _longest(pairs: Doubles, factor: float) -> float:
-    """Length that fills a circle: the longest pair of the vector after the rotation, which only stretches."""
-    return float(np.hypot(pairs[:, 0], pairs[:, 1]).max(initial=0.0)) * max(factor, 1.0) or 1.0
-
-
-def angle(radians: float) -> str:
-    """Write an angle in at most six signs."""
-    return wording.significant(radians, 3 if abs(radians) >= 0.1 else 2)
+def _words(r: PlaneReading) -> tuple[tuple[str, str], ...]:
+    long = zip(lengths(r.q_before, r.factor).tolist(), lengths(r.k_before, r.factor).tolist(), strict=True)
+    return tuple(
+        (f"{plane} · λ {hands.wavelength(theta)}", f"{wording.number(q, 2)}  {wording.number(k, 2)}")
+        for plane, (theta, (q, k)) in enumerate(zip(r.query_frequencies.tolist(), long, strict=True))
+    )
 
 
 class PlanesScroll(QScrollArea):
@@ -339,3 +325,11 @@ class PlanesScroll(QScrollArea):
         """Pass the new room on."""
         super().resizeEvent(event)
         self.view.fit(self.viewport().size())
+        self.show_selected()
+
+    def show_selected(self) -> None:
+        """Scroll to the selected plane, where it is out of sight."""
+        if self.view.planes:
+            box = self.view.cell_of(min(max(self.view.selected, 0), self.view.planes - 1)).toRect()
+            if not self.viewport().rect().translated(0, self.verticalScrollBar().value()).contains(box):
+                self.ensureVisible(box.center().x(), box.center().y(), 0, box.height() // 2)

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 from shiboken6 import isValid
 
+from ropewalk.views.plots.lines import LinesView
 from ropewalk.views.plots.plot import Plot
 from ropewalk.views.plots.plot_view import PlotView
 
@@ -27,7 +28,7 @@ class PlotMenu(QMenu):
     """
 
     exported = Signal(object)
-    kind: type[PlotView] = Plot
+    kinds: tuple[type[PlotView], ...] = (Plot, LinesView)
     """What it is the menu of."""
 
     def __init__(self, window: QWidget) -> None:
@@ -38,7 +39,9 @@ class PlotMenu(QMenu):
         self.add("Copy as a picture", _copy_picture, "What is seen here on the clipboard")
         self.add("Export…", self.exported.emit, "Save this panel as a picture, its numbers, or a film")
         self.addSeparator()
-        self.add("View all", lambda plot: plot.view_all(), "Show all that there is; a double click does it too")
+        self.add(
+            "View all", lambda plot: plot.view_all(), "Show all that there is; in a plot a double click does it too"
+        )
 
     def begin(self) -> None:
         """Add what stands before the picture: what can be copied as numbers."""
@@ -53,8 +56,9 @@ class PlotMenu(QMenu):
 
     def serve(self, part: QWidget) -> None:
         """Open on the plots that are in a part of the window."""
-        for plot in part.findChildren(self.kind):
-            plot.menu_wanted.connect(partial(self._open, plot))
+        for kind in self.kinds:
+            for plot in part.findChildren(kind):
+                plot.menu_wanted.connect(partial(self._open, plot))
 
     def offer(self, plot: Any, cell: Cell = None) -> None:
         """Say what can be done with a plot."""
@@ -69,7 +73,7 @@ class PlotMenu(QMenu):
             act(self._plot)
 
 
-def _copy_numbers(plot: Plot) -> None:
+def _copy_numbers(plot: Plot | LinesView) -> None:
     table = plot.table()
     rows = zip(*(column for _, column in table), strict=True)
     lines = ["\t".join(name for name, _ in table), *("\t".join(map(str, row)) for row in rows)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -21,7 +24,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from ropewalk.model.readings.magnitudes import FULL, UNDEFINED
-from ropewalk.model.readings.records import Bools, Bytes, CacheReading
+from ropewalk.model.readings.records import Bools, Bytes, CacheReading, TokenText
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.style import highlight, ink, theme, wording
 
@@ -29,6 +32,12 @@ Side = Literal["K", "V"]
 SIDES: tuple[Side, ...] = ("K", "V")
 FINER = 4
 """How many times as many pixels the slabs have in an exported picture."""
+LONGEST_NAME = 6
+"""Digits of room for a token's name under its column."""
+LEAST_SHARE = 5
+"""Names take no more than one part in so many of the height."""
+LEAST_DIVIDED = 10
+"""Pixels of a kv head from which on a line is drawn between it and the next."""
 SPLIT = 3
 """Pixels between the columns of the prompt and those that were decoded."""
 
@@ -63,15 +72,29 @@ class SlabsView(QWidget):
         self.pointed = -1
         self.slot: tuple[Side, int, int] | None = None
         self.highlighted: frozenset[int] = frozenset()
+        self.names: tuple[str, ...] = ()
+        """What the tokens of the columns are called."""
+        self._arriving = -1, 1.0
+        """A position whose column is on its way, and how far it has come."""
         self._images: dict[Side, QImage] = {}
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Contents of the KV cache by layer and position; arrow keys select")
 
-    def show_cache(self, reading: CacheReading) -> None:
-        """Take new contents."""
+    def show_cache(self, reading: CacheReading, tokens: Sequence[TokenText] = ()) -> None:
+        """Take new contents, and the tokens of its positions, which are written under the columns."""
         self.reading = reading
+        self.names = tuple(tokens[at].text for at in range(0, min(reading.length, len(tokens)), reading.stride))
         self.compose()
+
+    def show_step(self, position: int, arrived: float) -> None:
+        """Show the column of a new position so far on its way into the free room."""
+        if (position, arrived) != self._arriving:
+            self._arriving = position, arrived
+            for side in SIDES:  # nothing else moves
+                block, edges = self.block(side), self.edges(side)
+                left = block.left() + math.floor(edges[-2] if self.columns else 0)
+                self.update(left, 0, block.right() + 2 - left, self.height())
 
     def mark(self, layer: int, key: int) -> None:
         """Mark the selected layer and key."""
@@ -119,7 +142,17 @@ class SlabsView(QWidget):
         between = look.grid(1)
         width = (self.width() - gutter - between) // 2
         left = gutter + (0 if side == "K" else width + between)
-        return QRect(left, caption, max(width - 2, 1), max(self.height() - caption - 2, 1))
+        below = self._names_height
+        return QRect(left, caption, max(width - 2, 1), max(self.height() - caption - below - 2, 1))
+
+    @cached_property
+    def _names_height(self) -> int:
+        """Height under the slabs in which tokens are written upright; none where that would leave them too little."""
+        look = theme.current()
+        font = look.font("label")
+        longest = max((ink.text_width(font, theme.drawable(name, "label")) for name in self.names), default=0.0)
+        height = math.ceil(min(longest, ink.text_width(font, "0" * LONGEST_NAME))) + 4
+        return height if self.names and self.height() >= LEAST_SHARE * height else 0
 
     def slab(self, side: Side, layer: int) -> QRect:
         """Return the rectangle of one layer's slab."""
@@ -141,6 +174,28 @@ class SlabsView(QWidget):
         slab, edges = self.slab(side, layer), self.edges(side)
         start = edges[column] + (SPLIT if column == self.first_decoded and 0 < column < self.columns else 0)
         return QRectF(slab.left() + start, slab.top(), edges[column + 1] - start, slab.height())
+
+    @property
+    def named(self) -> list[int]:
+        """The columns under which their token is written: as many as have room, the selected key's in any case."""
+        if not self._names_height or not self.columns:
+            return []
+        line = ink.line_height(theme.current().font("label"))
+        width = self.block("K").width() / capacity(self.columns)
+        every = max(1, int(np.ceil(line * 0.9 / max(width, 0.1))))
+        chosen = self.column_of(self.key)
+        return [c for c in range(self.columns) if c == chosen or (c % every == 0 and abs(c - chosen) >= every)]
+
+    def moving_box(self, side: Side) -> tuple[QRectF, QRectF] | None:
+        """Where the column that is on its way belongs and where it is now, all layers of it; None where none is."""
+        position, arrived = self._arriving
+        column = self.column_of(position)
+        if self.reading is None or arrived == 1 or column != self.columns - 1 or self.reading.length != position + 1:
+            return None
+        block, home = self.block(side), self.column_box(side, 0, column)
+        home = QRectF(home.left(), block.top(), home.width(), block.height())
+        away = (block.right() + 1 - home.right()) * (1 - arrived)
+        return home, home.translated(away, 0)
 
     def slot_box(self, side: Side, layer: int, kv_head: int, column: int) -> QRectF:
         """Return the rectangle of what one kv head holds of a column."""
@@ -185,6 +240,7 @@ class SlabsView(QWidget):
 
     def compose(self) -> None:
         """Colour the contents: bright where the magnitude is large, in the colour of keys or of values."""
+        self.__dict__.pop("_names_height", None)  # it depends on the size, the theme and the tokens
         if self.reading is None:
             return
         look = theme.current()
@@ -233,6 +289,7 @@ class SlabsView(QWidget):
             self._paint_captions(painter, side)
             self._paint_slabs(painter, side)
             self._paint_marks(painter, side)
+            self._paint_names(painter, side)
         self._paint_layers(painter)
         painter.end()
 
@@ -242,7 +299,50 @@ class SlabsView(QWidget):
             look = theme.current()
             image = self._picture(side, look.key if side == "K" else look.value, self.devicePixelRatioF() * FINER)
             painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
-        painter.drawImage(QPointF(self.block(side).topLeft()), image)
+        block = self.block(side)
+        painter.drawImage(QPointF(block.topLeft()), image)
+        self._paint_dividers(painter, side)
+        moving = self.moving_box(side)
+        if moving is None:
+            return
+        home, now = moving
+        ratio, look = image.devicePixelRatio(), theme.current()
+        for layer in range(self.layers):
+            slab = self.slab(side, layer)
+            painter.fillRect(QRectF(home.left(), slab.top(), home.width(), slab.height()), look.field)
+        source = home.translated(-block.left(), -block.top())
+        source = QRectF(source.topLeft() * ratio, source.size() * ratio)
+        painter.setOpacity(self._arriving[1])
+        painter.drawImage(now, image, source)
+        painter.setOpacity(1)
+
+    def _paint_dividers(self, painter: QPainter, side: Side) -> None:
+        """A line between what one kv head holds and the next, where there is room for it."""
+        heads = 1 if self.reading is None else int(self.reading.keys.shape[1])
+        block, end = self.block(side), self.edges(side)[-1]
+        for layer in range(self.layers):
+            slab = self.slab(side, layer)
+            if slab.height() >= LEAST_DIVIDED * heads:
+                for head in range(1, heads):
+                    top = round(slab.top() + slab.height() * head / heads)
+                    thick = 2 if slab.height() >= 2 * LEAST_DIVIDED * heads else 1
+                    painter.fillRect(QRectF(block.left(), top - thick // 2, end, thick), theme.current().panel)
+
+    def _paint_names(self, painter: QPainter, side: Side) -> None:
+        """The tokens under their columns, read upwards; the selected key in its colour."""
+        look, room = theme.current(), self._names_height - 4
+        font, line = look.font("label"), ink.line_height(theme.current().font("label"))
+        for column in self.named:
+            if column >= len(self.names) or (self.moving_box(side) and column == self.columns - 1):
+                continue
+            box = self.column_box(side, 0, column)
+            colour = look.key if column == self.column_of(self.key) else look.faint
+            painter.save()
+            painter.translate(box.center().x(), self.block(side).bottom() + 3)
+            painter.rotate(-90)
+            text = theme.drawable(self.names[column], "label")
+            ink.draw_text(painter, QRectF(-room, -line / 2, room, line), text, font, colour, ink.RIGHT)
+            painter.restore()
 
     def _paint_captions(self, painter: QPainter, side: Side) -> None:
         look = theme.current()

@@ -38,6 +38,17 @@ def even(least: float) -> int:
     return next(step * power for step in (*STRIDES, 10) if step * power >= least - 1e-9)
 
 
+def widest_name(names: tuple[str, ...]) -> int:
+    """The width that the widest of some names wants, of nine digits at most."""
+    metrics = theme.current().face("number").metrics
+    most, widest = metrics.horizontalAdvance("0" * MOST_LETTERS), 0.0
+    for text in sorted(set(names), key=len, reverse=True):
+        widest = max(widest, metrics.horizontalAdvance(text))
+        if widest >= most:
+            break
+    return math.ceil(min(widest, most))
+
+
 class TokenAxis(AxisItem):
     """The rows or the columns of a map; place i is centred on i.
 
@@ -110,15 +121,9 @@ class TokenAxis(AxisItem):
         return self._extent
 
     def _widest(self, names: tuple[str, ...]) -> float:
-        metrics = theme.current().face("number").metrics
         if self.letter:
-            return math.ceil(metrics.horizontalAdvance(f"{self.letter}00"))
-        most, widest = metrics.horizontalAdvance("0" * MOST_LETTERS), 0.0
-        for text in sorted(set(names), key=len, reverse=True):
-            widest = max(widest, metrics.horizontalAdvance(text))
-            if widest >= most:
-                break
-        return math.ceil(min(widest, most))
+            return math.ceil(theme.current().face("number").metrics.horizontalAdvance(f"{self.letter}00"))
+        return widest_name(names)
 
     def _positions(self) -> float:
         """The width of the longest position, of three digits at least."""

@@ -5,8 +5,10 @@ The only arithmetic here is the model's own rotation, on the two features of eac
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -35,29 +37,46 @@ def rotated(before: Doubles, angles: Doubles, factor: float) -> Doubles:
     return np.stack((a * cos - b * sin, a * sin + b * cos), axis=1)
 
 
+Moves = Literal["query", "key", "both"]
+"""What a person moves: the query alone, the key alone, or both by the same number of positions."""
+
+
 @dataclass(frozen=True, eq=False)
 class Turned:
-    """The reading with the query, or both, moved to another position, which may be fractional while it plays.
+    """The reading with the query, the key or both moved to other positions, which may be fractional while they turn.
 
     Attributes
     ----------
     shift
-        How far the key is moved too; 0 leaves it where it is in the run.
+        How far the key is moved; 0 leaves it where it is in the run.
     """
 
     reading: PlaneReading
     position: float
     shift: float = 0.0
 
+    @classmethod
+    def moved_to(cls, reading: PlaneReading, moves: Moves, position: float) -> Turned:
+        """The reading with what moves brought to a position; where both do, it is the query's."""
+        m, n = reading.query_position, reading.key_position
+        if moves == "key":
+            return cls(reading, m, position - n)
+        return cls(reading, position, position - m if moves == "both" else 0.0)
+
     @property
     def moved(self) -> bool:
-        """Whether the query is elsewhere than in the run."""
-        return self.position != self.reading.query_position
+        """Whether anything is elsewhere than in the run."""
+        return bool(self.shift) or self.position != self.reading.query_position
 
     @property
     def key_position(self) -> float:
         """Where the key is."""
         return self.reading.key_position + self.shift
+
+    @property
+    def distance(self) -> float:
+        """How far the key is behind the query, m − n."""
+        return self.position - self.key_position
 
     @cached_property
     def k_after(self) -> Doubles:
@@ -69,15 +88,20 @@ class Turned:
     def q_after(self) -> Doubles:
         """[F, 2] the query after the rotation of this position; the run's own numbers where it was not moved."""
         r = self.reading
-        return rotated(r.q_before, self.position * r.query_frequencies, r.factor) if self.moved else r.q_after
+        if self.position == r.query_position:
+            return r.q_after
+        return rotated(r.q_before, self.position * r.query_frequencies, r.factor)
 
     @cached_property
     def between(self) -> Doubles:
-        """[F] the angle from k to q after rotation, φ + (m − n)θ brought into (−π, π]."""
-        q, k = self.q_after, self.k_after
-        across = q[:, 1] * k[:, 0] - q[:, 0] * k[:, 1]
-        angles: Doubles = np.arctan2(across, (q * k).sum(1))
-        return angles
+        """[F] the angle from k to q after rotation, φ + mθ − nθ brought into (−π, π]."""
+        return angles_between(self.q_after, self.k_after)
+
+    @cached_property
+    def from_distance(self) -> Doubles:
+        """[F] what of that angle the positions add, mθ − nθ: (m − n)θ where query and key turn equally fast."""
+        r = self.reading
+        return self.position * r.query_frequencies - self.key_position * r.key_frequencies
 
     @cached_property
     def shares(self) -> Doubles:
@@ -93,15 +117,51 @@ class Turned:
         return float(self.shares.sum() + self.reading.rest) if self.moved else self.reading.scaled
 
 
-def scores_by_position(reading: PlaneReading, positions: Doubles) -> Doubles:
-    """Return the scaled score [M] for the query at each of M positions, the key staying where it is."""
+def angles_between(q: Doubles, k: Doubles) -> Doubles:
+    """Return the angle [F] from each pair of k [F, 2] to that of q, in (−π, π]: before rotation it is the content's."""
+    angles: Doubles = np.arctan2(q[:, 1] * k[:, 0] - q[:, 0] * k[:, 1], (q * k).sum(1))
+    return angles
+
+
+def lengths(pairs: Doubles, factor: float = 1.0) -> Doubles:
+    """Return how long [F] each pair [F, 2] is once it is turned, which only stretches it by the attention factor."""
+    long: Doubles = np.hypot(pairs[:, 0], pairs[:, 1]) * factor
+    return long
+
+
+def scores_at(reading: PlaneReading, queries: Doubles, keys: Doubles) -> Doubles:
+    """Return the scaled score [M] of the same two contents with the query at m and the key at n, M times.
+
+    scale · c² · Σ |q_i||k_i| cos(φ_i + mθ_i − nθ_i) and the features that do not turn; φ_i is the angle from the key to
+    the query before rotation.
+    """
     r = reading
-    (a, b), (x, y) = r.q_before.T, r.k_after.T
-    angles = positions[:, None] * r.query_frequencies[None, :]  # [M, F]
-    turned = np.cos(angles) @ (a * x + b * y) + np.sin(angles) @ (a * y - b * x)
-    scores: Doubles = r.scale * r.factor * turned + r.rest
-    scores[positions == r.query_position] = r.scaled
+    size = r.scale * r.factor**2 * lengths(r.q_before) * lengths(r.k_before)  # [F]
+    angles = queries[:, None] * r.query_frequencies - keys[:, None] * r.key_frequencies  # [M, F]
+    scores: Doubles = np.cos(angles_between(r.q_before, r.k_before) + angles) @ size + r.rest
+    scores[(queries == r.query_position) & (keys == r.key_position)] = r.scaled
     return scores
+
+
+def scores_by_position(reading: PlaneReading, moves: Moves, positions: Doubles) -> Doubles:
+    """Return the scaled score [M] with what moves at each of M positions; where both do, they are the query's."""
+    m, n = np.full_like(positions, reading.query_position), np.full_like(positions, reading.key_position)
+    if moves == "key":
+        return scores_at(reading, m, positions)
+    return scores_at(reading, positions, n + (positions - m) if moves == "both" else n)
+
+
+def common_decimals(turned: Turned) -> int:
+    """How many decimals the score has in common with the run's, as far as numbers of the run's kind can tell.
+
+    Angles are rounded in the run, more coarsely the further a position is from 0; that much its own score is off.
+    """
+    r = turned.reading
+    reach = r.scale * float(lengths(r.q_before, r.factor) @ lengths(r.k_before, r.factor)) + abs(r.rest)
+    far = 1 + max(r.query_position, r.key_position)
+    exact = reach * float(np.finfo(np.float16 if r.approximate else np.float32).eps) * far
+    most = max(min(math.floor(-math.log10(max(exact, 1e-12))), 6), 0)
+    return next((n for n in range(most, -1, -1) if f"{turned.scaled:.{n}f}" == f"{r.scaled:.{n}f}"), 0)
 
 
 def scores_by_distance(reading: PlaneReading, distances: Doubles, rule: RopeRule | None = None) -> Doubles:
@@ -117,9 +177,8 @@ def scores_by_distance(reading: PlaneReading, distances: Doubles, rule: RopeRule
     """
     r = reading
     theta, factor = (r.query_frequencies, r.factor) if rule is None else (rule.frequencies, rule.factor)
-    size = np.hypot(*r.q_before.T) * np.hypot(*r.k_before.T)  # [F]
-    phase = np.arctan2(r.q_before[:, 1], r.q_before[:, 0]) - np.arctan2(r.k_before[:, 1], r.k_before[:, 0])
-    turned = np.cos(phase[None, :] + distances[:, None] * theta[None, :])  # [M, F]
+    size = lengths(r.q_before) * lengths(r.k_before)  # [F]
+    turned = np.cos(angles_between(r.q_before, r.k_before) + distances[:, None] * theta)  # [M, F]
     scores: Doubles = r.scale * factor**2 * (turned @ size) + r.rest
     return scores
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
 from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.stage import tree as trees
+from ropewalk.views.stage.page_tabs import PageTabs
 from ropewalk.views.stage.tree import Edge, Pages, Plan, Side, Tree
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES, home_of
 from ropewalk.views.style import theme
@@ -90,7 +90,7 @@ class Stage(QWidget):
         self._plan = Plan((), QRect(), self._least, 0)
         self._opened = False
         self._edges: list[_Edge] = []
-        self._tabs: list[QTabBar] = []
+        self._tabs: list[PageTabs] = []
         self._target = QFrame(self)
         self._target.setProperty("target", "yes")
         self._target.hide()
@@ -254,6 +254,7 @@ class Stage(QWidget):
         """Show what is to be seen, each where it belongs; only what has to move is moved."""
         if not self._opened:
             return
+        cast("TokensPanel", self._cards[STRIP].panel).offer_arcs(NAMED[self.workspace].strip == "arcs")
         floating = frozenset(name for name, card in self._cards.items() if card.is_floating)
         tree: Tree = (self.alone,) if self.alone else trees.without(self._wanted(), self._absent | floating)
         places = self._placed(tree, 0 if STRIP in floating else self._strip_lines(tree))
@@ -368,35 +369,20 @@ class Stage(QWidget):
         """A row of tabs above every place that panels share."""
         shared = [(leaf, box) for leaf, box in self._plan.boxes.items() if len(leaf) > 1]
         while len(self._tabs) < len(shared):
-            bar = QTabBar(self)
-            bar.setDrawBase(False)
-            bar.setExpanding(False)
-            bar.setAccessibleName("Panels that share a place")
-            bar.currentChanged.connect(partial(self._turn, bar))
-            self._tabs.append(bar)
-        for bar in self._tabs[len(shared) :]:
-            self._leave(bar)
-            bar.hide()
-        for bar, (leaf, box) in zip(self._tabs, shared, strict=False):
-            self._fill(bar, leaf)
-            bar.setGeometry(box.x(), box.y(), min(bar.sizeHint().width(), box.width()), self._tab_height())
-            bar.show()
+            tabs = PageTabs(self)
+            tabs.turned.connect(self._turn)
+            self._tabs.append(tabs)
+        for tabs in self._tabs[len(shared) :]:
+            self._leave(tabs)
+            tabs.hide()
+        for tabs, (leaf, box) in zip(self._tabs, shared, strict=False):
+            titles = {name: self._cards[name].title for name in leaf}
+            tabs.show_pages(titles, self._front(leaf), QRect(box.x(), box.y(), box.width(), self._tab_height()))
 
-    def _fill(self, bar: QTabBar, leaf: Pages) -> None:
-        blocked = bar.blockSignals(True)
-        if [bar.tabData(tab) for tab in range(bar.count())] != list(leaf):
-            while bar.count():
-                bar.removeTab(0)
-            for name in leaf:
-                bar.setTabData(bar.addTab(self._cards[name].title), name)
-        bar.setCurrentIndex(leaf.index(self._front(leaf)))
-        bar.blockSignals(blocked)
-
-    def _turn(self, bar: QTabBar, tab: int) -> None:
-        """Bring the panel of a tab in front of the others of its place."""
-        if tab >= 0:
-            self._turn_to(bar.tabData(tab))
-            self.arrange()
+    def _turn(self, name: str) -> None:
+        """Bring a panel in front of the others of its place."""
+        self._turn_to(name)
+        self.arrange()
 
     def _show_edges(self) -> None:
         while len(self._edges) < len(self._plan.edges):

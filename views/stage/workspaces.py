@@ -30,14 +30,15 @@ class Workspace:
     variants
         How it is divided, the largest first; the last one is for every stage.
     strip
-        How much of the tokens stands above the panels: the whole panel, or one line.
+        How much of the tokens stands above the panels: the whole panel, with arcs from the query to its keys or
+        without, or one line.
     """
 
     name: str
     title: str
     number: int
     variants: tuple[Variant, ...]
-    strip: Literal["whole", "line"] = "line"
+    strip: Literal["arcs", "whole", "line"] = "line"
 
     def variant(self, size: QSize) -> int:
         """Which variant is for a stage of that size."""
@@ -89,14 +90,19 @@ _COMPARE: Final = (
 
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
-    Workspace("scores", "Scores", 2, _always(row((67, "scores"), (33, column((28, "why"), (72, "heads")))))),
-    Workspace("rope", "RoPE", 3, _always(row((62, "rope"), (38, column((72, "scores"), (28, "why")))))),
+    Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
+    Workspace("rope", "RoPE", 3, _always(row((66, "rope"), (34, column((72, "scores"), (28, "why")))))),
     Workspace(
-        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "whole"
+        "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
     Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
     Workspace(
-        "heads", "Heads", 6, _always(row((58, "heads board needs routing"), (42, column((72, "scores"), (28, "why")))))
+        "heads",
+        "Heads",
+        6,
+        _always(
+            row((58, "heads board lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))
+        ),
     ),
     Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),

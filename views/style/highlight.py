@@ -11,7 +11,8 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from ropewalk.views.style import ink, theme
 
 Highlights = Mapping[str, frozenset[Any]]
-"""What is marked, by kind: ``rows`` by key, ``heads`` (layer, head), ``cells`` (query, key), other places by number."""
+"""What is marked, by kind: ``rows`` by key, ``heads`` (layer, head), ``cells`` (query, key), ``predictions``
+(layer, position), other places by number."""
 
 LEAST = 12.0
 """A place smaller than this many pixels gets a ring of this size around it."""

@@ -397,6 +397,7 @@ QToolBar {{ background: {t.window.name()}; border: none; padding: {pad}px {GRID}
 QStatusBar {{ background: {t.window.name()}; }}
 QStatusBar::item {{ border: none; }}
 QWidget[card="whole"] {{ background: {t.panel.name()}; border-radius: {GRID}px; }}
+QFrame[welcome="yes"] {{ border: 1px solid {t.accent.name()}; }}
 QLineEdit {{ background: {t.field.name()}; border: 1px solid {t.line.name()};
   border-radius: {pad}px; padding: {pad}px {GRID}px; selection-background-color: {t.accent.name()};
   selection-color: {t.on_accent.name()}; }}

@@ -22,6 +22,7 @@ from ropewalk.views.panels.panel_card import PanelCard, Panels
 from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots import loading
 from ropewalk.views.stage.stage import Stage
+from ropewalk.views.stage.token_flight import TokenFlight
 from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window.classroom import Classroom
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ropewalk.views.plots.plot_menu import PlotMenu
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
+    from ropewalk.views.window.welcome import WelcomeCard
 
 ROUTING: Final = "routing"
 """The panel of models that have experts."""
@@ -107,6 +109,7 @@ class PanelWindow(QMainWindow):
         self.panels = Panels(self.cards)
         self.stage = Stage(self.cards)
         self.setCentralWidget(self.stage)
+        self.flight = TokenFlight(session, self.cards, self.stage)
         self._toolbar = self._add_bar()
         self.status = StatusLine(session)
         self.statusBar().setSizeGripEnabled(False)
@@ -118,6 +121,10 @@ class PanelWindow(QMainWindow):
         self._connect()
         self.lesson_scenes = LessonScenes(self.stage, self.cards, bars, self.classroom.line)
         self.cards["lesson"].when_made(self._welcome_lesson)
+        self.welcome: WelcomeCard | None = None
+        """What to click, on a first start; None on others, and once it is closed."""
+        if restore and not saved.welcomed and not saved.geometry:
+            self._show_welcome()
         self._restore(saved.geometry, saved.layout) if restore else self.resize(self._first_size())
         if restore and saved.projector:
             self.set_look(projector=True)
@@ -166,6 +173,16 @@ class PanelWindow(QMainWindow):
         self._on_run(None, self.session.run)
         for card in self.cards.values():
             card.when_made(self._welcome)
+
+    def _show_welcome(self) -> None:
+        from ropewalk.views.window.welcome import WelcomeCard
+
+        self.welcome = WelcomeCard(self.session, self)
+        self.welcome.lesson_wanted.connect(self.start_first_lesson)
+        self.welcome.closed.connect(self._on_welcome_closed)
+
+    def _on_welcome_closed(self) -> None:
+        self.welcome = None
 
     def _welcome(self, panel: Panel) -> None:
         """Hear from a panel that has been made."""
@@ -234,6 +251,15 @@ class PanelWindow(QMainWindow):
         self.classroom.full.leave()
         self.stage.show_workspace(name)
 
+    def start_first_lesson(self) -> None:
+        """Open the first lesson of the shelf, once that has been read."""
+        self.reveal("lesson")
+        if self.lesson.shelf is None:
+            self.lesson.shelf_read.connect(self.start_first_lesson, Qt.ConnectionType.SingleShotConnection)
+            self.lesson.read_shelf()
+        elif lessons := self.lesson.lessons():
+            self.lesson.open(lessons[0])
+
     def focus_prompt(self) -> None:
         """Put the cursor into the prompt."""
         self.bar.prompt.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -243,6 +269,9 @@ class PanelWindow(QMainWindow):
         """Take away what covers the panels, else stop presenting, else close the message and give the keys back."""
         focused = QApplication.focusWidget()
         if self.classroom.dismiss():
+            return
+        if self.welcome is not None and self.welcome.isVisible():
+            self.welcome.dismiss()
             return
         if self.presenting and self.failure.isHidden() and not isinstance(focused, keys.TYPED_INTO):
             self.present()
@@ -363,6 +392,8 @@ class PanelWindow(QMainWindow):
     def _on_lesson(self, is_open: bool) -> None:
         """Take the lesson's keys and remember the workspace; give both back when it is closed."""
         self.lesson_walked.emit(is_open)
+        if self.welcome is not None:
+            self.welcome.dismiss()
         self.classroom.full.leave()
         if is_open:
             self._before_lesson = self._before_lesson or self.stage.workspace
@@ -446,6 +477,8 @@ class PanelWindow(QMainWindow):
 
     def _place_strips(self) -> None:
         """One above the other, where both are shown: what the engine says stays at the bottom."""
+        if self.welcome is not None:
+            self.welcome.place(self.stage.geometry())
         width = self.width() - 2 * theme.GRID
         bottom = self.height() - self.statusBar().height() - theme.GRID
         for strip in (self.engine, self.failure):

@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.engine.connection import Ended
 from ropewalk.app.files import numbers_file
-from ropewalk.app.files.exporting import export, export_numbers, export_trace
+from ropewalk.app.files.exporting import export, export_lens, export_numbers, export_trace
 from ropewalk.app.files.incoming import Incoming
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.files.requests import EncodePng, WriteBytes
@@ -27,11 +27,12 @@ from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.readings.lens import logit_lens
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.readings.records import HeadNumbers, RowReading, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from tests.app.files.filming import filmed
-from tests.in_process import trace_of
+from tests.in_process import checkpoint_of, trace_of
 
 PROMPT = 'a,"b\n=c'
 SAME = 1e-12
@@ -148,6 +149,44 @@ def test_an_npz_holds_a_whole_head_without_pickle(session: Session, take: Take, 
         assert (int(arrays["layer"]), int(arrays["head"])) == (1, 2)
         assert session.run is not None
         assert arrays["tokens"].tolist() == [token.text for token in session.run.tokens]
+
+
+def test_the_logit_lens_is_taken_home_with_its_tokens(session: Session, take: Take, tmp_path: Path) -> None:
+    handle = session.handle
+    assert handle is not None
+    truth = logit_lens(checkpoint_of(handle.model_handle).model, trace_of(handle), (4, 7))
+    csv_path, npz_path = tmp_path / "lens.csv", tmp_path / "lens.npz"
+    for path in (csv_path, npz_path):
+        kind = number_format(path.suffix[1:])
+        assert take(lambda *ends, p=path, k=kind: export_lens(session, p, k, (4, 7), about(session), *ends)) == ""
+    lines = [line for line in csv_path.read_text(encoding="utf-8").splitlines() if not line.startswith("# ")]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    places = ["embedding", *(f"L{layer}" for layer in range(handle.run.config.layers))]
+    assert [(row["position"], row["place"]) for row in rows] == [
+        (str(at), place) for at in (4, 5, 6) for place in places
+    ]
+    tokens = handle.run.tokens
+    for row in rows:
+        at = places.index(row["place"]), int(row["position"]) - 4
+        assert float(row["probability_1"]) == pytest.approx(truth.probabilities[(*at, 0)], rel=SAME)
+        assert float(row["probability_5"]) == pytest.approx(truth.probabilities[(*at, 4)], rel=SAME)
+        assert float(row["final_probability"]) == pytest.approx(truth.final[at], rel=SAME)
+        assert float(row["entropy"]) == pytest.approx(truth.entropy[at], rel=SAME)
+        assert row["token"] == numbers_file.harmless(tokens[int(row["position"])].text)
+        follows = int(row["position"]) + 1
+        if follows == len(PROMPT):
+            assert row["next_token"] == row["next_probability"] == row["next_rank"] == ""
+        else:
+            assert row["next_token"] == numbers_file.harmless(tokens[follows].text)
+            assert float(row["next_probability"]) == pytest.approx(truth.actual[at], rel=SAME)
+            assert int(row["next_rank"]) == truth.rank[at]
+    with np.load(npz_path, allow_pickle=False) as arrays:
+        assert arrays["positions"].tolist() == [4, 5, 6]
+        for name in ("top", "probabilities", "entropy", "final", "actual", "rank"):
+            np.testing.assert_allclose(arrays[name], getattr(truth, name), rtol=SAME)
+        shown = dict(zip(arrays["top_ids"].tolist(), arrays["top_tokens"].tolist(), strict=True))
+        first = [numbers_file.harmless(shown[int(one)]) for one in truth.top[:, 0, 0]]
+        assert first == [row["top_1"] for row in rows[: len(places)]]
 
 
 def test_a_run_is_taken_home_as_a_trace(session: Session, take: Take, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ropewalk.app.lessons.checks import Entered, example_reply, judge
 from ropewalk.app.lessons.filling import fill_lesson
-from ropewalk.app.lessons.plan import expressions_of
+from ropewalk.app.lessons.plan import Highlight, expressions_of
 from ropewalk.app.lessons.shelf import load_lesson, load_shelf
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.app.lessons.toml_lines import TomlLines
@@ -205,6 +205,14 @@ def test_interventions_are_filled_with_their_numbers() -> None:
     filled = finished(fill_lesson(lesson, Runs(lesson.models)))
     assert filled.steps[0].scene.interventions[:3] == (NoScale(), AblateHeads(3, (1, 2)), PermuteTokens((1, 0)))
     assert filled.steps[0].scene.interventions[3].label == "scores × 0.5"
+
+
+def test_predictions_of_the_logit_lens_are_highlighted_by_layer_and_position() -> None:
+    shown = SMALL.replace('show = ["ledger"]', 'show = ["lens"]')
+    lesson = read(shown + 'highlight = { predictions = ["[[2, 5], [3, 5]]", "[[-1, 0]]"] }\n')
+    scene = finished(fill_lesson(lesson, Runs(lesson.models))).steps[0].scene
+    assert scene.panels == ("lens",)
+    assert scene.highlights == (Highlight("lens", "predictions", ((2, 5), (3, 5), (-1, 0))),)
 
 
 def test_what_cannot_be_measured_leaves_gaps_and_not_more() -> None:

@@ -8,7 +8,7 @@ import torch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import AblateHeads, ScaleScores
 from ropewalk.model.progress import finished
-from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps
+from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
 from ropewalk.model.runs.trace import append, capture
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
@@ -60,6 +60,26 @@ def test_needs_are_those_of_a_run_without_the_head(name: str) -> None:
         without = capture(model, ids, interventions=[ScaleScores(2.0), AblateHeads(layer, (head,))]).logits_of(6)
         assert without is not None
         assert needs.change[layer, head] == pytest.approx(float(without[0, 11] - clean[0, 11]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["plain", "window", "dynamic", "some_layers_without_rope"])
+def test_the_logits_without_heads_are_those_of_a_model_without_their_columns_of_w_o(name: str) -> None:
+    model, ids = make(name), random_ids(8)
+    trace = capture(model, ids)
+    silenced = {0: (1,), 2: (0, 3)}
+    interventions = [AblateHeads(layer, heads) for layer, heads in silenced.items()]
+    found = finished(logits_under_steps(model, trace, 6, interventions))
+    without, width = make(name), model.config.head_width
+    with torch.no_grad():
+        for layer, heads in silenced.items():
+            for head in heads:
+                without.block(layer).attn.output.weight[:, head * width : (head + 1) * width] = 0
+        expected = without(ids)[0, 6]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    clean = trace.logits_of(6)
+    assert clean is not None
+    assert not torch.allclose(found, clean[0], atol=1e-3)
+    torch.testing.assert_close(finished(logits_under_steps(model, trace, 6, ())), clean[0], rtol=0, atol=1e-4)
 
 
 def test_progress_and_giving_up() -> None:

@@ -255,6 +255,7 @@ def test_a_run_leaves_a_checkpoint_a_card_and_no_state(trained: Trained) -> None
         "tokenizer.json",
         "tokenizer_config.json",
         "MODEL_CARD.md",
+        "history.safetensors",
     }
     checkpoint = open_checkpoint(trained.folder)
     assert checkpoint.config == SMALL.config

@@ -5,6 +5,7 @@ Numbers are checked against ``tests.views.twin``, numpy over the arrays that the
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.dial import Dial
 from ropewalk.views.style import wording
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY
@@ -68,16 +70,18 @@ def test_rope(window: MainWindow) -> None:
     between = np.exp(1j * (phase + (14 - KEY) * theta))
     assert np.allclose(np.exp(1j * turned.between), between, atol=1e-4)
     assert f"angle from k to q {wording.number(float(turned.between[last]))} rad" in panel.view.description(last)
+    check_dial(panel.dial, twin, 14)
     click(window, panel.back_button)
     assert panel.position == QUERY
+    check_dial(panel.dial, twin, QUERY)
     click(window, panel.both)
     press(window, panel.slider, Qt.Key.Key_Right, 4)
     turned = panel.view.turned
     assert turned is not None
     assert (turned.position, turned.key_position) == (QUERY + 4, KEY + 4)
     assert turned.scaled == pytest.approx(scaled, abs=1e-4)
-    assert "float32 is off by" in panel.sum_label.text()
-    click(window, panel.both)
+    assert "float32 is off by" in panel.sum_label.toolTip()
+    click(window, panel.query_alone)
     panel.speed.setCurrentIndex(2)
     click(window, panel.play_button)
     assert panel.timer.isActive()
@@ -92,6 +96,31 @@ def test_rope(window: MainWindow) -> None:
     assert panel.slider.value() == 0
     click(window, panel.loop)
     click(window, panel.back_button)
+
+
+def check_dial(dial: Dial, twin: Twin, position: int) -> None:
+    """What the dial of the selected plane says: numbers of the arrays that the session holds, turned here."""
+    q, k = (pairs[QUERY if who else KEY][twin.features(LAYER)][dial.plane] @ (1, 1j)
+            for who, pairs in ((1, twin.q(LAYER, HEAD)), (0, twin.k(LAYER, HEAD))))  # fmt: skip
+    theta = float(twin.frequencies(LAYER, QUERY)[dial.plane])
+    content = np.angle(q * np.exp(-1j * QUERY * theta) / (k * np.exp(-1j * KEY * theta)))
+    q = q * np.exp(1j * (position - QUERY) * theta)
+    scale = dial.turned.reading.scale if dial.turned else 0.0
+    angle, share, query, key = map("".join, dial.texts())
+    off = 5e-4
+    degrees = [np.degrees(a) for a in (np.angle(q / k), content, theta)]
+    told = [float(number.replace(wording.MINUS, "-")) for number in re.findall(rf"([\d.{wording.MINUS}]+)°", angle)]
+    assert np.allclose(told[:3], degrees, atol=0.06)
+    assert f"distance {position - KEY} × " in angle
+    whole = re.search(rf"([{wording.MINUS}+]) (\d+) × 360°", angle)
+    turns = 0 if whole is None else int(whole[2]) * (-1 if whole[1] == wording.MINUS else 1)
+    assert degrees[1] + (position - KEY) * degrees[2] + 360 * turns == pytest.approx(degrees[0], abs=1e-2)
+    assert_shown(share, " = {} × {} × ", abs(q), abs(k), off=off)
+    assert_shown(share, " = {}", scale * float((q * k.conjugate()).real), off=off)
+    assert_shown(query, "|q| = {}:", abs(q), off=off)
+    assert_shown(query, "→ ({}, {})", q.real, q.imag, off=off)
+    assert_shown(key, "|k| = {}:", abs(k), off=off)
+    assert_shown(key, "→ ({}, {})", k.real, k.imag, off=off)
 
 
 def test_the_other_pages_of_rope(window: MainWindow) -> None:

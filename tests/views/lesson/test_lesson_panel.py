@@ -152,8 +152,25 @@ def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindo
 
 
 def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> None:
-    assert "A toy, 10 minutes. A test." in panel.spoken.replace("50  ", "")
+    assert [card.accessibleName() for card in panel.choices.cards] == [
+        "Lesson 50: A toy. A test. 10 minutes. Not begun."
+    ]
     assert "bad.toml, line 7: there is no title." in panel.spoken
+
+
+def test_a_card_opens_its_lesson_and_tells_of_it_when_it_is_left(qtbot: QtBot, panel: LessonPanel) -> None:
+    assert panel.choices.isVisible()
+    QTest.mouseClick(panel.choices.cards[0], Qt.MouseButton.LeftButton)
+    settle(qtbot, panel)
+    assert panel.lesson is panel.lessons()[0]
+    assert panel.choices.isHidden()
+    panel.forward()
+    settle(qtbot, panel)
+    panel.leave()
+    settle(qtbot, panel)
+    assert panel.choices.cards[0].said == "Walked to step 2 of 3; 0 of 6 questions right."
+    QTest.mouseClick(panel.reset_button, Qt.MouseButton.LeftButton)
+    assert panel.choices.cards[0].said == "Not begun."
 
 
 def test_a_step_says_what_it_is_about_and_sets_the_window(lesson_panel: LessonPanel, window: MainWindow) -> None:
@@ -197,9 +214,18 @@ def test_a_rotation_is_set_going_and_stopped_again(qtbot: QtBot, lesson_panel: L
     rope = window.panels["rope"]
     assert isinstance(rope, RopePanel)
     qtbot.waitUntil(rope.timer.isActive, timeout=60_000)
+    before, r = rope.turned, rope.reading
+    rope.timer.timeout.emit()
+    after = rope.turned
+    assert before is not None
+    assert after is not None
+    assert r is not None
+    assert after.position > before.position
+    assert after.position - after.key_position == r.query_position - r.key_position, "both hands turn"
     lesson_panel.back()
     settle(qtbot, lesson_panel)
     assert not rope.timer.isActive()
+    assert (rope.moves, rope.both.isChecked()) == ("query", False)
 
 
 def test_without_a_lesson_the_page_keys_are_left_alone(window: MainWindow) -> None:

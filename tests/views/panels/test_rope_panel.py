@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
@@ -18,16 +21,20 @@ from ropewalk.model.decoder.config import RopeConfig
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.panels.rope import PARTS, RopePanel, sum_text
+from ropewalk.views.plots import hands
 from ropewalk.views.plots.curves import SpectrumView
+from ropewalk.views.plots.dial import TRAIL
 from ropewalk.views.plots.pairing import PairingView
-from ropewalk.views.plots.planes import PlanesView
+from ropewalk.views.plots.planes import PlanesScroll, PlanesView
 from ropewalk.views.plots.turning import Turned, rotated, scores_by_position
-from ropewalk.views.style import theme, wording
+from ropewalk.views.style import ink, motion, theme, wording
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
 
 Shown = Callable[..., Any]
+ROOMY = (900, 640)
+"""A panel in which there is room for everything."""
 
 
 def reading(session: Session) -> PlaneReading:
@@ -81,7 +88,7 @@ def test_shifting_query_and_key_together_leaves_the_score(running: Session) -> N
 
 def test_the_curve_is_the_score_at_each_position(running: Session) -> None:
     r = reading(running)
-    curve = scores_by_position(r, np.arange(20.0))
+    curve = scores_by_position(r, "query", np.arange(20.0))
     assert curve[r.query_position] == pytest.approx(r.scaled)
     angles = 4 * r.query_frequencies
     q = rotated(r.q_before, angles, 1.0)
@@ -96,20 +103,70 @@ def test_shares_and_rest_add_up_in_words(running: Session) -> None:
     assert text.endswith(f"= {wording.number(r.scaled)} = scaled score")
 
 
-def test_vectors_end_where_the_reading_says(running: Session, shown: Shown) -> None:
-    panel = shown(RopePanel, running, 570, 400)
-    r, look = reading(running), theme.current()
-    image = panel.view.grab().toImage()
-    longest = float(np.hypot(*r.q_before.T).max())
-    plane = int(np.argmax(np.hypot(*r.q_after.T)))
-    circle = panel.view.circle_of(plane)
-    tip = r.q_after[plane] / longest * (circle.width() / 2 - 3)
-    at = circle.center() + QPointF(float(tip[0]), -float(tip[1]))
-    assert image.pixelColor(at.toPoint()).rgb() == look.query.rgb()
+def ends(panel: RopePanel, plane: int, q: complex, k: complex) -> dict[str, bool]:
+    """Whether the circle of a plane has the hands of query and key where these numbers point."""
+    image, circle, now = panel.view.grab().toImage(), panel.view.circle_of(plane), theme.current()
+    whole, found = max(abs(q), abs(k)), {}
+    for name, way, colour in (("q", q, now.query), ("k", k, now.key)):
+        tip = way / abs(way) * max(abs(way) / whole, 0.3) * (circle.width() / 2 - 5)
+        at = circle.center() + QPointF(tip.real, -tip.imag)
+        found[name] = image.pixelColor(at.toPoint()).rgb() == colour.rgb() or (
+            abs(way) / whole < 0.3 and image.pixelColor(at.toPoint()).rgb() == now.field.rgb()
+        )
+    return found
+
+
+def turned_to(r: PlaneReading, plane: int, m: float, n: float) -> tuple[complex, complex]:
+    """The hands of a plane at two positions, turned as complex numbers are."""
+    q, k = complex(*r.q_before[plane]), complex(*r.k_before[plane])
+    theta = float(r.query_frequencies[plane])
+    return q * cmath.exp(1j * m * theta), k * cmath.exp(1j * n * theta)
+
+
+def test_every_plane_has_its_own_radius_and_no_hand_is_a_speck(running: Session, shown: Shown) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    r = reading(running)
+    for plane in range(8):
+        q, k = turned_to(r, plane, r.query_position, r.key_position)
+        assert ends(panel, plane, q, k)["q"], "the query is drawn upon the key"
+        written = panel.view._words[plane]
+        assert written[0] == f"{plane} · λ {hands.wavelength(float(r.query_frequencies[plane]))}"
+        assert written[1].split() == [wording.number(abs(q), 2), wording.number(abs(k), 2)]
+
+
+@pytest.mark.parametrize(("mover", "m", "n"), [("query_alone", 9, 0), ("key_alone", 0, 9), ("both", 9, 9)])
+def test_what_moves_turns_and_the_score_stands_still_where_both_do(
+    running: Session, shown: Shown, mover: str, m: int, n: int
+) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    r, before = reading(running), panel.score.number()
+    QTest.mouseClick(getattr(panel, mover), Qt.MouseButton.LeftButton)
+    for _ in range(9):
+        QTest.keyClick(panel.slider, Qt.Key.Key_Right)
+    assert (panel.turned.position, panel.turned.key_position) == (r.query_position + m, r.key_position + n)
+    for plane in range(8):
+        q, k = turned_to(r, plane, r.query_position + m, r.key_position + n)
+        assert ends(panel, plane, q, k)["q"]
+        was_q, was_k = turned_to(r, plane, r.query_position, r.key_position)
+        if plane == 0:  # the fastest, which nine positions turn by more than a circle
+            assert ends(panel, 0, was_q, was_k) == {"q": not m, "k": not n}
+    by_numpy = r.rest + r.scale * sum(
+        (q * k.conjugate()).real
+        for q, k in (turned_to(r, plane, r.query_position + m, r.key_position + n) for plane in range(8))
+    )
+    assert panel.turned.scaled == pytest.approx(by_numpy, abs=1e-9)
+    assert panel.score.number() == wording.number(by_numpy, 4)
+    assert (panel.score.number() == before) is (mover == "both")
+    assert ("stands still" in panel.score.accessibleDescription()) is (mover == "both")
+    curve = panel.shares.curve
+    assert curve.here.value() == panel.position
+    assert np.ptp(curve.line.yData) == pytest.approx(0, abs=1e-6) if mover == "both" else np.ptp(curve.line.yData) > 0.1
+    QTest.mouseClick(panel.back_button, Qt.MouseButton.LeftButton)
+    assert panel.score.number() == before
 
 
 def test_a_bar_is_as_long_as_its_share_and_signed(running: Session, shown: Shown) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     shares = reading(running).shares
     heights = np.array([panel.shares.bars.bar_of(i).height() for i in range(len(shares))])
     assert np.allclose(heights / heights.max(), np.abs(shares) / np.abs(shares).max(), atol=1e-6)
@@ -121,13 +178,13 @@ def test_a_bar_is_as_long_as_its_share_and_signed(running: Session, shown: Shown
 
 
 def test_the_slider_moves_the_query_and_back_puts_it_back(running: Session, shown: Shown, qtbot: QtBot) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     r = reading(running)
     assert panel.position == r.query_position
     assert not panel.back_button.isEnabled()
     QTest.keyClick(panel.slider, Qt.Key.Key_Right)
     assert panel.position == r.query_position + 1
-    moved = float(scores_by_position(r, np.array([r.query_position + 1.0]))[0])
+    moved = float(scores_by_position(r, "query", np.array([r.query_position + 1.0]))[0])
     assert wording.number(moved) in panel.sum_label.text()
     assert f"in the run {wording.number(r.scaled)}" in panel.sum_label.text()
     assert running.selection.now.query == r.query
@@ -137,7 +194,7 @@ def test_the_slider_moves_the_query_and_back_puts_it_back(running: Session, show
 
 
 def test_play_moves_on_and_stops_when_hidden(running: Session, shown: Shown, qtbot: QtBot) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     start = panel.slider.value()
     QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
     assert panel.play_button.text() == "Pause"
@@ -147,8 +204,70 @@ def test_play_moves_on_and_stops_when_hidden(running: Session, shown: Shown, qtb
     assert panel.play_button.text() == "Play"
 
 
+def frame(panel: RopePanel) -> tuple[float, float]:
+    """Where the hands of plane 0 are on the dial, as directions in radians."""
+    dial, turned, ways = panel.dial, panel.turned, []
+    assert turned is not None
+    for name in ("q", "k"):
+        way = dial.hand(turned, name)[0] - dial.circle.center()
+        ways.append(cmath.phase(complex(way.x(), -way.y())))
+    return ways[0], ways[1]
+
+
+@pytest.mark.parametrize("mover", ["query_alone", "key_alone", "both"])
+def test_the_first_the_middle_and_the_last_frame_are_where_numpy_turns_them(
+    running: Session, shown: Shown, mover: str
+) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    getattr(panel, mover).click()
+    panel.speed.setCurrentText("8×")
+    r, moves = reading(running), panel.moves
+    start, end = panel.slider.value(), panel.slider.maximum()
+    panel.toggle()
+    frames = {start: frame(panel)}
+    for value in range(start + 8, end + 1, 8):
+        panel.timer.timeout.emit()
+        assert panel.slider.value() == value, "half a position a frame"
+        frames[value] = frame(panel)
+    panel.timer.timeout.emit()
+    assert not panel.timer.isActive()
+    for value in (start, start + (end - start) // 16 * 8, end):
+        by = (value - start) / PARTS
+        m, n = r.query_position + by * (moves != "key"), r.key_position + by * (moves != "query")
+        assert np.exp(1j * np.array(frames[value])) == pytest.approx(
+            [hand / abs(hand) for hand in turned_to(r, 0, m, n)], abs=1e-9
+        )
+    assert len(panel.dial.trail) == TRAIL
+
+
+def test_reduced_motion_shows_the_last_frame_and_no_trail(running: Session, shown: Shown) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    panel.both.click()
+    motion.choose("reduced")
+    panel.toggle()
+    motion.choose("system")
+    assert not panel.timer.isActive()
+    r, end = reading(running), panel.slider.maximum() / PARTS
+    hand, _ = turned_to(r, 0, end, 0)
+    assert cmath.exp(1j * frame(panel)[0]) == pytest.approx(hand / abs(hand), abs=1e-9)
+    assert not panel.dial.trail
+
+
+def test_a_key_is_heard_while_it_plays(running: Session, shown: Shown) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    panel.toggle()
+    panel.timer.timeout.emit()
+    at = panel.slider.value()
+    QTest.keyClick(panel.slider, Qt.Key.Key_Right)
+    assert panel.slider.value() == at + PARTS
+    QTest.keyClick(panel.view, Qt.Key.Key_Right)
+    assert running.selection.now.plane == panel.dial.plane == 1
+    assert panel.timer.isActive()
+    panel.pause()
+
+
 def test_play_stops_at_the_end(running: Session, shown: Shown) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     panel.slider.setValue(panel.slider.maximum() - 1)
     panel.toggle()
     panel.timer.timeout.emit()
@@ -164,10 +283,11 @@ def test_play_stops_at_the_end(running: Session, shown: Shown) -> None:
 def test_a_click_and_arrows_select_a_plane_without_asking_again(
     running: Session, shown: Shown, qtbot: QtBot, engine: CannedEngine
 ) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     drawn, asked = panel.draws, len(engine.asked)
     QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=panel.view.circle_of(5).center().toPoint())
-    assert running.selection.now.plane == 5
+    assert running.selection.now.plane == panel.dial.plane == 5
+    assert "Plane 5: features 5, 13" in panel.dial.accessibleDescription()
     QTest.keyClick(panel.view, Qt.Key.Key_Left)
     assert running.selection.now.plane == 4
     assert panel.view.selected == 4
@@ -179,7 +299,7 @@ def test_a_click_and_arrows_select_a_plane_without_asking_again(
 
 
 def test_a_click_on_the_curve_moves_the_query(running: Session, shown: Shown, qtbot: QtBot) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     curve = panel.shares.curve
     at = curve.box.geometry()
     QTest.mouseClick(
@@ -190,7 +310,7 @@ def test_a_click_on_the_curve_moves_the_query(running: Session, shown: Shown, qt
 
 
 def test_hover_marks_a_plane_here_and_elsewhere(running: Session, shown: Shown, qtbot: QtBot) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     QTest.mouseMove(panel.view, panel.view.circle_of(3).center().toPoint())
     assert running.selection.hover == Hover(plane=3)
     assert panel.view.pointed == 3
@@ -198,7 +318,7 @@ def test_hover_marks_a_plane_here_and_elsewhere(running: Session, shown: Shown, 
 
 
 @pytest.mark.parametrize("room", [(538, 216), (300, 500), (1000, 200)])
-def test_up_to_128_planes_stay_apart_and_readable(qtbot: QtBot, room: tuple[int, int]) -> None:
+def test_up_to_128_planes_stay_apart_large_and_lettered(qtbot: QtBot, room: tuple[int, int]) -> None:
     view = PlanesView()
     qtbot.addWidget(view)
     view.fit(QSize(*room))
@@ -206,9 +326,48 @@ def test_up_to_128_planes_stay_apart_and_readable(qtbot: QtBot, room: tuple[int,
         view.show_turned(Turned(many_planes(planes), 3))
         boxes = [view.cell_of(i) for i in range(planes)]
         assert not any(a.intersects(b) for i, a in enumerate(boxes) for b in boxes[:i])
-        assert all(view.circle_of(i).width() >= 24 for i in range(planes))
+        assert all(view.circle_of(i).width() >= 44 for i in range(planes))
         assert max(b.right() for b in boxes) <= room[0]
         assert max(b.bottom() for b in boxes) <= view.height()
+        font = theme.current().font("label")
+        written = (view.SHARE, *chain.from_iterable(view._words))
+        assert max(ink.text_width(font, words) for words in written) <= view.cell.width()
+        assert all(
+            view.circle_of(i).bottom() + 2 + 3 * ink.line_height(font) <= view.cell_of(i).bottom() + 2
+            for i in range(planes)
+        )
+
+
+def test_the_selected_plane_is_scrolled_to(qtbot: QtBot) -> None:
+    view = PlanesView()
+    area = PlanesScroll(view)
+    qtbot.addWidget(area)
+    area.resize(300, 200)
+    area.show()
+    view.show_turned(Turned(many_planes(64), 3))
+    for plane in (63, 0, 30):
+        view.mark(plane)
+        area.show_selected()
+        seen = area.viewport().rect().translated(0, area.verticalScrollBar().value())
+        assert seen.contains(view.circle_of(plane).toRect())
+
+
+@pytest.mark.parametrize("page", list(RopePanel.LEGENDS))
+def test_every_page_says_what_its_marks_mean(running: Session, shown: Shown, page: str) -> None:
+    panel = shown(RopePanel, running, *ROOMY)
+    panel.page_box.setCurrentText(page)
+    settle(running, panel)
+    assert panel.key.isVisible()
+    marks = RopePanel.LEGENDS[page]
+    assert (panel.key.marks, panel.figure_legend) == (marks, ()), "a figure says it once"
+    assert all(mark.words in panel.key.accessibleName() for mark in marks)
+    assert panel.key.height() >= panel.key.heightForWidth(panel.key.width())
+    panel.resize(420, 640)
+    QApplication.processEvents()
+    assert panel.key.height() >= panel.key.heightForWidth(panel.key.width()), "all its rows"
+    panel.resize(600, 300)
+    assert not panel.key.isVisible()
+    assert panel.figure_legend == marks
 
 
 def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine: CannedEngine) -> None:
@@ -225,7 +384,7 @@ def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine
 
 
 def test_the_cell_redraws_it_once(running: Session, shown: Shown, qtbot: QtBot) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     drawn = panel.draws
     running.selection.update(query=9, key=2)
     settle(running, panel)
@@ -268,7 +427,7 @@ def test_every_wavelength_is_clicked_for_its_plane(qtbot: QtBot) -> None:
 def test_the_dragged_position_turns_the_query_and_the_selected_plane_is_only_outlined(
     running: Session, shown: Shown
 ) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     panel.shares.curve.chosen.emit(14.0)
     assert panel.position == 14
     assert panel.shares.curve.here.value() == 14
@@ -279,7 +438,7 @@ def test_the_dragged_position_turns_the_query_and_the_selected_plane_is_only_out
 
 
 def test_what_is_pointed_at_ends_with_its_run(running: Session, shown: Shown) -> None:
-    panel = shown(RopePanel, running, 570, 400)
+    panel = shown(RopePanel, running, *ROOMY)
     bars = panel.shares.bars
     QTest.mouseMove(bars.viewport(), bars.slot_of(3).center().toPoint())
     assert bars.heading.readout.startswith("plane 3: ")

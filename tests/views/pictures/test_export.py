@@ -45,6 +45,14 @@ def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -
             assert arrays["weights"].shape == (1, len(arrays["tokens"]))
 
 
+def test_numbers_of_the_logit_lens_are_those_of_its_panel(qtbot: QtBot, tmp_path: Path) -> None:
+    out = tmp_path / "lens.npz"
+    take(Export(out=out, panel="lens", queries=(0, 2), **SMALL))  # type: ignore[arg-type]
+    with np.load(out) as arrays:
+        assert arrays["positions"].tolist() == [0, 1]
+        assert arrays["probabilities"].shape[1:] == (2, 5)
+
+
 def test_a_session_is_written_and_begun_from(qtbot: QtBot, tmp_path: Path) -> None:
     session, picture = tmp_path / "work.ropewalk", tmp_path / "tokens.pdf"
     take(Export(out=session, steps=2, select=(("layer", 1), ("head", 2)), **SMALL))  # type: ignore[arg-type]

@@ -16,22 +16,23 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.views.files.parts import parts_of
 from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.plot_view import PlotView
 from ropewalk.views.style import theme
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
 
 
-def drawn(heatmap: Heatmap) -> ElementTree.Element:
+def drawn(plot: PlotView) -> ElementTree.Element:
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
     generator.setOutputDevice(buffer)
     generator.setResolution(96)
-    generator.setSize(heatmap.size())
-    generator.setViewBox(QRect(QPoint(), heatmap.size()))
+    generator.setSize(plot.size())
+    generator.setViewBox(QRect(QPoint(), plot.size()))
     painter = QPainter(generator)
-    for part in parts_of(heatmap):
+    for part in parts_of(plot):
         part.render(painter, part.at)
     painter.end()
     return ElementTree.fromstring(buffer.data().data())

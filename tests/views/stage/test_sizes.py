@@ -23,7 +23,10 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
+from ropewalk.views.panels.lens import LensPanel
+from ropewalk.views.panels.lines import LinesPanel
 from ropewalk.views.panels.panel import ElidedLabel
+from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.stage.workspaces import NAMED
@@ -116,6 +119,19 @@ def test_sorted_heads_and_the_board_are_whole_on_any_screen(window: MainWindow) 
     assert not (found := faults_of_heads(window, product(LOOKS, SIZES))), "\n".join(found)
 
 
+def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindow) -> None:
+    for look, size in FEW:
+        dress(window, look)
+        put_on(window, "heads", size, "lines")
+        panel = cast("LinesPanel", window.panels["lines"])
+        panel.scope.setCurrentIndex(2)
+        put_on(window, "heads", size, "lines")
+        assert faults(window) == [], (look, size)
+        plot, line = panel.view.plot, theme.current().size("label")
+        assert plot.width() >= 4 * line, (look, size)
+        assert plot.height() >= 4 * line, (look, size)
+
+
 @pytest.mark.parametrize(("look", "size"), FEW)
 def test_every_workspace_can_be_read_in_the_bar(window: MainWindow, look: str, size: tuple[int, int]) -> None:
     dress(window, look)
@@ -195,6 +211,31 @@ def test_the_thumbnails_of_270_heads_are_at_least_24_pixels_and_the_rest_is_scro
         window.deleteLater()
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_64_planes_are_at_least_44_pixels_beside_a_dial_that_is_larger_and_the_rest_is_scrolled(
+    qtbot: QtBot, tmp_path: Path, look: str
+) -> None:
+    engine = CannedEngine()
+    engine.config = engine.config.changed(head_width=128)
+    with canned_session(tmp_path / "settings.json", engine) as session:
+        session.opening.begin(prompt=Prompt("one two"))
+        settle(session)
+        window = window_over(session)
+        window.show()
+        dress(window, look)
+        for size, name in product(((1366, 768), (1920, 1080), (1024, 768), (960, 540)), ("rope", "overview")):
+            put_on(window, name, size, "rope")
+            panel = cast("RopePanel", window.panels["rope"])
+            circles = [panel.view.circle_of(plane) for plane in range(64)]
+            assert min(circle.width() for circle in circles) >= 44, (name, size)
+            assert panel.dial.circle.width() >= 1.5 * circles[0].width(), (name, size)
+            assert max(circle.right() for circle in circles) <= panel.scroller.viewport().width(), (name, size)
+            reach = panel.scroller.verticalScrollBar().maximum() + panel.scroller.viewport().height()
+            assert reach >= max(panel.view.cell_of(plane).bottom() for plane in range(64)), (name, size)
+        window.close()
+        window.deleteLater()
+
+
 @pytest.mark.parametrize("look", ["dark", "projector"])
 def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
     dress(window, look)
@@ -204,6 +245,21 @@ def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
         block, line = panel.slabs.block("K"), theme.current().size("label")
         assert min(block.width(), block.height()) >= 3 * line, (name, size)
         assert block.width() * block.height() >= 0.1 * panel.width() * panel.height(), (name, size)
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_the_logit_lens_has_most_of_its_panel_and_nothing_in_it_is_cut_off(window: MainWindow, look: str) -> None:
+    dress(window, look)
+    panel = cast("LensPanel", window.panels["lens"])
+    for size in ((1280, 720), (1024, 768), (960, 540)):
+        put_on(window, "scores", size, "lens")
+        assert panel.on_screen
+        assert faults(window) == []
+        box = panel.map.box.geometry()
+        assert box.width() * box.height() >= 0.3 * panel.width() * panel.height(), size
+        first, last = panel.map.sight()
+        assert last - first >= 4
+        assert panel.map.lettering() is not None, size
 
 
 # The measure itself ---------------------------------------------------------------------------------------------------
