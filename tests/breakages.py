@@ -290,7 +290,38 @@ BREAKAGES = (
     reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
-    patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the mean of heads is of the largest cells of a pixel",
+        'read("mean") if found.weights.reduction == "max" else found',
+        "found",
+    ),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the difference of two heads is turned round", "np.array([1.0, -1.0])", "np.array([-1.0, 1.0])"
+    ),
+    atlas(
+        "changes are sorted by their sign", 'np.abs(values.ravel()) if order == "farthest"', "values.ravel() if order"
+    ),
+    atlas("heads that do not reach a score are those that are kept", "flat[places] >= least", "flat[places] < least"),
+    of("app/session/board.py", "app/session/test_board")(
+        "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "a click on the board selects a cell and no head",
+        'else {"layer": shown.head[0]',
+        'else {} and {"layer": shown.head[0]',
+    ),
+    of("views/panels/head_cards.py", "views/panels/test_board_panel")(
+        "maps stand in as few columns as there can be",
+        "(sizes[columns][0], -(-self._count % columns), -columns)",
+        "-columns",
+    ),
+    of("views/files/head_figure.py", "views/files/test_head_figure")(
+        "a figure shows scores for weights", 'picture.scores if kind == "scores"', 'picture.scores if kind == "weights"'
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
+    ),
     lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
     lens(
         "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"

@@ -93,11 +93,11 @@ _COMPARE: Final = (
     Variant(0, 0, ("compare", "experiments", "next_token")),
 )
 
+_HEADS_PAGES: Final = "heads board lines needs routing training"
+
 _HEADS: Final = (
-    Variant(
-        760, 0, row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))
-    ),
-    Variant(0, 0, ("heads", "lines", "needs", "routing", "training", "scores", "next_token")),
+    Variant(760, 0, row((58, _HEADS_PAGES), (42, column((66, "scores"), (34, "why next_token"))))),
+    Variant(0, 0, (*_HEADS_PAGES.split(), "scores", "next_token")),
 )
 
 WORKSPACES: Final = (

@@ -20,7 +20,8 @@ from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
 from ropewalk.model.readings.records import HeadPatch, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import NOTHING_YET
-from ropewalk.views.panels.scores import STATES, ScoresPanel, value_range
+from ropewalk.views.panels.scores import STATES, ScoresPanel
+from ropewalk.views.plots.levels import value_range
 from ropewalk.views.plots.map_data import MapData
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import theme
