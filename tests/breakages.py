@@ -290,7 +290,38 @@ BREAKAGES = (
     reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
-    patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the mean of heads is of the largest cells of a pixel",
+        'read("mean") if found.weights.reduction == "max" else found',
+        "found",
+    ),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the difference of two heads is turned round", "np.array([1.0, -1.0])", "np.array([-1.0, 1.0])"
+    ),
+    atlas(
+        "changes are sorted by their sign", 'np.abs(values.ravel()) if order == "farthest"', "values.ravel() if order"
+    ),
+    atlas("heads that do not reach a score are those that are kept", "flat[places] >= least", "flat[places] < least"),
+    of("app/session/board.py", "app/session/test_board")(
+        "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "a click on the board selects a cell and no head",
+        'else {"layer": shown.head[0]',
+        'else {} and {"layer": shown.head[0]',
+    ),
+    of("views/panels/head_cards.py", "views/panels/test_board_panel")(
+        "maps stand in as few columns as there can be",
+        "(sizes[columns][0], -(-self._count % columns), -columns)",
+        "-columns",
+    ),
+    of("views/files/head_figure.py", "views/files/test_head_figure")(
+        "a figure shows scores for weights", 'picture.scores if kind == "scores"', 'picture.scores if kind == "weights"'
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
+    ),
     lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
     lens(
         "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"
@@ -593,6 +624,13 @@ BREAKAGES = (
     ),
     # Lessons
     checks("twice the tolerance is right", "max(tolerance * abs(b),", "max(2 * tolerance * abs(b),"),
+    of("app/lessons/claims.py", "app/lessons/test_claims")(
+        "a quote covers its whole sentence", "if not covered[word.start()]", "if not any(covered)"
+    ),
+    of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
+        "a comparison counts equal numbers", "all(first < second", "all(first <= second"
+    ),
+    checks("a number is told at once", "misses >= TRIES", "misses >= 0"),
     checks("a shape's order does not matter", "if typed == wanted:", "if sorted(typed) == sorted(wanted):"),
     progress("a right answer is not counted", "before.right + int(right)", "before.right"),
     progress("a lesson is finished a step early", "step == steps - 1", "step == steps - 2"),
@@ -778,10 +816,11 @@ BREAKAGES = (
     ),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
-        "bytes are counted in kibibytes",
+        "counts are in units of 1,024",
         '((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))',
         '((2**40, "T"), (2**30, "G"), (2**20, "M"), (1024, "K"))',
     ),
+    wording("bytes are written as a count", "return format_bytes(count)", 'return f"{_scaled(count)}B"'),
     of("views/style/theme.py", "views/style/test_theme")(
         "projector mode keeps its type small", "_PROJECTED if self.projector else 1", "1 if self.projector else 1"
     ),
@@ -800,6 +839,20 @@ BREAKAGES = (
     ),
     of("views/panels/cache.py", "views/stage/test_sizes")(
         "bytes leave the cache no room", "SHARE = 0.55", "SHARE = 0.05"
+    ),
+    of("model/readings/walk.py", "model/readings/test_walk")(
+        "a walked score is not divided", "score = dots * spec.scale", "score = dots"
+    ),
+    of("model/ledger/walk.py", "model/readings/test_walk")(
+        "a walk adds what attention wrote to its normed copy",
+        '"residual_mid", "x", (attn,), stream',
+        '"residual_mid", "normed", (attn,), stream',
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "what shall not move flows", "if flows and not motion.reduced() and", "if flows and"
+    ),
+    of("views/plots/block_view.py", "views/panels/test_walk_panel")(
+        "a sum shows its first products as its largest", "np.argsort(-np.abs(row * column)", "np.argsort(-np.abs(row)"
     ),
     of("views/panels/next_token.py", "views/test_silencing")(
         "a difference has the wrong sign", "candidate.probability - before:+.3f", "before - candidate.probability:+.3f"

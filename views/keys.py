@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 Group = Literal[
-    "Run", "File", "Steps", "Head and cell", "Workspaces", "Panels", "Switches", "Lesson", "Class", "Window"
+    "Run", "File", "Steps", "Head and cell", "Walk", "Workspaces", "Panels", "Switches", "Lesson", "Class", "Window"
 ]
 TYPED_INTO: Final = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QPlainTextEdit)
 """Widgets that keep every key which is pressed without Ctrl or Alt."""
@@ -67,8 +67,15 @@ ACTIONS: Final = (
     Action("query_before", "Query before", "Head and cell", ("Shift+Up",)),
     Action("key_after", "Next key", "Head and cell", ("Shift+Right",)),
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
+    Action("go_to_head", "Go to a head by its name, such as L1H3", "Head and cell", ("L",)),
+    Action("pin_head", "Pin this head to the head board, or take it off", "Head and cell", ("H",)),
+    Action("note_head", "Write a note to this head", "Head and cell", ("Shift+H",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),
+    Action("walk_on", "Walk through the block: next operation", "Walk", ("D",)),
+    Action("walk_back", "Walk: operation before", "Walk", ("Shift+D",)),
+    Action("walk_start", "Walk: to the stream that comes in", "Walk", ("Ctrl+Home",)),
+    Action("walk_end", "Walk: to the stream that goes out", "Walk", ("Ctrl+End",)),
     *(
         Action(f"workspace_{name}", f"Workspace: {title}", "Workspaces", (f"Ctrl+{number}",))
         for name, title, number in (
@@ -88,6 +95,7 @@ ACTIONS: Final = (
         for name, title, key in (
             ("tokens", "Tokens", "Alt+1"),
             ("ledger", "Shape ledger", "Alt+2"),
+            ("walk", "Walk", "Alt+W"),
             ("heads", "Heads", "Alt+3"),
             ("scores", "Scores", "Alt+4"),
             ("rope", "RoPE", "Alt+5"),
@@ -97,6 +105,7 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
+            ("board", "Head board", "Alt+B"),
             ("lines", "Lines", "Alt+I"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),

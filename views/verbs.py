@@ -46,6 +46,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         **{name: partial(_step, session, name) for name in STEPS},
         "back": selection.back,
         "forward": selection.forward,
+        **_walks(window),
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
         "silence": lambda: _silence(window),
         "score_state": lambda: cast("ScoresPanel", window.panels["scores"]).next_state(),
@@ -63,6 +64,9 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "full_screen": lambda: window.setWindowState(window.windowState() ^ Qt.WindowState.WindowFullScreen),
         "keys": window.show_keys,
         "palette": lambda: show_palette(window, files),
+        "go_to_head": lambda: show_palette(window, files, "L"),
+        "pin_head": lambda: session.board.toggle(selection.now.layer, selection.now.head),
+        "note_head": lambda: window.write_note(selection.now.layer, selection.now.head),
         "quit": window.close,
     }
 
@@ -82,6 +86,21 @@ def _moves(window: PanelWindow) -> Verbs:
     return {**beside, "layer_down": move("layer", 1), "layer_up": move("layer", -1)}
 
 
+def _walks(window: PanelWindow) -> Verbs:
+    """Steps through the block; from elsewhere, any of them brings the walk in sight where it stands."""
+    walk = window.session.walk
+
+    def go(move: Callable[[], None]) -> Callable[[], None]:
+        return lambda: move() if walk.in_sight else window.reveal("walk")
+
+    return {
+        "walk_on": go(partial(walk.move, 1)),
+        "walk_back": go(partial(walk.move, -1)),
+        "walk_start": go(partial(walk.go_to, 0)),
+        "walk_end": go(lambda: walk.go_to(len(walk.steps) - 1)),
+    }
+
+
 def _step(session: Session, name: str) -> None:
     """Go through the run, unless there is no engine that could read another length of it."""
     if session.engines.gone is None:
@@ -97,12 +116,13 @@ def _toggle(window: PanelWindow, switch: str) -> None:
     window.lesson_scenes.switch(switch).toggle()
 
 
-def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
+def show_palette(window: PanelWindow, files: FileMenu, typed: str = "") -> Palette:
     """Offer everything that can be done, to be found by its words; lessons too, once they are read."""
-    from ropewalk.views.commands import commands
+    from ropewalk.views.commands import commands, to_head
     from ropewalk.views.window.palette import Palette
 
-    palette = Palette(lambda: commands(window, verbs(window, files)), window)
+    palette = Palette(lambda: commands(window, verbs(window, files)), window, partial(to_head, window))
+    palette.field.setText(typed)
     window.lesson.shelf_read.connect(palette.look_again)
     window.lesson.read_shelf()
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())

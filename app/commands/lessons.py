@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ropewalk.app.commands.options import Commands
 from ropewalk.app.commands.output import finished, print_table
@@ -37,17 +37,41 @@ def show_lessons(parsed: argparse.Namespace) -> None:
         print_table(rows, frozenset({0, 2, 3}))
         return
     for file in parsed.files:
-        lesson = load_lesson(file)
-        gaps = _gaps(lesson)
-        print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {gaps or 'every number is there'}")
+        _check(file, load_lesson(file))
 
 
-def _gaps(lesson: Lesson) -> str:
+def _check(file: Path, lesson: Lesson) -> None:
+    """Say whether a lesson's numbers are there, which of its sentences they contradict, and which nothing decides.
+
+    Raises
+    ------
+    LessonError
+        When one is contradicted.
+    """
+    from ropewalk.app.lessons.contradictions import contradicted
+    from ropewalk.app.lessons.filling import worth_in
+    from ropewalk.model.engine import engine
+    from ropewalk.model.errors import LessonError
+
+    runs = finished(engine.lesson_runs(lesson.models, None, None))
+    gaps = _gaps(lesson, runs) or "every number is there"
+    claims = sum(len(step.claims) for step in lesson.steps)
+    print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {claims} claims, {gaps}")
+    for problem in lesson.unclaimed:
+        print(f"  line {problem.line}: {problem.why}")
+    found = list(contradicted(lesson, worth_in(lesson, runs)))
+    for one in found:
+        print(f"  {one.sentence}")
+    wrong = sum(one.is_sure for one in found)
+    if wrong:
+        raise LessonError(f"{file.name}: {wrong} of {claims} claims do not hold; put the words or the numbers right.")
+
+
+def _gaps(lesson: Lesson, runs: Any) -> str:
     """The numbers of a lesson that the engine cannot give here, each with its reason."""
     from ropewalk.app.lessons.filling import fill_lesson
-    from ropewalk.model.engine import engine
 
-    filled = finished(fill_lesson(lesson, finished(engine.lesson_runs(lesson.models, None, None))))
+    filled = finished(fill_lesson(lesson, runs))
     spans = (span for step in filled.steps for block in step.text for span in block.spans if span.kind == "missing")
     reasons = [*(span.source for span in spans), *(one.missing for step in filled.steps for one in step.checks)]
     return "; ".join(dict.fromkeys(reason.rstrip(".") for reason in reasons if reason))

@@ -15,6 +15,7 @@ WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compar
 PANELS = (
     "tokens",
     "ledger",
+    "walk",
     "heads",
     "scores",
     "rope",
@@ -24,6 +25,7 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "board",
     "lines",
     "needs",
     "routing",

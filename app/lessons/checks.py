@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ropewalk.app.address import head_name
 from ropewalk.app.lessons.plan import Asked, CheckKind
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import FilledText, Span, plain_text
+from ropewalk.model.lessons.text import FilledText, Paragraph, Span, plain_text
 from ropewalk.model.lessons.values import UNITS, Quantity, Value, numbers, write
 
 TOLERANCE: Final = 0.01
 """Relative error of a typed number that is let pass where the answer is not whole."""
+TRIES: Final = 2
+"""Wrong numbers after which the right one is told: after the first nothing is, after the second a hint."""
 MOST_DIGITS: Final = 18
 """Of a side that is typed; Python refuses to read thousands of them."""
 FRACTIONS: Final[Mapping[str, str]] = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅛": "1/8"}
@@ -86,7 +88,13 @@ class Verdict:
     because
         What is said to just this reply: about the option, or about the misunderstanding behind a number.
     why
-        The reason, to be read in either case.
+        The reason, to be read once the answer is told.
+    remark
+        What is wrong with a number or a shape, which does not give it away.
+    hint
+        What helps before the next try.
+    told
+        Whether the answer is told; a number is not before it was tried again.
     """
 
     right: bool
@@ -94,6 +102,9 @@ class Verdict:
     answer: str
     because: tuple[Span, ...]
     why: FilledText
+    remark: str = ""
+    hint: FilledText = ()
+    told: bool = True
 
     @property
     def text(self) -> str:
@@ -101,8 +112,8 @@ class Verdict:
         return " ".join(part for part in (self.sentence, plain_text(self.because)) if part)
 
 
-def judge(asked: Asked, reply: Reply) -> Verdict:
-    """Judge a reply.
+def judge(asked: Asked, reply: Reply, misses: int = 0) -> Verdict:
+    """Judge a reply, after so many wrong ones to the same numbers.
 
     Raises
     ------
@@ -114,7 +125,12 @@ def judge(asked: Asked, reply: Reply) -> Verdict:
         raise LessonError(asked.missing)
     if not isinstance(reply, wanted):
         raise LessonError(f"This question wants a reply of another kind than {type(reply).__name__.lower()}.")
-    return judged(asked, reply)
+    verdict = judged(asked, reply)
+    if verdict.right or asked.kind not in ("number", "shape") or misses >= TRIES:
+        return verdict
+    further = "Here is a hint." if misses else "Try once more."
+    sentence = " ".join(part for part in (_opening(False), verdict.remark, further) if part)
+    return replace(verdict, sentence=sentence, answer="", why=(), hint=verdict.hint if misses else (), told=False)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -142,7 +158,15 @@ def _judge_number(asked: Asked, reply: Entered) -> Verdict:
     because = _matching(asked, lambda value: _agree(typed, numbers(value), tolerance))
     if len(typed) != len(wanted) and not because:
         raise LessonError(f"{len(wanted)} numbers are asked for, but {len(typed)} were typed.")
-    return _wrong(asked, "", because)
+    return _wrong(asked, "", because, _direction(typed, wanted))
+
+
+def _direction(typed: tuple[float, ...], wanted: tuple[float, ...]) -> str:
+    """What can be said of numbers without telling them."""
+    if len(wanted) == 1 == len(typed):
+        return f"The number looked for is {'larger' if typed < wanted else 'smaller'}."
+    wrong = next((place for place, (a, b) in enumerate(zip(typed, wanted, strict=False)) if abs(a - b) > 1e-9), 0)
+    return f"Look at number {wrong + 1} of {len(wanted)}."
 
 
 def _judge_shape(asked: Asked, reply: Entered) -> Verdict:
@@ -153,16 +177,16 @@ def _judge_shape(asked: Asked, reply: Entered) -> Verdict:
     wanted = tuple(round(number) for number in numbers(asked.answer))
     if typed == wanted:
         return _right(asked)
+    count = f"{len(wanted)} axis" if len(wanted) == 1 else f"{len(wanted)} axes"
     matched = _matching(asked, lambda value: typed == tuple(round(number) for number in numbers(value)))
     if matched:
-        return _wrong(asked, "", matched)
+        return _wrong(asked, "", matched, f"The shape looked for has {count}.")
     if len(typed) != len(wanted):
-        count = f"{len(wanted)} axis" if len(wanted) == 1 else f"{len(wanted)} axes"
         return _wrong(asked, f"It has {count}, yours {len(typed)}.")
     if sorted(typed) == sorted(wanted):
         return _wrong(asked, "The sides are right, but their order is not.")
     place = next(i for i, (a, b) in enumerate(zip(typed, wanted, strict=True)) if a != b)
-    return _wrong(asked, f"Axis {place} is {wanted[place]}, not {typed[place]}.")
+    return _wrong(asked, f"Axis {place} is not {typed[place]}.", (), f"Axis {place} is the first that is not right.")
 
 
 def _judge_click(asked: Asked, reply: Clicked) -> Verdict:
@@ -218,10 +242,11 @@ def _right(asked: Asked) -> Verdict:
     return Verdict(True, f"{_opening(True)} The engine says {asked.written}.", asked.written, (), asked.why)
 
 
-def _wrong(asked: Asked, sentence: str, because: tuple[Span, ...] = ()) -> Verdict:
-    """A wrong reply, with what was wrong with it and what the engine says."""
-    parts = (_opening(False), sentence, f"The engine says {asked.written}.")
-    return Verdict(False, " ".join(part for part in parts if part), asked.written, because, asked.why)
+def _wrong(asked: Asked, remark: str, because: tuple[Span, ...] = (), clue: str = "") -> Verdict:
+    """A wrong reply, with what was wrong with it, what the engine says, and what would have helped."""
+    parts = (_opening(False), remark, f"The engine says {asked.written}.")
+    hint = asked.hint or (Paragraph("paragraph", ((Span("words", clue or remark),),)),)
+    return Verdict(False, " ".join(part for part in parts if part), asked.written, because, asked.why, remark, hint)
 
 
 def _matching(asked: Asked, is_it: Callable[[Value], bool]) -> tuple[Span, ...]:

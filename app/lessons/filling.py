@@ -102,6 +102,7 @@ def worth_in(lesson: Lesson, runs: Runs | None, more: Mapping[str, Value] | None
 def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
     """A scene with its numbers; what cannot be had is left out of it."""
     select: dict[str, int] = {}
+    step = None if draft.checkpoint is None else _or_none(draft.checkpoint, worth)
     for name, expression in draft.select:
         value = _or_none(expression, worth)
         if isinstance(value, Head):
@@ -120,6 +121,9 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
         toggles=draft.toggles,
         highlights=tuple(_highlight(each, worth) for each in draft.highlights),
         play=draft.play,
+        statistic=draft.statistic,
+        checkpoint=None if step is None else round(numbers(step)[0]),
+        walk=draft.walk,
     )
 
 

@@ -36,9 +36,25 @@ Line = tuple[Part, ...]
 CheckKind = Literal["choose", "number", "shape", "click", "say"]
 Target = Literal["head", "cell", "query", "key", "plane", "layer"]
 What = Literal["rows", "heads", "cells", "tokens", "planes", "layers", "ranks", "predictions"]
-PlayWhat = Literal["", "decode", "rotation"]
+PlayWhat = Literal["", "decode", "rotation", "training"]
 
-PANELS: Final = ("tokens", "ledger", "heads", "scores", "rope", "cache", "next_token", "why", "lens", "training")
+STATISTICS: Final = ("previous", "sink", "induction", "entropy")
+"""What the record of a training may show of every head."""
+
+PANELS: Final = (
+    "tokens",
+    "ledger",
+    "walk",
+    "heads",
+    "scores",
+    "rope",
+    "cache",
+    "next_token",
+    "why",
+    "lens",
+    "routing",
+    "training",
+)
 """Panels that a step may show."""
 
 SELECTABLE: Final = ("layer", "head", "query", "key", "plane")
@@ -108,6 +124,9 @@ class SceneDraft:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[HighlightDraft, ...] = ()
     play: PlayWhat = ""
+    statistic: str = ""
+    checkpoint: Expression | None = None
+    walk: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,8 +206,17 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """Pieces of a step's texts as they stand there, and what has to be true for them to be so."""
+
+    says: tuple[str, ...]
+    holds: tuple[Expression, ...]
+    line: int
+
+
+@dataclass(frozen=True)
 class Step:
-    """One step of a walk: what is said, what is on screen, and what is asked afterwards."""
+    """One step of a walk: what is said, what is on screen, what is asked afterwards, and what decides what it says."""
 
     title: Line
     text: Text
@@ -197,6 +225,21 @@ class Step:
     look_at: Line = ()
     checks: tuple[Check, ...] = ()
     challenge: str = ""
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a lesson file that cannot be used, or should be looked at: which line, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.path.name}, line {self.line}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -217,6 +260,8 @@ class Lesson:
         Configs by name, those of its models among them.
     models
         Models by name; ``main`` is the one it opens with.
+    unclaimed
+        Words of its texts that state something which no claim decides.
     """
 
     id: str
@@ -230,6 +275,7 @@ class Lesson:
     lets: Mapping[str, Expression] = field(default_factory=dict)
     configs: Mapping[str, ModelConfig] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
+    unclaimed: tuple[Problem, ...] = ()
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -262,20 +308,6 @@ class Lesson:
         raise KeyError(check_id)
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A lesson file that cannot be used: which line, and why."""
-
-    path: Path
-    line: int
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        """For a person."""
-        return f"{self.path.name}, line {self.line}: {self.why}"
-
-
 def expressions_of(lesson: Lesson) -> Iterator[Expression]:
     """Every expression in a lesson, wherever it stands."""
     yield from lesson.lets.values()
@@ -293,6 +325,7 @@ def expressions_of_step(step: Step) -> Iterator[Expression]:
     yield from (expression for _, expression in scene.select)
     yield from (place for highlight in scene.highlights for place in highlight.places)
     yield from (expression for intervention in scene.interventions for _, expression in intervention.fields)
+    yield from () if scene.checkpoint is None else (scene.checkpoint,)
 
 
 def expressions_of_check(check: Check) -> Iterator[Expression]:
@@ -353,7 +386,12 @@ class Scene:
     toggles
         Switches that are on (:data:`TOGGLES`); the others are off.
     play
-        What to set going: decoding, the rotation, or nothing.
+        What to set going: decoding, the rotation, the training, or nothing.
+    statistic, checkpoint
+        Which statistic of the heads the record of the training shows, and after how many steps; empty and None where
+        a step says nothing of it.
+    walk
+        The operation that the walk through the block is at; empty for its beginning.
     """
 
     model: str
@@ -365,6 +403,9 @@ class Scene:
     toggles: frozenset[str] = frozenset()
     highlights: tuple[Highlight, ...] = ()
     play: PlayWhat = ""
+    statistic: str = ""
+    checkpoint: int | None = None
+    walk: str = ""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ class LessonPlayer(QObject):
         self._lesson: Lesson | None = None
         self._step = 0
         self._filled: dict[int, FilledStep] = {}
+        self._misses: dict[tuple[str, int], int] = {}
+        """Wrong replies to a check, by its id and what its numbers were drawn with."""
         self._runs: Handle | None = None
         self._models: dict[str, ModelHandle] = {}
         self._yours: ModelHandle | None = None
@@ -212,7 +214,9 @@ class LessonPlayer(QObject):
             When the reply cannot be read; it is not recorded.
         """
         asked = self.asked(place)
-        verdict = judge(asked, reply)
+        this = (asked.id, asked.seed)
+        verdict = judge(asked, reply, self._misses.get(this, 0))
+        self._misses[this] = self._misses.get(this, 0) + (not verdict.right)
         if self._lesson is not None:
             self.records.answer(self._lesson.id, asked.id, verdict.right)
         self.judged.emit(asked, verdict)
@@ -442,6 +446,7 @@ class LessonPlayer(QObject):
     def _forget(self) -> None:
         self._set_away("")
         self._filled.clear()
+        self._misses.clear()
         self._models.clear()
         self._runs, self._shown_run, self._setting = None, None, False
 

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from ropewalk.app.lessons.claims import tidy, unclaimed
 from ropewalk.app.lessons.models import ModelReader, read_config
 from ropewalk.app.lessons.plan import (
     HIGHLIGHTS,
     INTERVENTIONS,
     PANELS,
     SELECTABLE,
+    STATISTICS,
     TOGGLES,
     Check,
     CheckKind,
+    Claim,
     Draw,
     HighlightDraft,
     InterventionDraft,
@@ -31,6 +34,7 @@ from ropewalk.app.lessons.plan import (
     Mistake,
     Option,
     PlayWhat,
+    Problem,
     SceneDraft,
     Step,
     Target,
@@ -40,9 +44,11 @@ from ropewalk.app.lessons.toml_lines import TomlLines, line_in
 from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.ledger.walk import STEPS
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
-from ropewalk.model.lessons.expressions import Constant, Expression, Items, read_expression
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, read_expression
 from ropewalk.model.lessons.models import LessonModel
+from ropewalk.model.lessons.table import TABLE
 from ropewalk.model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
 from ropewalk.model.lessons.values import UNITS, Value
 
@@ -54,9 +60,8 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "challenge", "check",
+    "play", "training", "walk", "challenge", "claims", "check",
 )  # fmt: skip
-SCENE_KEYS = ("model", "prompt", "show", "select", "decode", "try", "toggle", "highlight", "play")
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
     "choose": ("options",),
@@ -99,6 +104,7 @@ class _Reader:
         self.path = path
         self.scope = Scope()
         self.models: dict[str, LessonModel] = {}
+        self.unclaimed: list[Problem] = []
 
     def lesson(self) -> Lesson:
         top = self.top
@@ -130,6 +136,7 @@ class _Reader:
             lets=dict(self.scope.lets),
             configs=dict(self.scope.configs),
             path=self.path,
+            unclaimed=tuple(self.unclaimed),
         )
 
     # What is given ----------------------------------------------------------------------------------------------------
@@ -182,6 +189,7 @@ class _Reader:
                     look_at=self._line(table, "look_at", ""),
                     checks=tuple(self._check(one, seen) for one in table.tables("check")),
                     challenge=table.one_of("challenge", ("", *CHALLENGES), ""),
+                    claims=self._claims(table),
                 )
             )
         return tuple(steps)
@@ -198,6 +206,8 @@ class _Reader:
             if panel not in PANELS:
                 raise table.broken(f"There is no panel {panel!r}; there are {', '.join(PANELS)}.", "show", panel)
         play: Any = table.one_of("play", get_args(PlayWhat), "")
+        training = table.inner("training")
+        training.only(("statistic", "step"))
         return SceneDraft(
             model=model,
             prompt=prompt,
@@ -208,6 +218,9 @@ class _Reader:
             toggles=frozenset(self._toggle(table, name) for name in table.words("toggle")),
             highlights=self._highlights(table.inner("highlight")),
             play=play,
+            statistic=training.one_of("statistic", ("", *STATISTICS), ""),
+            checkpoint=self._expression(training, "step") if training.has("step") else None,
+            walk=table.one_of("walk", ("", *STEPS), ""),
         )
 
     def _toggle(self, table: Table, name: str) -> str:
@@ -242,6 +255,43 @@ class _Reader:
         if what == "rows" and isinstance(value, str):
             return Constant(value)
         return self._read(table, key, value)
+
+    # Claims -----------------------------------------------------------------------------------------------------------
+
+    def _claims(self, table: Table) -> tuple[Claim, ...]:
+        """What decides the texts of a step; what nothing decides is noted."""
+        stated = [*_stated(table), *([(self.top, "about", self.top.text("about"))] if table.place[-1] == 0 else [])]
+        told = [tidy(text) for _, _, text in stated]
+        claims = tuple(self._claim(one, told) for one in table.tables("claims"))
+        quotes = [quote for claim in claims for quote in claim.says]
+        for place, key, text in stated:
+            for sentence, found in unclaimed(text, quotes):
+                line = place.broken("", key, sentence[:12]).line
+                self.unclaimed.append(Problem(self.path, line, f"no claim decides {', '.join(found)} in “{sentence}”"))
+        return claims
+
+    def _claim(self, table: Table, told: list[str]) -> Claim:
+        table.only(("says", "holds"))
+        says = table.words("says") if isinstance(table.values.get("says"), list) else (table.text("says"),)
+        for quote in says:
+            if not tidy(quote) or not any(tidy(quote) in text for text in told):
+                raise table.broken(f"No text of this step says {quote!r}; quote it as it stands there.", "says", quote)
+        holds = table.values.get("holds", [])
+        expressions = [self._comparison(table, one) for one in (holds if isinstance(holds, list) else [holds])]
+        if not says or not expressions:
+            raise table.broken("A claim says a piece of the text, and names what holds if it is so.")
+        return Claim(says, tuple(expressions), table.broken("", "says", says[0]).line)
+
+    def _comparison(self, table: Table, source: Any) -> Expression:
+        """An expression that gives true or false."""
+        expression = self._read(table, "holds", source)
+        if isinstance(expression, Call) and TABLE[expression.function].result == "bool":
+            return expression
+        raise table.broken(
+            f"{source!r:.60} is no comparison; write one such as less(1, 2).",
+            "holds",
+            source if isinstance(source, str) else "",
+        )
 
     # Checks -----------------------------------------------------------------------------------------------------------
 
@@ -408,6 +458,19 @@ class _Reader:
             raise
         except RopewalkError as error:
             raise table.broken(error.sentence, key, _quoted(error.sentence, needle)) from error
+
+
+def _stated(table: Table) -> Iterator[tuple[Table, str, str]]:
+    """Every text of a step that states something: the table, the key and the text. Questions and notes do not."""
+    yield from ((table, key, table.text(key, "")) for key in ("title", "look_at", "text"))
+    for asked in table.tables("check"):
+        yield from ((asked, key, asked.text(key, "")) for key in ("why", "hint", "reveal"))
+        yield from ((asked, "points", point) for point in asked.words("points"))
+        for option in asked.tables("options"):
+            yield from (
+                (option, key, option.text(key, "")) for key in ("text", "why")[option.values.get("right") is not True :]
+            )
+        yield from ((mistake, "says", mistake.text("says", "")) for mistake in asked.tables("mistakes"))
 
 
 def _quoted(sentence: str, needle: str) -> str:

@@ -20,6 +20,7 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
+from ropewalk.app.session.board import Board
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
@@ -29,7 +30,9 @@ from ropewalk.app.session.recovery import Recovery
 from ropewalk.app.session.selection import Bounds, Hover, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState
 from ropewalk.app.session.timeline import Timeline
+from ropewalk.app.session.walk import Walk
 from ropewalk.app.settings import Opened, SettingsStore
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.engine.questions import Question
@@ -76,8 +79,12 @@ class Session(QObject):
         How far the run is in view and how it goes on; whether it was found consistent.
     interventions, baseline
         What is changed in the run; the run that it is compared with.
+    board
+        Heads that are pinned to be seen side by side, and notes to heads.
     scenes
         Scenes put on screen in one go, and what was there before.
+    walk
+        Which operation of the selected block is looked at.
     checkpoints, exports
         What could be opened; the jobs of files in the making, beside everything else.
     """
@@ -107,6 +114,7 @@ class Session(QObject):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._handle: RunHandle | None = None
+        self.walk = Walk(self._walked_block, self)
         self._runs = 0
         self.newest: Prompt | None = None
         self.closed = False
@@ -117,6 +125,7 @@ class Session(QObject):
         self.opening.model_changed.connect(self.model_changed)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
         self.baseline = Baseline(self, self.engines, self.scenes, parent=self)
+        self.board = Board(self, parent=self)
         self.recovery = Recovery(
             self, self.engines, self.opening, self.timeline, self.scenes, self.baseline, parent=self
         )
@@ -425,6 +434,9 @@ class Session(QObject):
         self.baseline.follow()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
+
+    def _walked_block(self) -> tuple[ModelConfig, int] | None:
+        return None if self.run is None else (self.run.config, self.selection.now.layer)
 
     def _restarts_with(self, kept: SessionState) -> bool:
         return self.recovery.restarts_with(kept)

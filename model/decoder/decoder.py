@@ -74,12 +74,15 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token on its own."""
-        projected = self.project(x)
-        hidden = self.activate(*projected) if self.gate is None else self._gated(*projected)  # [..., F]
-        out: Tensor = self.down(hidden)
+        out: Tensor = self.down(self.bend(*self.project(x)))
         return out
 
-    def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
+    def bend(self, *projected: Tensor) -> Tensor:
+        """What W_down takes, [..., F], of what gate and up, or up alone, have made."""
+        if self.gate is None:
+            bent: Tensor = self.activate(*projected)
+            return bent
+        gate, up = projected
         if self.limit is not None:
             gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
         return self.activate(gate) * (up + self.up_offset if self.up_offset else up)
@@ -109,7 +112,7 @@ class MoeMlp(nn.Module):
         """Route, transform, and add."""
         tokens = x.flatten(0, -2)  # [N, D]
         logits = self.hook_router_logits(self.router(tokens))  # [N, E]
-        share, chosen = self._choose(logits)  # [N, k] each
+        share, chosen = self.choose(logits)  # [N, k] each
         self.hook_expert_index(chosen)
         out = torch.zeros_like(tokens)
         # without numbers (on the meta device) nobody knows where a token goes
@@ -122,7 +125,7 @@ class MoeMlp(nn.Module):
             out = out + (shared if self.shared_gate is None else torch.sigmoid(self.shared_gate(tokens)) * shared)
         return out.view(x.shape)
 
-    def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Each token's experts and their shares, [N, k] each, in float32."""
         wide = logits.float()
         if self.moe.scoring == "softmax_chosen":

@@ -162,7 +162,9 @@ def _called(call: Call, scope: Scope) -> Value:
         raise LessonError(f"{call.function} has to be measured, which is not possible here.")
     runs = (scope.runs,) if entry.takes_runs else ()
     try:
-        return entry.function(*runs, *several, **named)
+        if several:  # those before it by their places, as Python wants them
+            return entry.function(*runs, *named.values(), *several)
+        return entry.function(*runs, **named)
     except LessonError:
         raise
     except RopewalkError as error:

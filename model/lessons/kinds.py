@@ -67,11 +67,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Value": Kind("a value", lambda value: value),
     "int": Kind("a whole number", _whole, NUMBERS),
     "float": Kind("a number", _number, NUMBERS),
+    "bool": Kind("true or false", _only(bool), frozenset({"bool"})),
     "str": Kind("a text in quotes", _only(str), frozenset({"str"})),
     "Head": Kind("a head", _only(Head), frozenset({"Head"})),
     "ModelName": Kind("a model that can be run", _only(ModelName), frozenset({"ModelName"})),
     "ModelConfig": Kind("a config or a model", _only(ModelConfig), frozenset({"ModelConfig"})),
     "Vector": Kind("a list of numbers", _each(_number), LISTS),
+    "tuple[str, ...]": Kind("a list of texts", _each(_only(str)), frozenset({"tuple[str, ...]"})),
     "tuple[Head, ...]": Kind("a list of heads", _each(_only(Head)), frozenset({"tuple[Head, ...]", "Head"})),
 }
 """Annotation → kind, of every annotation that a parameter may have."""

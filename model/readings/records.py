@@ -28,6 +28,7 @@ Places = NDArray[np.int32]
 TokenKind = Literal["text", "special", "bytes"]
 TileKind = Literal["scores", "weights"]
 Reduction = Literal["exact", "max", "mean", "sampled"]
+WalkAxis = Literal["token", "key", "feature", "heads", "plane", "expert", "one"]
 
 
 @dataclass(frozen=True)
@@ -309,6 +310,30 @@ class HeadPicture:
     weights: Tile
 
 
+NO_HEAD: Final = -1
+"""The layer and the head of a picture that is of several."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoardReading:
+    """Several heads side by side.
+
+    Attributes
+    ----------
+    pictures
+        Of the heads that were to be shown.
+    average
+        The mean over all of them, cell by cell, None where it was not wanted; a weight that one of them masks is 0,
+        and a score is there where none of them masks it.
+    difference
+        The first of two less the second, likewise.
+    """
+
+    pictures: tuple[HeadPicture, ...]
+    average: HeadPicture | None = None
+    difference: HeadPicture | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class HeadPatch:
     """A refined part of a :class:`HeadPicture` that was sampled.
@@ -327,6 +352,57 @@ class HeadPatch:
     weights: Floats
     visible: Bools
     raw: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WalkMatrix:
+    """A matrix of the walk through a block.
+
+    Attributes
+    ----------
+    name, kind
+        What it is called, such as ``W_qᵀ``, and what it is made for, which gives its colour.
+    values
+        [h, w] numbers; of a large matrix, of each block the one that is furthest from 0.
+    rows, columns
+        The half-open ranges of the whole matrix that they cover.
+    shape
+        Rows and columns of the whole matrix.
+    axes
+        What its rows and columns count; ``heads`` are the features of all heads, side by side.
+    hidden
+        [h, w] where no number stands because the key is not seen; None where every number does.
+    of
+        The matrix that it is another view of, such as K' for its transpose; empty for one of its own.
+    names
+        What its columns (or, of ``experts``, its rows) are called, where numbers would not do.
+    """
+
+    name: str
+    kind: str
+    values: Floats
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    shape: tuple[int, int]
+    axes: tuple[WalkAxis, WalkAxis]
+    hidden: Bools | None = None
+    of: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WalkReading:
+    """One block for one head, as the matrices of ``model.ledger.walk`` by their names.
+
+    ``rows`` are the tokens that are walked: all of a short run of a small model, else the query alone.
+    """
+
+    layer: int
+    head: int
+    kv_head: int
+    query: int
+    rows: tuple[int, int]
+    matrices: dict[str, WalkMatrix]
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,6 +448,10 @@ class HeadAtlas:
         Name → the formula in words and symbols.
     undefined
         Name → why the score is not defined here, for those that are not.
+    titles
+        Name → what a person reads.
+    smallest_first
+        Names of the scores whose small values are the interesting ones.
     """
 
     thumbnails: Floats
@@ -379,6 +459,22 @@ class HeadAtlas:
     scores: dict[str, Doubles]
     formulas: dict[str, str]
     undefined: dict[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    smallest_first: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreChanges:
+    """How far every head's scores moved from the pinned run, B minus A: name → [L, H], and why some did not.
+
+    Attributes
+    ----------
+    undefined
+        Name → why there is no difference: a score that one of the two runs does not define.
+    """
+
+    scores: dict[str, Doubles]
+    undefined: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)

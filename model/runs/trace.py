@@ -606,12 +606,12 @@ class LentCache(KvCache):
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What one row was at every hook point, and its logits [B, V].
+    """What one row, or several from it on, was at every hook point, and the logits [B, V] of the last of them.
 
     Attributes
     ----------
     points
-        Hook name → tensor whose token axis has length 1.
+        Hook name → tensor whose token axis is as long as there are rows.
     """
 
     row: int
@@ -619,13 +619,15 @@ class Replay:
     logits: Tensor
 
 
-def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None = None) -> Replay:
+def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None = None, *, count: int = 1) -> Replay:
     """Run one row again as a decode step over the trace's own K' and V, for what the trace does not keep.
 
     Parameters
     ----------
     names
         Hook points to record; all when not given.
+    count
+        Rows to run again, from ``row`` on; all of the prompt, or one.
 
     Raises
     ------
@@ -639,9 +641,9 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
     with torch.no_grad(), recording(model, wanted) as record:
         with turned(model, trace.interventions):
             x, call = model.begin(
-                trace.ids[:, row : row + 1],
-                cache=LentCache(trace, (row, row + 1)),
-                positions=trace.positions[:, row : row + 1],
+                trace.ids[:, row : row + count],
+                cache=LentCache(trace, (row, row + count)),
+                positions=trace.positions[:, row : row + count],
                 padding=trace.padding,
                 branch=trace.branch,
                 rotary_length=trace.rotary_length(row),
@@ -650,5 +652,5 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
             block = model.block(layer)
             with changed_block(block, layer, trace.interventions):
                 x = block(x, call)
-        logits = model.finish(x)[:, 0]
+        logits = model.finish(x[:, -1:])[:, 0]
     return Replay(row, dict(record), logits)

@@ -78,7 +78,7 @@ def test_the_challenges_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("lessons") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 15
+    assert len(lines) == 19
     assert "Walk one block" in lines[8]
     assert "transformer_block, shape_ledger" in lines[8]
 
@@ -107,10 +107,22 @@ def test_a_lesson_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
         LESSON.replace("open", "llama3_8b").replace("tokens(llama3_8b)", "1"), encoding="utf-8"
     )
     assert typed("lessons", "good.toml") == 0
-    assert capsys.readouterr().out == "good.toml: 1 steps, 1 checks, every number is there\n"
+    assert capsys.readouterr().out == (
+        "good.toml: 1 steps, 1 checks, 0 claims, every number is there\n  line 7: no claim decides One in “One”\n"
+    )
     Path("gaps.toml").write_text(LESSON, encoding="utf-8")
     assert typed("lessons", "gaps.toml") == 0
     assert capsys.readouterr().out.count("No model is open") == 1
     Path("bad.toml").write_text(LESSON.replace("minutes", "minuets"), encoding="utf-8")
     assert typed("lessons", "bad.toml") == 1
     assert capsys.readouterr().err == "bad.toml, line 3: A lesson has no key 'minuets'; did you mean minutes?\n"
+
+
+def test_a_sentence_that_its_number_contradicts_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    claim = "claims = [{ says = 'and', holds = 'less(size(main, \"D\"), 100)' }]\n"
+    source = LESSON.replace("open", "llama3_8b").replace("tokens(llama3_8b)", "1")
+    Path("wrong.toml").write_text(source.replace("[[step.check]]", f"{claim}\n[[step.check]]"), encoding="utf-8")
+    assert typed("lessons", "wrong.toml") == 1
+    captured = capsys.readouterr()
+    assert '“and” is contradicted: less(size(main, "D"), 100) is not so: 4,096, 100.' in captured.out
+    assert captured.err == "wrong.toml: 1 of 1 claims do not hold; put the words or the numbers right.\n"

@@ -48,7 +48,12 @@ REACHED: dict[str, tuple[str, ...]] = {
     "why MLPs are heavy": ("8#why-mlp-heavy", "8#mlp-count"),
     "LayerNorm, RMSNorm": ("8#rms", "8#forgets", "8@0"),
     "pre or post for sixty layers": ("8#pre-or-post",),
-    "six blocks of one's own": ("11@8", "$train"),
+    "six blocks of one's own": ("11@9", "$train"),
+    "a head that looks from it to its noun": ("11@7",),
+    "temperature, top-k, top-p": ("14#ratio", "14#nucleus", "14#which-adapts"),
+    "why softmax runs in float32": ("15#gap", "15#why-subtract", "15@4"),
+    "attention beside recurrence": ("16#even", "16#who-forgets", "16#faded"),
+    "how heads come into being": ("17@2", "17#why-later"),
 }
 """Topic → where it is reached: ``lesson#check``, ``lesson@step``, ``!challenge`` or ``$command``."""
 

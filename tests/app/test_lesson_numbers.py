@@ -57,6 +57,10 @@ GOLDEN: dict[str, tuple[str, ...]] = {
     "10-what-it-costs": ("8.8 TFLOP", "4.4 TFLOP", "32 GiB", "1 GiB", "64 GiB", "2 TiB", "28,628"),
     "11-heads-have-habits": ("q - N + 1".replace(" - ", "-").replace(" + ", "+"), "syntactic"),
     "12-cached-equals-full": ("1×8×1×13",),
+    "14-drawing-a-token": ("T | likeliest token",),
+    "15-softmax-in-float32": ("9.8 × 10⁻⁴", "0.00781", "0.0625", "bfloat16 | 256", "stands still at 256"),
+    "16-attention-and-recurrence": ("8 MiB", "4096 | 512 MiB | 8 MiB", "64 tokens"),
+    "17-heads-being-born": ("3,500 steps", "6.93"),
     "13-to-minimind": ("63.9 M", "198.4 M", "12,288 bytes", "1×12×6400", "stores 0"),
 }
 """Numbers by hand, from the issue, the papers and the configs, that have to come out of the engine where they stand."""
@@ -78,38 +82,6 @@ def measured(lesson_id: str, expression: str) -> Any:
     return evaluate(read_expression(expression), scope)
 
 
-def test_the_scale_does_what_lesson_4_says() -> None:
-    def of(expression: str) -> Any:
-        return measured("04-why-divide", expression)
-
-    assert of("score_spread(raw)") == pytest.approx(math.sqrt(32), rel=0.05)
-    assert of("score_spread(main)") == pytest.approx(1, rel=0.05)
-    assert of("divided(score_spread(raw), score_spread(library_raw))") == pytest.approx(3, rel=0.1)
-    assert of("weight_variance(main, 'query')") == pytest.approx(1 / 128, rel=0.05)
-    assert of("weight_variance(library, 'query')") == pytest.approx(1 / 384, rel=0.05)
-    assert of("weight(raw, 0, 0, row, strongest_key(raw, 0, 0, row))") > 0.7
-    assert of("peak(raw, row)") > 0.7 > 0.5 > of("peak(main, row)")
-    assert of("mean_entropy(raw, row)") < 0.6 < 1.4 < of("mean_entropy(main, row)") < math.log(6)
-    assert of("slope(raw, row)") < of("slope(main, row)") / 2
-    assert of("strongest_key(raw, 0, 0, row)") == of("strongest_key(main, 0, 0, row)")
-
-
-def test_positions_do_what_lesson_5_says() -> None:
-    def of(expression: str) -> Any:
-        return measured("05-where-am-i", expression)
-
-    assert of("permuted_gap(main, [2, 1, 0])") < 1e-5
-    assert of("row_gap(main, 'bites dog man')") < 1e-5
-    assert of("weight(main, 0, 0, 4, 0, 'the dog bites the man')") == pytest.approx(
-        of("weight(main, 0, 0, 4, 3, 'the dog bites the man')"), abs=1e-6
-    )
-    for name in ("sinusoidal", "learned", "rotary"):
-        assert of(f"permuted_gap({name}, [2, 1, 0])") > 0.1
-    assert of("shift_gap(rotary, far)") < 1e-4
-    assert of("shift_gap(sinusoidal, far)") > 0.1
-    assert of("shift_gap(learned, 1)") > 0.1
-
-
 def test_rotation_does_what_lesson_6_says() -> None:
     def of(expression: str) -> Any:
         return measured("06-rotation-remembers", expression)
@@ -129,53 +101,6 @@ def test_rotation_does_what_lesson_6_says() -> None:
     for rule in ("dynamic", "yarn", "llama3"):
         assert of(f"item(wavelengths(stretched(main, '{rule}', factor), 2048), 0)") == pytest.approx(2 * math.pi)
         assert of(f"item(wavelengths(stretched(main, '{rule}', factor), 2048), -1)") > 3.9 * slowest
-
-
-def test_depth_does_what_lesson_8_says() -> None:
-    shallow, deep = (
-        [measured("08-norms-and-mlp", f"first_gradient({model}, '{place}')") for place in ("pre", "post")]
-        for model in ("shallow", "deep")
-    )
-    assert deep[0] < 6 * shallow[0]
-    assert deep[1] > 50 * shallow[1]
-    assert deep[1] > 10 * deep[0]
-
-
-def test_heads_do_what_lesson_11_says() -> None:
-    def of(expression: str) -> Any:
-        return measured("11-heads-have-habits", expression)
-
-    assert of("best_score(main, 'previous')") > 0.6
-    assert of("best_score(main, 'previous', N)") > 0.7
-    assert of("score_without_rope(main, previous, 'previous')") < 0.3
-    assert of("best_score(main, 'induction', N)") > 0.6
-    assert of("count(many)") >= 1
-    assert of("layer_of(previous)") < of("layer_of(induction)")
-    assert of("weight(main, layer_of(induction), head_of(induction), row, plus(minus(row, period), 1))") > 0.5
-    assert of("next_probability(main, row)") > 0.8
-    assert of("next_probability(main, minus(row, period))") < 0.2
-    second, first = of("repeat_loss(main, N)"), of("repeat_loss(main, N, part='first')")
-    assert second < 0.5 < 6 < first
-    without = "heads_over(main, 'induction', 0.5, N)"
-    assert of("repeat_loss(main, N, [best_head(main, 'induction', N)])") < 2 * second + 0.5
-    assert of(f"repeat_loss(main, N, {without})") > 4
-    assert of("repeat_loss(main, N, [best_head(main, 'previous', N)])") > 2
-    assert of("best_score(quiet, 'sink')") > 0.5
-
-
-def test_cached_is_full_in_lesson_12() -> None:
-    for expression in (
-        "cached_gap(main, 1, 6)",
-        "cached_gap(main, 7, 6)",
-        "cached_gap(main, 128, 6)",
-        "cached_gap(main, 7, 50)",
-        "cached_gap(main, 7, 6, padding=3)",
-        'cached_gap(main, 7, 6, branch="explicit", padding=3)',
-        "branch_gap(main, 12)",
-        "branch_gap(main, 6, past=20)",
-        "branch_gap(main, 6, past=20, padding=3)",
-    ):
-        assert measured("12-cached-equals-full", expression) < 1e-4
 
 
 def test_routes_and_tables_of_lesson_13() -> None:

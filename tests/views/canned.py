@@ -26,6 +26,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, RunHandle
 from ropewalk.model.engine.questions import (
     AskAtlas,
     AskAttribution,
+    AskBoard,
     AskCache,
     AskCell,
     AskHead,
@@ -37,14 +38,19 @@ from ropewalk.model.engine.questions import (
     AskRepeats,
     AskRouting,
     AskRow,
+    AskScoreChanges,
     AskStrongWeights,
     AskTraining,
+    AskWalk,
     Question,
 )
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.ledger.walk import plan_of
 from ropewalk.model.readings.magnitudes import magnitudes
 from ropewalk.model.readings.records import (
+    NO_HEAD,
+    BoardReading,
     CacheReading,
     Candidate,
     CellReading,
@@ -62,11 +68,15 @@ from ropewalk.model.readings.records import (
     RowReading,
     Run,
     Sampling,
+    ScoreChanges,
     StrongWeights,
     Tile,
     TokenText,
     TokenTexts,
     TrainingHistory,
+    WalkAxis,
+    WalkMatrix,
+    WalkReading,
 )
 from tests.fake_engine import FakeEngine
 from tests.in_process import without_packing
@@ -179,6 +189,36 @@ def _head(run: Run, asked: AskHead) -> HeadPicture:
         replace(scored, reduction=reduction, cell=(block, block)),
         replace(weighed, reduction=reduction, cell=(block, block)),
     )
+
+
+def _board(run: Run, asked: AskBoard) -> BoardReading:
+    """Pictures of heads, their mean and the difference of two."""
+    pictures = [
+        _head(run, AskHead(layer, head, asked.rows, asked.columns, asked.pixels)) for layer, head in asked.heads
+    ]
+
+    def combined(shares: Sequence[float], of: Sequence[HeadPicture]) -> HeadPicture:
+        def tile(kind: str) -> Tile:
+            tiles: list[Tile] = [getattr(one, kind) for one in of]
+            values = np.tensordot(np.array(shares), np.stack([one.values for one in tiles]), 1)
+            return replace(tiles[0], layer=NO_HEAD, head=NO_HEAD, values=_single(values))
+
+        return HeadPicture(NO_HEAD, NO_HEAD, NO_HEAD, tile("scores"), tile("weights"))
+
+    pair = None if asked.difference is None else [pictures[place] for place in asked.difference]
+    return BoardReading(
+        tuple(pictures[slice(*asked.shown)]),
+        combined([1 / len(pictures)] * len(pictures), pictures) if asked.average else None,
+        None if pair is None else combined((1.0, -1.0), pair),
+    )
+
+
+def _score_changes(run: Run, asked: AskScoreChanges) -> ScoreChanges:
+    """Changes that are none of the scores."""
+    values = np.linspace(-0.5, 0.3, run.config.layers * run.config.heads)
+    shaped = values.reshape(run.config.layers, run.config.heads)
+    none = np.full_like(shaped, np.nan)
+    return ScoreChanges({"previous token": shaped, "sink": -shaped, "induction": none}, {"induction": "not in A"})
 
 
 def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
@@ -427,9 +467,90 @@ def _attribution(run: Run, asked: AskAttribution) -> DirectAttribution:
     )
 
 
+def _walk(run: Run, asked: AskWalk) -> WalkReading:
+    """A walk of all rows of a short run, else of the query; what no test compares is drawn."""
+    c, draw = run.config, np.random.default_rng(asked.layer)
+    every = run.length <= 48 and not c.is_moe(asked.layer)
+    rows = (0, run.length) if every else (asked.query, asked.query + 1)
+    cut, kv_head, heads = slice(*rows), c.kv_head_of(asked.head), c.heads * c.head_width
+    q, k, v = vectors_of(run)
+    seen = visible(run)[cut]
+    dots = q[asked.layer, asked.head, cut] @ k[asked.layer, kv_head].T
+    known = {
+        "q_turned": q[asked.layer, asked.head, cut],
+        "k_turned": k[asked.layer, kv_head, cut],
+        "v": v[asked.layer, kv_head, cut],
+        "keys": k[asked.layer, kv_head].T,
+        "values": v[asked.layer, kv_head],
+        "dots": dots,
+        "factor": np.array([[c.scale]]),
+        "scaled": dots * c.scale,
+        "seen": seen.astype(np.float64),
+        "masked": np.where(seen, dots * c.scale, 0),
+        "weights": weights(run, asked.layer, asked.head)[cut],
+    }
+    token, kv = rows[1] - rows[0], c.kv_heads * c.head_width
+    sizes: dict[str, tuple[int, int]] = {
+        **dict.fromkeys(("x", "normed", "attn", "middle", "mlp_read", "mlp", "after"), (token, c.width)),
+        **dict.fromkeys(("norm_root", "mlp_root", "lse"), (token, 1)),
+        **dict.fromkeys(("norm_gain", "mlp_gain"), (1, c.width)),
+        "w_q": (c.width, heads),
+        "w_k": (c.width, kv),
+        "w_v": (c.width, kv),
+        "w_o": (heads, c.width),
+        "q_all": (token, heads),
+        "k_all": (token, kv),
+        "v_all": (token, kv),
+        "z_all": (token, heads),
+        **dict.fromkeys(("q", "k", "z"), (token, c.head_width)),
+        **dict.fromkeys(("w_gate", "w_up"), (c.width, c.mlp_width)),
+        **dict.fromkeys(("gate", "up", "hidden"), (token, c.mlp_width)),
+        "w_router": (c.width, 4),
+        "router": (token, 4),
+        "shares": (1, 2),
+        "experts": (2, c.width),
+        "angles": (token, c.head_width // 2),
+        "w_down": (c.mlp_width, c.width),
+    }
+    kinds = {"q": "query", "k": "key", "v": "value"}
+    matrices: dict[str, WalkMatrix] = {}
+    plan = [equation for step in plan_of(c, asked.layer) for equation in step.equations]
+    for key in dict.fromkeys(key for equation in plan for key in (*equation.operands, equation.result)):
+        made = known[key] if key in known else draw.normal(size=sizes[key])
+        by_key = key in ("keys", "dots", "scaled", "seen", "masked", "weights")
+        axes: tuple[WalkAxis, WalkAxis] = (
+            "token" if made.shape[0] == token and key not in ("values", "keys", "factor") else "feature",
+            "key" if by_key else "heads" if key[1:] == "_all" or key[:3] in ("w_q", "w_k", "w_v") else "feature",
+        )
+        if made.shape[1] == 1:
+            axes = axes[0], "one"
+        elif key == "values":
+            axes = "key", "feature"
+        whole = made.shape if axes[0] != "token" else (run.length, made.shape[1])
+        hidden = ~seen if key in ("seen", "masked", "weights") else None
+        of = {"keys": "k_turned", "values": "v"}.get(key, "")
+        letter = key.removeprefix("w_")
+        kind = kinds.get(letter[0] if letter[1:2] in ("", "_") else "", "plain")
+        matrices[key] = WalkMatrix(
+            key,
+            kind,
+            _single(made),
+            rows if axes[0] == "token" else (0, made.shape[0]),
+            (0, made.shape[1]),
+            (whole[0], whole[1]),
+            axes,
+            hidden,
+            of,
+            ("expert 1", "expert 3") if key in ("shares", "experts") else (),
+        )
+    return WalkReading(asked.layer, asked.head, kv_head, asked.query, rows, matrices)
+
+
 READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskHead: _head,
     AskAtlas: _atlas,
+    AskBoard: _board,
+    AskScoreChanges: _score_changes,
     AskRow: _row,
     AskCell: _cell,
     AskPlanes: _planes,
@@ -441,6 +562,7 @@ READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskTraining: _training,
     AskAttribution: _attribution,
     AskRepeats: _repeats,
+    AskWalk: _walk,
     AskLens: _lens,
     AskStrongWeights: _strong,
 }

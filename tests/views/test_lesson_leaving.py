@@ -22,9 +22,10 @@ from ropewalk.model.lessons.text import plain_text
 from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
-from ropewalk.views.panels.ledger import LedgerPanel
+from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel
 from ropewalk.views.panels.next_token import NextTokenPanel
 from ropewalk.views.panels.panel import NOTHING_YET
+from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.atlas import LAYER_ORDER
 from ropewalk.views.style import highlight, theme
@@ -206,6 +207,13 @@ def test_a_ledger_of_sizes_alone_needs_no_run(qtbot: QtBot, session: Session) ->
     panel.show_outline(ledger)
     assert panel.body.isVisible()
     assert panel.model.rowCount() == len(ledger.entries)
+    shapes = next(place for place, column in enumerate(COLUMNS) if column.key == "shape")
+    across = Qt.Orientation.Horizontal
+    panel.show_outline(build_ledger(CONFIG, 0, 1, 1, 5))
+    assert panel.model.headerData(shapes, across) == "Decode"
+    panel.show_outline(build_ledger(CONFIG, 0, 1, 3, 5))
+    assert panel.model.headerData(shapes, across) == "Prefill"
+    panel.show_outline(ledger)
     session.opening.begin()  # a run comes meanwhile: the ledger of the sizes stays
     driving.settle(session)
     assert session.run is not None
@@ -293,3 +301,34 @@ def test_an_order_of_heads_stays_outside_the_lesson(qtbot: QtBot, window: MainWi
     QTest.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
     settle(window)
     assert heads.view.sorted_by == "sink"
+
+
+def test_the_line_at_the_bottom_speaks_of_the_sizes_that_are_shown(qtbot: QtBot, window: MainWindow) -> None:
+    before = window.status.facts.text()
+    enter(qtbot, window, 9, 2)
+    assert window.status.facts.text() == "sizes alone · 70.6 G parameters · 131.4 GiB weights, not loaded"
+    assert not window.status.check.isVisible()
+    window.lesson.leave()
+    settle(window)
+    assert window.status.facts.text().split(" · ")[:4] == before.split(" · ")[:4]
+
+
+def test_the_record_of_a_training_stands_where_the_step_says(qtbot: QtBot, window: MainWindow) -> None:
+    enter(qtbot, window, 17, 2)
+    panel, scene = cast("TrainingPanel", window.panels["training"]), window.lesson_scenes.scene
+    qtbot.waitUntil(lambda: panel.history is not None)
+    settle(window)
+    assert scene is not None
+    assert panel.history is not None
+    assert panel.chosen == scene.statistic == "induction"
+    assert panel.history.steps[panel.slider.value()] == scene.checkpoint
+    scores = panel.history.scores["induction"][panel.slider.value()]
+    assert scores.max() >= 0.5
+    now, final = window.session.selection.now, panel.history.scores["induction"][-1]
+    assert final[now.layer, now.head] == final.max()
+    enter(qtbot, window, 17, 4)
+    qtbot.waitUntil(panel.timer.isActive)
+    panel.advance()
+    assert panel.slider.value() >= 1
+    window.lesson.leave()
+    assert not panel.timer.isActive()

@@ -254,6 +254,9 @@ class CheckCard(QFrame):
             return
         self._misses += not verdict.right
         self._say(f"{verdict.sentence}{self._way_out(verdict)}", "good" if verdict.right else "bad")
+        if verdict.hint and not verdict.told:
+            self.hint.show_text(verdict.hint)
+            self.hint.show()
         self.because.show_text(_reasons(verdict))
         self.because.setVisible(bool(verdict.because or verdict.why))
         self.answered.emit()

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from ropewalk.app.session.selection import Hover
+from ropewalk.model.ledger.walk import STEPS
 from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.panels.registry import names
 from ropewalk.views.stage.tree import Split, column, row
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from ropewalk.views.panels.heads import HeadsPanel
     from ropewalk.views.panels.ledger import LedgerPanel
     from ropewalk.views.panels.rope import RopePanel
+    from ropewalk.views.panels.training import TrainingPanel
     from ropewalk.views.stage.stage import Stage
 
-HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7}
+HEIGHTS: Final[Mapping[str, int]] = {"tokens": 0, "why": 3, "cache": 4, "rope": 7, "walk": 12}
 """Shares of the height; a panel that is not named takes 5."""
 
 LINES: Final = frozenset({"tokens", "why"})
@@ -74,8 +76,9 @@ class LessonScenes(QObject):
         self._before: dict[str, bool] = {}
         self._order = ""
         """How the heads were ordered before the lesson."""
-        self._turns = False
+        self._turns = self._grows = False
         cards["rope"].when_made(lambda rope: rope.drawn.connect(self._turn))
+        cards["training"].when_made(lambda training: training.drawn.connect(self._grow))
 
     @property
     def _rope(self) -> RopePanel:
@@ -116,12 +119,14 @@ class LessonScenes(QObject):
         if self._heads is not None:
             self._heads.order_by_layer()
         self._session.selection.point_at(Hover())
+        if "walk" in panels:
+            self._session.walk.put(scene.walk or STEPS[0])
         self._highlight(scene)
         self._set_going(scene)
 
     def leave(self) -> None:
         """Put the switches back as they were, and take the marks off; the window brings its workspace back."""
-        self._turns = False
+        self._turns = self._grows = False
         self._rope.begin_anew()
         self._session.selection.point_at(Hover())
         self._ledger.show_outline(None)
@@ -161,7 +166,11 @@ class LessonScenes(QObject):
         if scene.play == "decode":
             self._session.timeline.step() if motion.reduced() else self._session.timeline.play()
         self._turns = scene.play == "rotation"
+        self._grows = bool(scene.statistic) or scene.play == "training"
+        if self._cards["training"].is_made:
+            cast("TrainingPanel", self._cards["training"].panel).pause()
         self._turn()
+        self._grow()
 
     def _turn(self) -> None:
         """Set the rotation going once the planes of the scene are drawn: both hands turn, the score stands still."""
@@ -169,6 +178,20 @@ class LessonScenes(QObject):
             self._turns = False
             self._rope.let_move("both")
             self._rope.toggle()
+
+    def _grow(self) -> None:
+        """Show the record of the training as the scene wants it, once it is there; and play it."""
+        card, scene = self._cards["training"], self.scene
+        if not self._grows or scene is None or not card.is_made:
+            return
+        panel = cast("TrainingPanel", card.panel)
+        if panel.settled and panel.history is not None:
+            self._grows = False
+            panel.watch(scene.statistic)
+            if scene.checkpoint is not None:
+                panel.go(scene.checkpoint)
+            if scene.play == "training":
+                panel.toggle()
 
 
 def _arranged(shown: tuple[str, ...]) -> Split:

@@ -150,9 +150,16 @@ class LedgerModel(QAbstractTableModel):
         """What each cell of each row says; asking for it again and again would take longer than writing it."""
         self.highlighted: frozenset[str] = frozenset()
         self.pointed: str | None = None
+        self.step_alone = False
+        """Whether the shapes are those of a decode step that no prefill stands beside."""
+        self.walked: frozenset[str] = frozenset()
+        """Rows that the walk through the block is at."""
 
-    def show(self, rows: tuple[LedgerRow, ...]) -> None:
+    def show(self, rows: tuple[LedgerRow, ...], step_alone: bool = False) -> None:
         """Take other rows; where they are the same operations, only cells that say something else are announced."""
+        if step_alone != self.step_alone:
+            self.step_alone = step_alone
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
         texts = tuple(tuple(column.text(row) for column in COLUMNS) for row in rows)
         if [row.entry.key for row in rows] != [row.entry.key for row in self.rows]:
             self.beginResetModel()
@@ -182,7 +189,7 @@ class LedgerModel(QAbstractTableModel):
             return None
         column = COLUMNS[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.heading
+            return "Decode" if column.key == "shape" and self.step_alone else column.heading
         if role == Qt.ItemDataRole.ToolTipRole:
             return column.explained or None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -250,6 +257,8 @@ class LedgerDelegate(QStyledItemDelegate):
             highlight.draw_band(painter, box)
         if key == self.model.pointed:
             self._paint_hover(painter, box)
+        if key in self.model.walked:
+            self._paint_walked(painter, box, number)
         inner = box.adjusted(self.PAD / 2, 0, -self.PAD / 2, 0)
         if column.key == "operation":
             self._paint_name(painter, inner, row)
@@ -267,6 +276,16 @@ class LedgerDelegate(QStyledItemDelegate):
         look = theme.current()
         painter.fillRect(box, look.hover)
         painter.fillRect(QRectF(box.left(), box.bottom() - 2, box.width(), 2), look.accent)
+
+    def _paint_walked(self, painter: QPainter, box: QRectF, number: int) -> None:
+        """A part of the frame around the whole row."""
+        line, accent = theme.current().grid(0.25), theme.current().accent
+        for top in (box.top(), box.bottom() - line):
+            painter.fillRect(QRectF(box.left(), top, box.width(), line), accent)
+        if number == 0:
+            painter.fillRect(QRectF(box.left(), box.top(), line, box.height()), accent)
+        if number == len(COLUMNS) - 1:
+            painter.fillRect(QRectF(box.right() - line, box.top(), line, box.height()), accent)
 
     def _paint_name(self, painter: QPainter, box: QRectF, row: LedgerRow) -> None:
         look = theme.current()
@@ -378,6 +397,7 @@ class LedgerPanel(Panel):
         self.frame = WholeRows(self.table)
         layout.addWidget(self.frame, 1)
         layout.addWidget(self.totals)
+        session.walk.moved.connect(self._show_walked)
         self.theme_changed()
 
     def question(self, run: Run, selection: Selection) -> Question | None:
@@ -416,9 +436,17 @@ class LedgerPanel(Panel):
         if not all(seen.contains(self.table.visualRect(self.model.index(place, 0)).center()) for place in rows):
             self.table.scrollTo(self.model.index(rows[0], 0), QAbstractItemView.ScrollHint.PositionAtTop)
 
+    def _show_walked(self) -> None:
+        """Frame the rows that the walk is at, and bring them into sight."""
+        self.model.walked = self.session.walk.lit if self.outline is None else frozenset()
+        for place in reversed(range(len(self.model.rows))):
+            if self.model.rows[place].entry.key in self.model.walked:
+                self.table.scrollTo(self.model.index(place, 0))
+        self.table.viewport().update()
+
     def _fill(self, prefill: ShapeLedger, decode: ShapeLedger | None) -> None:
         current = self.table.currentIndex().row()
-        self.model.show(paired(prefill, decode))
+        self.model.show(paired(prefill, decode), prefill.mode == "decode")
         if 0 <= current < self.model.rowCount():
             self.table.selectRow(current)
         self.describe(_subtitle(prefill, decode))
@@ -427,6 +455,7 @@ class LedgerPanel(Panel):
         self._sum_up()
         self.fit_columns()
         self._bring_highlights_into_sight()
+        self._show_walked()
 
     def show_hover(self, hover: Hover) -> None:
         """Mark the row of the operation that is pointed at elsewhere, and bring it into sight."""
@@ -543,9 +572,12 @@ class LedgerPanel(Panel):
         return table
 
     def _request_panel(self, row: int) -> None:
-        panel = self.model.rows[row].entry.panel
-        if panel:
-            self.panel_requested.emit(panel)
+        """Go to the operation in the walk, where that is looked at and has it, else to the panel that shows it."""
+        entry, walk = self.model.rows[row].entry, self.session.walk
+        if self.outline is None and walk.in_sight and walk.seek(entry.key):
+            return
+        if entry.panel:
+            self.panel_requested.emit(entry.panel)
 
 
 def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:

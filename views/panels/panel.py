@@ -118,6 +118,9 @@ class Panel(QWidget):
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""
 
+    plotted = Signal(object)
+    """A part with maps or plots was added after the panel was made; their menus are wanted."""
+
     drawn = Signal()
     """An answer has been drawn; a snapshot waits for it."""
 

@@ -44,6 +44,7 @@ class Entry:
 PANELS: Final = (
     Entry("tokens", "Tokens", "panels.tokens.TokensPanel"),
     Entry("ledger", "Shape ledger", "panels.ledger.LedgerPanel"),
+    Entry("walk", "Walk", "panels.walk.WalkPanel"),
     Entry("heads", "Heads", "panels.heads.HeadsPanel"),
     Entry("scores", "Scores", "panels.scores.ScoresPanel"),
     Entry("rope", "RoPE", "panels.rope.RopePanel"),
@@ -53,6 +54,7 @@ PANELS: Final = (
     Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel"),
     Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
+    Entry("board", "Head board", "panels.board.BoardPanel"),
     Entry("lines", "Lines", "panels.lines.LinesPanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),

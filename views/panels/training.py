@@ -166,7 +166,7 @@ class TrainingPanel(Panel):
         self.timer.timeout.connect(self.advance)
         self.hear(self.all_heads.chosen, lambda layer, head: session.selection.update(layer=layer, head=head))
         for plot in (self.losses, self.curves):
-            self.hear(plot.wanted, self._go)
+            self.hear(plot.wanted, self.go)
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -307,7 +307,8 @@ class TrainingPanel(Panel):
         else:
             self.session.selection.update(layer=layer, head=head)
 
-    def _go(self, step: float) -> None:
+    def go(self, step: float) -> None:
+        """Show the checkpoint nearest to a step."""
         if self.history is not None:
             self.slider.setValue(int(np.abs(self.history.steps - step).argmin()))
 
@@ -352,7 +353,10 @@ class TrainingPanel(Panel):
         length = len(weights)
         self.all_heads.show_scores(scores[at], _highest(scores))
         self.all_heads.mark(layer, head)
-        self.map.title = f"weights of {wording.head_name(layer, head)}"
+        title = f"weights of {wording.head_name(layer, head)}"
+        if title != self.map.title:
+            self.map.title = title
+            self.map.arrange()
         self.map.set_data(weights, np.tri(length, dtype=np.bool_), (0, length), (0, length))
         self.map.set_levels(Levels(0.0, 1.0))
         for plot in (self.losses, self.curves):

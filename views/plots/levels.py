@@ -19,6 +19,8 @@ LONG = 64
 """Rows from which on few cells of many are large, so that a scale up to the largest shows nothing else."""
 ROBUST = 0.995
 """The share of the cells that a robust scale tells apart."""
+ROUNDING = 1e-6
+"""Relative difference up to which numbers count as equal: that of float32."""
 BY_HAND = "by hand"
 """What is said of levels that a person chose."""
 
@@ -87,6 +89,22 @@ class Levels:
         if self.by_hand:
             return BY_HAND
         return "" if self.share == 1.0 else f"to {100 * self.share:g} %"
+
+
+def value_range(values: Floats) -> tuple[float, float]:
+    """Smallest and largest finite value; (0, 1) where there is none."""
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    alike = high - low <= ROUNDING * max(abs(low), abs(high))  # else rounding would fill the whole colour bar
+    return (low, low + 1.0) if alike else (low, high)
+
+
+def largest_magnitude(values: Floats) -> float:
+    """The largest finite size, 1 where everything is zero: the end of a diverging scale."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max(initial=0.0)) or 1.0
 
 
 def robust(levels: Levels, values: Floats, visible: Bools, rows: int) -> Levels:

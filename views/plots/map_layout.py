@@ -75,7 +75,7 @@ class MapLayout:
         now = theme.current()
         line, gap, thick = now.face("label").height, now.grid(0.5), LevelsBar.thickness(self.is_roomy)
         side = (self.aside_width() if self.aside is None else self.aside) if beside else 0
-        top = max(now.face("number").height / 2 - 2, 0.0) if beside else line + gap if self.heading else 0.0
+        top = line + gap if self.heading and not beside else max(now.face("number").height / 2 - 2, 0.0)
         foot = 0.0 if beside else self._foot(thick)
         step, gutter, names = self._fitted(self.size.width() - side - 1, self.size.height() - top - foot - 1)
         if step <= 0:

@@ -76,7 +76,11 @@ class NumberAxis(AxisItem):
             apart = 1.5 * theme.current().face("number").height
             step = max(math.ceil(apart * (high - low) / max(size, 1)), 1)
             return [(step, list(range(low, high + 1, step)))]
-        levels = super().tickValues(minVal, maxVal, size)
+        unit = 1024.0 ** int(math.log(max(maxVal - minVal, 1), 1024)) if self.kind == "bytes" else 1.0
+        levels = [
+            (gap * unit, [value * unit for value in values])
+            for gap, values in super().tickValues(minVal / unit, maxVal / unit, size)
+        ]
         gap, values = next(((gap, values) for gap, values in levels if self.kind == "real" or gap >= 1), levels[-1])
         if self.orientation == "left":  # no two upon each other
             apart = 1.2 * theme.current().face("number").height

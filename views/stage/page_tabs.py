@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from PySide6.QtCore import QRect, Signal
 from PySide6.QtWidgets import QMenu, QTabBar, QToolButton, QWidget
@@ -31,12 +30,14 @@ class PageTabs(QWidget):
         self.bar.setAccessibleName("Panels that share a place")
         self.bar.currentChanged.connect(self._turn)
         self.more.setProperty("kind", "small")
-        self.more.setMenu(QMenu(self.more))
-        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.clicked.connect(self._offer)
         self._titles: dict[str, str] = {}
+        self._away: list[str] = []
+        """Panels whose tab there is no room for."""
 
     def show_pages(self, titles: Mapping[str, str], front: str, box: QRect) -> None:
         """Show the tab of each panel, by its name and its title, in no more than a box."""
+        self.show()  # first: a row that is hidden does not know how wide it is
         blocked = self.bar.blockSignals(True)
         if self._titles != titles:
             self._titles = dict(titles)
@@ -48,43 +49,44 @@ class PageTabs(QWidget):
         self.bar.setCurrentIndex(names.index(front))
         self._fit(names, front, box)
         self.bar.blockSignals(blocked)
-        self.show()
 
     def _fit(self, names: list[str], front: str, box: QRect) -> None:
         """Leave out what there is no room for, from the end, and never what is in front."""
         for at in range(len(names)):
             self.bar.setTabVisible(at, True)
         away: list[str] = []
-        for name in reversed(names):
-            if self._width(len(away)) <= box.width():
+        for name in reversed([name for name in names if name != front]):
+            if self._width(away) <= box.width():
                 break
-            if name != front:
-                self.bar.setTabVisible(names.index(name), False)
-                away.insert(0, name)
-        self._offer(away)
-        width = min(self._width(len(away)), box.width())
-        more = self.more.sizeHint().width() if away else 0
+            self.bar.setTabVisible(names.index(name), False)
+            away.insert(0, name)
+        width, more = min(self._width(away), box.width()), self.more.sizeHint().width() if away else 0
         self.setGeometry(box.x(), box.y(), width, box.height())
         self.bar.setGeometry(0, 0, width - more - (theme.GRID // 2 if away else 0), box.height())
         self.more.setGeometry(width - more, 0, more, box.height())
 
-    def _width(self, away: int) -> int:
-        more = self.more.sizeHint().width() + theme.GRID // 2 if away else 0
-        return self.bar.sizeHint().width() + more
+    def _width(self, away: list[str]) -> int:
+        """Pixels of the tabs that are left, and of the button for the others."""
+        self._tell(away)
+        return self.bar.sizeHint().width() + (self.more.sizeHint().width() + theme.GRID // 2 if away else 0)
 
-    def _offer(self, away: list[str]) -> None:
-        """Have the panels without a tab in the menu."""
-        menu = self.more.menu()
-        menu.clear()
-        for name in away:
-            menu.addAction(self._titles[name]).triggered.connect(partial(self.turned.emit, name))
-        text = f"{len(away)} more"
-        self.more.setText(text)
+    def _tell(self, away: list[str]) -> None:
+        """Say on the button what has no tab."""
+        self._away = away
+        self.more.setText(f"{len(away)} more")
         self.more.setVisible(bool(away))
         self.more.setAccessibleName("More panels that share this place")
-        self.more.setToolTip(
-            wording.tooltip(f"Show another panel here: {', '.join(self._titles[name] for name in away)}")
-        )
+        others = ", ".join(self._titles[name] for name in away)
+        self.more.setToolTip(wording.tooltip(f"Show another panel here: {others}"))
+
+    def _offer(self) -> None:
+        """Let one of them be chosen."""
+        menu = QMenu(self)
+        for name in self._away:
+            menu.addAction(self._titles[name]).setData(name)
+        menu.triggered.connect(lambda entry: self.turned.emit(entry.data()))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
 
     def _turn(self, tab: int) -> None:
         if tab >= 0:

@@ -83,9 +83,21 @@ _OVERVIEW: Final = (
     Variant(0, 0, ("scores", "heads", "rope", "next_token")),
 )
 
+_SHAPES: Final = (
+    Variant(880, 400, row((40, "ledger"), (60, "walk cache why"))),
+    Variant(0, 0, ("walk", "ledger", "cache", "why")),
+)
+
 _COMPARE: Final = (
     Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
     Variant(0, 0, ("compare", "experiments", "next_token")),
+)
+
+_HEADS_PAGES: Final = "heads board lines needs routing training"
+
+_HEADS: Final = (
+    Variant(760, 0, row((58, _HEADS_PAGES), (42, column((66, "scores"), (34, "why next_token"))))),
+    Variant(0, 0, (*_HEADS_PAGES.split(), "scores", "next_token")),
 )
 
 WORKSPACES: Final = (
@@ -95,13 +107,8 @@ WORKSPACES: Final = (
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
-    Workspace("shapes", "Shapes", 5, _always(row((58, "ledger"), (42, column((70, "cache"), (30, "why")))))),
-    Workspace(
-        "heads",
-        "Heads",
-        6,
-        _always(row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))),
-    ),
+    Workspace("shapes", "Shapes", 5, _SHAPES),
+    Workspace("heads", "Heads", 6, _HEADS),
     Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import math
 
+from ropewalk.model.decoder.costs import format_bytes
+
 MINUS = "\N{MINUS SIGN}"
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))
 
@@ -46,8 +48,8 @@ def _decimals(size: float, digits: int) -> int:
 
 
 def byte_size(count: int) -> str:
-    """Write a number of bytes with a decimal unit, as ``25.3 KB``; exact below 1,000."""
-    return f"{count} B" if count < 1000 else f"{_scaled(count)}B"
+    """Write a number of bytes in binary units, as ``24.75 KiB``: memory is, everywhere."""
+    return format_bytes(count)
 
 
 def count(value: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
+from PySide6.QtWidgets import QApplication, QInputDialog, QMainWindow, QToolBar
 
 from ropewalk.model.readings.records import ConsistencyCheck, Run
 from ropewalk.views import keys
@@ -23,7 +23,7 @@ from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots import loading
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.token_flight import TokenFlight
-from ropewalk.views.style import motion, theme
+from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window.classroom import Classroom
 from ropewalk.views.window.engine_strip import EngineStrip
@@ -188,14 +188,19 @@ class PanelWindow(QMainWindow):
         """Hear from a panel that has been made."""
         self.map_menu.serve(panel)
         self.plot_menu.serve(panel)
+        panel.plotted.connect(self.map_menu.serve)
         panel.drawn.connect(self.panel_drawn)
         wanted = getattr(panel, "panel_requested", None)
         if wanted is not None:
             wanted.connect(self.reveal)
+        noted = getattr(panel, "note_wanted", None)
+        if noted is not None:
+            noted.connect(self.write_note)
 
     def _welcome_lesson(self, panel: Panel) -> None:
         lesson = cast("LessonPanel", panel)
         lesson.scene_wanted.connect(self.lesson_scenes.show)
+        lesson.scene_wanted.connect(lambda _, ledger: self.status.show_outline(ledger))
         lesson.lesson_opened.connect(self._on_lesson)
 
     @cached_property
@@ -317,6 +322,19 @@ class PanelWindow(QMainWindow):
         dialog.open()
         return dialog
 
+    def write_note(self, layer: int, head: int) -> None:
+        """Ask what is to be remembered of a head."""
+        board, name = self.session.board, wording.head_name(layer, head)
+        dialog = QInputDialog(self)
+        dialog.setObjectName("note")
+        dialog.setWindowTitle(f"Note to {name}")
+        dialog.setLabelText(f"What to remember of {name}; it is kept in the session. Without a word there is no note.")
+        dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
+        dialog.setTextValue(board.note_of(layer, head))
+        dialog.textValueSelected.connect(partial(board.note, layer, head))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
     def toggle_theme(self) -> None:
         """Light becomes dark, and the other way."""
         self.set_look("light" if theme.current().name == "dark" else "dark")
@@ -382,6 +400,7 @@ class PanelWindow(QMainWindow):
             self._before_lesson = self._before_lesson or self.stage.workspace
             return
         self.lesson_scenes.leave()
+        self.status.show_outline(None)
         self.stage.show_scene(None)
         self.stage.show_workspace(self._before_lesson)
         self._before_lesson = ""

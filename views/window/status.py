@@ -31,6 +31,7 @@ from ropewalk.views.window.experiment_chips import ExperimentChips
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
+    from ropewalk.model.ledger.ledger import ShapeLedger
 
 
 class StatusLine(QWidget):
@@ -51,6 +52,7 @@ class StatusLine(QWidget):
         self.facts = ElidedLabel()
         self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._checked = False
+        self._outline: ShapeLedger | None = None
         self.check = QToolButton()
         self.check.setProperty("kind", "small")
         self.check.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -87,6 +89,12 @@ class StatusLine(QWidget):
         """Say that something is done, until something else is going on."""
         self.what.setText(what)
 
+    def show_outline(self, ledger: ShapeLedger | None) -> None:
+        """Speak of a config alone while the panels do; None goes back to what is open."""
+        self._outline = ledger
+        self._show_facts()
+        self._make_room()
+
     def theme_changed(self) -> None:
         """Take the sizes of the theme in use."""
         self.bar.setFixedSize(theme.current().grid(15), theme.current().grid(1))
@@ -103,8 +111,12 @@ class StatusLine(QWidget):
         self._on_check(self._session.consistency.check)
 
     def _show_facts(self, *_: object) -> None:
-        card, run = self._session.model, self._session.run
+        card, run, outline = self._session.model, self._session.run, self._outline
         parts = [] if self._session.engines.gone is None else ["no engine"]
+        if outline is not None:
+            size = f"{wording.byte_size(outline.model_weight_bytes)} weights, not loaded"
+            parts += ["sizes alone", f"{wording.count(outline.model_parameters)} parameters", size]
+            card = run = None
         if card is not None:
             there = f" on {self._session.elsewhere}" if self._session.elsewhere else ""
             parts += [
@@ -148,7 +160,8 @@ class StatusLine(QWidget):
         going_on = [part for part in (self.changes, self.what, self.bar, self.cancel) if not part.isHidden()]
         parts = [part.minimumSizeHint().expandedTo(part.minimumSize()).width() for part in (*going_on, self.check)]
         room = self.width() - 2 * theme.GRID - 2 * theme.GRID * len(parts)
-        self.check.setVisible(self._checked and (self.bar.isHidden() or sum(parts) <= room))
+        shown = self._checked and self._outline is None
+        self.check.setVisible(shown and (self.bar.isHidden() or sum(parts) <= room))
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         busy = progress is not None

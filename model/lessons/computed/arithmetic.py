@@ -162,3 +162,23 @@ def head_of(head: Head) -> int:
 def text(value: Value, form: str = "") -> str:
     """A value as it is written, for use inside a list."""
     return write(value, form)
+
+
+def ranked(values: Value) -> Vector:
+    """The numbers of a list, the largest first."""
+    return tuple(sorted(numbers(values), reverse=True))
+
+
+def nucleus(values: Value, share: float) -> int:
+    """How many of the largest numbers of a list it takes until their sum reaches so much."""
+    reached, found = 0.0, ranked(values)
+    for place, value in enumerate(found, start=1):
+        reached += value
+        if reached >= share:
+            return place
+    return len(found)
+
+
+def entropy_of(values: Value) -> float:
+    """The entropy of a list of probabilities, in nats."""
+    return math.fsum(-value * math.log(value) for value in numbers(values) if value > 0)

@@ -107,3 +107,19 @@ def weight_bytes(config: ModelConfig, dtype: str = "bfloat16") -> Quantity:
 def trace_bytes(config: ModelConfig, tokens: int, dtype: str = "bfloat16") -> Quantity:
     """Bytes that Ropewalk keeps of a run instead of its attention weights; the last row's logits only."""
     return Quantity(costs.trace_bytes(config, tokens, dtype, logit_rows=1), "bytes")
+
+
+def state_bytes(config: ModelConfig, dtype: str = "bfloat16") -> Quantity:
+    """Bytes of a recurrent state in place of the KV cache: one matrix of Dh × Dh for each kv head of each layer."""
+    numbers = config.layers * config.kv_heads * config.head_width**2
+    return Quantity(numbers * costs.bytes_per_number(dtype), "bytes")
+
+
+def state_flops(config: ModelConfig, tokens: int) -> Quantity:
+    """FLOPs of writing to and reading from such a state, over all layers and heads."""
+    return Quantity(tokens * config.layers * config.heads * 4 * config.head_width**2, "flops")
+
+
+def even_context(config: ModelConfig) -> int:
+    """The tokens whose keys and values take as much memory as such a state: half the width of a head."""
+    return config.head_width // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
@@ -126,6 +127,27 @@ def _row(config: ModelConfig, row: str, tokens: int, past: int, batch: int) -> L
         return _ledger(config, tokens, past, batch).entry(row)
     except (ConfigError, PositionError) as error:
         raise LessonError(error.sentence) from error
+
+
+def ledger_rows(config: ModelConfig) -> tuple[str, ...]:
+    """The keys of a ledger's rows, in the order in which they are worked out."""
+    return tuple(entry.key for entry in _ledger(config, 1, 0, 1).entries)
+
+
+def in_order(config: ModelConfig, *rows: str) -> bool:
+    """Whether a ledger has some rows, by their keys, in this order."""
+    places = [_ledger(config, 1, 0, 1).entries.index(_row(config, row, 1, 0, 1)) for row in rows]
+    return all(first < second for first, second in pairwise(places))
+
+
+def stored(config: ModelConfig, row: str) -> str:
+    """Whether a ledger row's result is stored, a view, or not stored."""
+    return str(_row(config, row, 1, 0, 1).stored)
+
+
+def row_parameters(config: ModelConfig, row: str) -> int:
+    """How many parameters a ledger row has."""
+    return _row(config, row, 1, 0, 1).parameters
 
 
 def shape(config: ModelConfig, row: str, tokens: int = 1, past: int = 0, batch: int = 1) -> Shape:

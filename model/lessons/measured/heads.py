@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.model.decoder.decoder import Decoder
@@ -45,6 +46,13 @@ def best_score(runs: Runs, model: ModelName, score: str, repeat: int = 0, seed: 
     return max(max(row) for row in runs.head_scores(model, score, repeat, seed, prompt))
 
 
+def head_score(
+    runs: Runs, model: ModelName, head: Head, score: str, repeat: int = 0, seed: int = 0, prompt: str = ""
+) -> float:
+    """The score of one head."""
+    return runs.head_scores(model, score, repeat, seed, prompt)[head.layer][head.head]
+
+
 def heads_over(
     runs: Runs, model: ModelName, score: str, least: float, repeat: int = 0, seed: int = 0, prompt: str = ""
 ) -> tuple[Head, ...]:
@@ -58,6 +66,14 @@ def score_without_rope(runs: Runs, model: ModelName, head: Head, score: str, pro
     """A head's score on the prompt when nothing is rotated."""
     still = run(runs.decoder(model), runs.ids(model, prompt), interventions=(RopeOff(),))
     return score_named(score, defined_head_scores(still))[head.layer][head.head]
+
+
+def score_without(
+    runs: Runs, model: ModelName, out: tuple[Head, ...], head: Head, score: str, prompt: str = ""
+) -> float:
+    """A head's score on the prompt while the output of some others is zero."""
+    without = run(runs.decoder(model), runs.ids(model, prompt), interventions=ablations(out))
+    return score_named(score, defined_head_scores(without))[head.layer][head.head]
 
 
 def looks_back(runs: Runs, model: ModelName, word: str, text: str, count: int = 3) -> tuple[str, ...]:
@@ -88,6 +104,45 @@ def _looks(runs: Runs, model: ModelName, word: str, text: str) -> list[tuple[flo
             key = int(weights.argmax())
             found.append((float(weights[key]), Head(layer, number), key + 1))
     return sorted(found, key=lambda one: -one[0])
+
+
+def reference_head(runs: Runs, model: ModelName, word: str, nouns: tuple[str, ...], texts: tuple[str, ...]) -> Head:
+    """The head whose weight from a word to the noun it stands for most exceeds that to other words, over all texts."""
+    named, others = _references(runs, model, word, nouns, texts)
+    layer, head = divmod(int((named - others).argmax()), named.shape[1])
+    return Head(layer, head)
+
+
+def reference_weight(
+    runs: Runs, model: ModelName, head: Head, word: str, nouns: tuple[str, ...], texts: tuple[str, ...]
+) -> float:
+    """A head's weight from a word to the noun it stands for, meant over texts with each noun in the place of _."""
+    return float(_references(runs, model, word, nouns, texts)[0][head.layer, head.head])
+
+
+def other_weight(
+    runs: Runs, model: ModelName, head: Head, word: str, nouns: tuple[str, ...], texts: tuple[str, ...]
+) -> float:
+    """The same of the other tokens between the first and the one just before: what a noun would have by chance."""
+    return float(_references(runs, model, word, nouns, texts)[1][head.layer, head.head])
+
+
+def _references(
+    runs: Runs, model: ModelName, word: str, nouns: tuple[str, ...], texts: tuple[str, ...]
+) -> tuple[Tensor, Tensor]:
+    """[L, H] mean weights from the word to the noun, and to the other tokens."""
+    named, others = [], []
+    for noun, text in ((noun, text.replace("_", noun)) for text in texts for noun in nouns):
+        row, at = row_of(runs, model, word, text), row_of(runs, model, noun, text)
+        weights = torch.stack([layer.weights()[:, row] for layer in runs.trace(model, text)])  # [L, H, S]
+        rest = [key for key in range(1, row - 1) if key != at]
+        if at >= row or not rest:
+            raise LessonError(f"{text!r} has no {noun!r} before {word!r} with other words around it.")
+        named.append(weights[..., at])
+        others.append(weights[..., rest].mean(-1))
+    if not named:
+        raise LessonError("There is no text to look for references in.")
+    return torch.stack(named).mean(0), torch.stack(others).mean(0)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

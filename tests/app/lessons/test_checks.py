@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, Verdict, judge, read_numbers
+from ropewalk.app.lessons.checks import TRIES, Chosen, Clicked, Entered, Marked, Verdict, judge, read_numbers
 from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import Asked, AskedOption, Check
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.text import Span, plain_text
+from ropewalk.model.lessons.text import Paragraph, Span, plain_text
 from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, numbers
 from tests.app.filled_lessons import IDS, lesson_of
 from tests.app.small_lesson import NUMBER_CHECK, SMALL, read
@@ -87,10 +87,24 @@ def test_numbers_are_judged_by_their_kind() -> None:
 
 def test_a_wrong_number_is_met_with_its_misunderstanding() -> None:
     asked = number(8, mistakes=((64, (Span("words", "That is the variance."),)),))
-    verdict = judge(asked, Entered("64"))
-    assert verdict.text == "Not quite. The engine says W. That is the variance."
-    assert judge(asked, Entered("63")).text == "Not quite. The engine says W."
+    assert judge(asked, Entered("64")).text == "Not quite. Try once more. That is the variance."
+    assert judge(asked, Entered("64"), TRIES).text == "Not quite. The engine says W. That is the variance."
+    assert judge(asked, Entered("63"), TRIES).text == "Not quite. The engine says W."
     assert judge(asked, Entered("8")).text == "Right. The engine says W."
+
+
+def test_a_wrong_number_is_tried_again_then_hinted_at_then_told() -> None:
+    why = (Paragraph("paragraph", ((Span("words", "Because."),),)),)
+    asked = replace(number(8), why=why)
+    first, second, third = (judge(asked, Entered("7"), misses) for misses in range(3))
+    assert (first.told, first.answer, first.why, first.hint) == (False, "", (), ())
+    assert (second.told, second.answer, second.why) == (False, "", ())
+    assert plain_text(second.hint) == "The number looked for is larger."
+    assert plain_text(judge(asked, Entered("9"), 1).hint) == "The number looked for is smaller."
+    assert plain_text(judge(number((1, 2)), Entered("1 3"), 1).hint) == "Look at number 2 of 2."
+    assert judge(replace(asked, hint=why), Entered("7"), 1).hint == why
+    assert (third.told, third.answer, third.why) == (True, "W", why)
+    assert "W" not in first.text + second.text
 
 
 @pytest.mark.parametrize(
@@ -99,9 +113,9 @@ def test_a_wrong_number_is_met_with_its_misunderstanding() -> None:
         ("2x3x5x4", "Right."),
         ("[2, 3, 5, 4]", "Right."),
         ("2 5 3 4", "Not quite. The sides are right, but their order is not."),
-        ("2×3×5×5", "Not quite. Axis 3 is 4, not 5."),
+        ("2×3×5×5", "Not quite. Axis 3 is not 5. Try once more."),
         ("2×3×5", "Not quite. It has 4 axes, yours 3."),
-        ("9 9", "Not quite. The engine says W. Nine."),
+        ("9 9", "Not quite. Try once more. Nine."),
     ],
 )
 def test_shapes_are_judged_axis_by_axis(text: str, sentence: str) -> None:

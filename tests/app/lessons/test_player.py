@@ -389,7 +389,7 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=() if number in (1, 6, 12) else pytest.mark.slow) for number in range(14)]
+    "number", [pytest.param(number, marks=() if number in (1, 6, 12) else pytest.mark.slow) for number in range(18)]
 )
 def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
     """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""

@@ -53,6 +53,7 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "no list": (SMALL.replace('["ledger"]', '"ledger"'), 11, "must be a list"),
     "unknown challenge": (SMALL + 'challenge = "split_head"\n', 17, "did you mean split_heads?"),
     "unknown switch": (SMALL + 'toggle = ["log"]\n', 17, "There is no switch 'log'"),
+    "walk elsewhere": (SMALL + 'walk = "softmx"\n', 17, "did you mean softmax?"),
     "select a color": (SMALL + "select = { color = 3 }\n", 17, "select has no key 'color'"),
     "highlight nothing": (SMALL + "highlight = { legs = [1] }\n", 17, "highlight has no key 'legs'"),
     "unknown experiment": (SMALL + 'try = [{ kind = "no_legs" }]\n', 17, "kind is 'no_legs'"),

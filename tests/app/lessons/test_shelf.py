@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.app.lessons.checks import Chosen, Clicked, example_reply, judge
+from ropewalk.app.lessons.checks import TRIES, Chosen, Clicked, example_reply, judge
 from ropewalk.app.lessons.filling import fill_check
 from ropewalk.app.lessons.plan import HIGHLIGHTS, PANELS
 from ropewalk.app.lessons.shelf import FOLDER
@@ -26,7 +26,7 @@ from tests.app.filled_lessons import IDS, SHELF, filled_of, lesson_of, runs_of, 
 def test_all_lessons_are_there_and_load() -> None:
     shelf = SHELF
     assert shelf.problems == ()
-    assert [lesson.number for lesson in shelf.lessons] == list(range(14))
+    assert [lesson.number for lesson in shelf.lessons] == list(range(18))
     assert [lesson.title for lesson in shelf.lessons] == [
         "From ids to logits",
         "One token, three views",
@@ -42,6 +42,10 @@ def test_all_lessons_are_there_and_load() -> None:
         "Heads have habits",
         "Cached equals full",
         "From the readable block to MiniMind",
+        "Drawing the next token",
+        "Why softmax runs in float32",
+        "Attention beside recurrence",
+        "Heads being born",
     ]
     assert shelf.lesson("7").id == "07-walk-one-block"
     with pytest.raises(LessonError, match="no lesson '99'"):
@@ -85,7 +89,7 @@ def test_every_check_is_answered_right_and_wrong(lesson_id: str) -> None:
         for seed in range(4 if check.is_practice else 1):
             asked = fill_check(lesson, check, runs, seed)
             assert asked.missing == "", f"{check.id} with seed {seed}: {asked.missing}"
-            right, wrong = (judge(asked, example_reply(asked, right)) for right in (True, False))
+            right, wrong = (judge(asked, example_reply(asked, right), TRIES) for right in (True, False))
             assert right.right, f"{check.id} with seed {seed}: {right}"
             assert not wrong.right, f"{check.id} with seed {seed}: {wrong}"
             assert right.text
@@ -215,6 +219,9 @@ STATED = {
     "10-what-it-costs": {4, 1024, 4096, 32768, 131072},  # the 4 of a formula; lengths of a table
     "12-cached-equals-full": {6, 7, 20, 50, 128},  # prefills and steps of the tables
     "13-to-minimind": {4, 5, 6, 768},  # numbers of steps; a width in an option
+    "14-drawing-a-token": {5, 93},  # the k of top-k; a word of the prompt
+    "15-softmax-in-float32": {10, 12, 89, 256, 65504},  # scores asked about; what claims decide
+    "16-attention-and-recurrence": {4, 10, 16, 64, 100, 256, 1024, 4096, 8192, 65536, 131072},  # rows of the tables
 }
 """Numbers above three that stand in a lesson's words because the lesson states them: no result is among them."""
 

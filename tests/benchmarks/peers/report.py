@@ -131,12 +131,12 @@ def written(value: float, unit: Unit) -> str:
 
 
 def bytes_written(count: float) -> str:
-    """Bytes in decimal units, three figures."""
-    for unit in ("B", "kB", "MB", "GB"):
+    """Bytes in binary units, three figures."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1000:
             return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
+        count /= 1024
+    return f"{count:.3g} TiB"
 
 
 def machine_in_words(machine: dict[str, Any]) -> str:

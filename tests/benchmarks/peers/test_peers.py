@@ -63,7 +63,7 @@ def test_numbers_are_written_with_three_figures_and_a_unit() -> None:
         "1,234 s",
         "12.3 tokens/s",
     ]
-    assert [bytes_written(999), bytes_written(1.5e6), bytes_written(2.5e9)] == ["999 B", "1.5 MB", "2.5 GB"]
+    assert [bytes_written(size) for size in (999, 1.5 * 2**20, 2.5 * 2**30)] == ["999 B", "1.5 MiB", "2.5 GiB"]
 
 
 def test_a_report_is_the_same_after_json_and_prints_as_tables(

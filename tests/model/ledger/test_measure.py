@@ -341,7 +341,7 @@ def test_an_expert_visited_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> No
         best = logits.argmax(-1, keepdim=True).expand(-1, 2)
         return torch.full(best.shape, 0.5), best
 
-    monkeypatch.setattr(MoeMlp, "_choose", twice)
+    monkeypatch.setattr(MoeMlp, "choose", twice)
     assert broken_run(Decoder(config(moe=MoeConfig(experts=4, per_token=2, width=8)))) == {"router"}
 
 

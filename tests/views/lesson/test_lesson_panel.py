@@ -147,7 +147,7 @@ def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:
 def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindow) -> None:
     window.reveal("lesson")
     qtbot.waitUntil(lambda: window.lesson.shelf is not None)
-    assert len(window.lesson.lessons()) == 14
+    assert len(window.lesson.lessons()) == 18
     assert window.lesson.chooser.count() == 15
 
 
@@ -251,6 +251,12 @@ def test_a_number_is_judged_with_the_reason_and_kept(lesson_panel: LessonPanel) 
     assert card.field is not None
     QTest.keyClicks(card.field, "4")
     QTest.keyClick(card.field, Qt.Key.Key_Return)
+    assert card.verdict.text() == "Not quite. Try once more."
+    assert (card.hint.isVisible(), card.because.isVisible()) == (False, False)
+    QTest.keyClick(card.field, Qt.Key.Key_Return)
+    assert card.verdict.text() == "Not quite. Here is a hint."
+    assert (card.hint.isVisible(), plain_text(card.hint.content)) == (True, "Count.")
+    QTest.keyClick(card.field, Qt.Key.Key_Return)
     assert card.verdict.text() == "Not quite. The engine says 3."
     assert plain_text(card.because.content) == "Three words, three tokens."
     card.field.setText("what")
@@ -261,7 +267,7 @@ def test_a_number_is_judged_with_the_reason_and_kept(lesson_panel: LessonPanel) 
     assert (card.verdict.text(), card.verdict.property("tone")) == ("Right. The engine says 3.", "good")
     kept = ProgressStore(lesson_panel.session.settings.path.with_name("progress.json"))
     record = kept.lesson("fifty").checks["count"]
-    assert (record.tries, record.right) == (2, 1)
+    assert (record.tries, record.right) == (4, 1)
 
 
 def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, lesson_panel: LessonPanel) -> None:

@@ -66,7 +66,7 @@ def test_rows_hold_the_entries_of_the_selected_layer(running: Session, shown: Sh
     row = row_named(panel, "Scores")
     assert cell(panel, row, "symbol") == "[B, H, T, S]"
     assert cell(panel, row, "shape") == "1×8×12×12"
-    assert cell(panel, row, "spared") == "not stored · would be 4.61 KB"
+    assert cell(panel, row, "spared") == "not stored · would be 4.5 KiB"
     assert cell(panel, row_named(panel, "Split heads Q"), "spared") == "view"
     assert panel.subtitle.text() == "layer 1 · prefill T = 12"
     assert "decode" not in panel.shown_columns()
@@ -173,9 +173,9 @@ def test_colour_chips_mean_query_key_value(running: Session, shown: Shown) -> No
 def test_words_for_memory_and_totals(running: Session) -> None:
     from ropewalk.model.engine.questions import AskLedger
 
-    assert memory_text(some_entry()) == "not stored · would be 4.61 KB"
+    assert memory_text(some_entry()) == "not stored · would be 4.5 KiB"
     assert memory_text(some_entry(), brief=True) == "not stored"
-    assert memory_text(some_entry(stored="stored", bytes=6_144)) == "6.14 KB"
+    assert memory_text(some_entry(stored="stored", bytes=6_144)) == "6 KiB"
     assert "36,864 FLOPs, of which causal 19,968" in description(LedgerRow(some_entry()))
     prefill, _ = canned.reading(run_on(running), AskLedger(0))
     stored = sum(e.bytes for e in prefill.entries if e.stored == "stored")

@@ -20,7 +20,8 @@ from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
 from ropewalk.model.readings.records import HeadPatch, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import NOTHING_YET
-from ropewalk.views.panels.scores import STATES, ScoresPanel, value_range
+from ropewalk.views.panels.scores import STATES, ScoresPanel
+from ropewalk.views.plots.levels import value_range
 from ropewalk.views.plots.map_data import MapData
 from ropewalk.views.plots.token_axis import TokenAxis
 from ropewalk.views.style import theme
@@ -377,7 +378,7 @@ def test_mean_or_max_is_offered_where_a_pixel_covers_cells(
     QTest.mouseClick(panel.mean, Qt.MouseButton.LeftButton)
     settle(session, panel)
     assert [one.reduction for one in engine.asked if isinstance(one, AskHead)] == ["max", "mean"]
-    assert panel.subtitle.text().endswith("all cells would be 1.96 MB")  # 700² numbers of four bytes
+    assert panel.subtitle.text().endswith("all cells would be 1.869 MiB")  # 700² numbers of four bytes
 
 
 def test_the_row_of_a_new_run_takes_the_place_of_the_old_one(

@@ -96,7 +96,7 @@ def test_a_click_on_a_head_selects_it(panel: TrainingPanel, running: Session) ->
     place = panel.all_heads.cell_of(3, 1).center().toPoint()
     QTest.mouseClick(panel.all_heads.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert (running.selection.now.layer, running.selection.now.head) == (3, 1)
-    assert panel.map.title == "weights of L3H1"
+    assert panel.map.title == panel.map.form.heading[0] == "weights of L3H1"
 
 
 def test_playing_goes_from_the_first_to_the_last_and_stops(panel: TrainingPanel) -> None:

@@ -112,7 +112,7 @@ def test_the_line_at_m_is_dragged_to_whole_positions(qtbot: QtBot) -> None:
         ("real", -1.0, 1.0, ["−1.0", "−0.5", "0.0", "0.5", "1.0"]),
         ("whole", 0.0, 3.0, ["0", "1", "2", "3"]),
         ("decades", -2.0, 2.0, ["0.01", "0.1", "1", "10", "100"]),
-        ("bytes", 0.0, 2000.0, ["0 B", "500 B", "1.00 KB", "1.50 KB", "2.00 KB"]),
+        ("bytes", 0.0, 2000.0, ["0 B", "512 B", "1 KiB", "1.5 KiB"]),
     ],
 )
 def test_numbers_of_an_axis(qtbot: QtBot, kind: str, low: float, high: float, written: list[str]) -> None:

@@ -223,10 +223,12 @@ def test_every_panel_comes_in_sight_when_asked_for(window: MainWindow, size: QSi
 
 def test_a_tab_turns_to_the_panel_behind(window: MainWindow) -> None:
     (bar,) = (bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.tabText(0) == "RoPE")
+    tabs = bar.parentWidget()
+    assert tabs is not None
     for tab, name in enumerate(("rope", "cache", "next_token", "ledger")):
         QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(tab).center())
         assert window.panels[name].on_screen
-        assert window.cards[name].y() == bar.parentWidget().geometry().bottom() + 1
+        assert window.cards[name].y() == tabs.geometry().bottom() + 1
 
 
 def test_experts_appear_with_experts(qtbot: QtBot, tmp_path: Path) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from ropewalk.model.lessons.values import Quantity, write
 from ropewalk.views.style import wording
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -32,14 +38,20 @@ def test_angles_keep_three_figures(value: float, text: str) -> None:
     assert wording.significant(value) == text
 
 
-def test_sizes_are_decimal_as_in_the_look() -> None:
-    assert wording.byte_size(11 * 576 * 4) == "25.3 KB"
-    assert wording.byte_size(506_880) == "507 KB"
+def test_memory_is_in_binary_units_and_counts_are_in_decimal_ones() -> None:
+    assert wording.byte_size(11 * 576 * 4) == "24.75 KiB"
+    assert wording.byte_size(320 * 1024) == write(Quantity(320 * 1024, "bytes")) == "320 KiB"
     assert wording.byte_size(999) == "999 B"
-    assert wording.byte_size(999_999) == "1.00 MB"
+    assert wording.byte_size(2**20 - 1) == "1 MiB"
     assert wording.count(0) == ""
     assert wording.count(9_999) == "9,999"
     assert wording.count(14_155_776) == "14.2 M"
+
+
+def test_memory_is_in_binary_units_in_every_text() -> None:
+    texts = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("resources/lessons/*.toml")]
+    for path in texts:
+        assert not re.findall(r"\d ?[kKMGT]B\b", path.read_text(encoding="utf-8")), path.name
 
 
 def test_a_tooltip_is_never_markup() -> None:

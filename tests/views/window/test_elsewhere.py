@@ -223,7 +223,7 @@ def test_folders_there_are_walked_through(
     assert (dialog.path.text(), listed(dialog)) == (str(models.parent), ["models/"])
     assert not dialog.choose.isEnabled()
     enter(dialog, "models")
-    assert listed(dialog) == ["smol/   checkpoint", "a.gguf   2.00 KB   checkpoint"]
+    assert listed(dialog) == ["smol/   checkpoint", "a.gguf   1.953 KiB   checkpoint"]
     QTest.mouseClick(dialog.up, LEFT)
     settle(there)
     assert dialog.path.text() == str(models.parent)

@@ -82,7 +82,7 @@ def test_it_lists_recent_ones_and_the_local_cache(dialog: OpenDialog) -> None:
     listed = [dialog.known.item(i).text() for i in range(dialog.known.count())]
     assert listed[0] == "Built-in model"
     assert any(text.startswith("smol ") for text in listed)
-    assert "org/tiny   5.00 MB" in listed
+    assert "org/tiny   4.768 MiB" in listed
 
 
 def test_an_engine_is_there_by_the_time_that_something_is_chosen(dialog: OpenDialog, running: Session) -> None:
@@ -158,9 +158,9 @@ def test_a_click_states_the_costs_and_open_opens(
 ) -> None:
     click_on(dialog, "smol")
     assert "135 M parameters" in texts_of(dialog)
-    assert "540 MB" in texts_of(dialog)
-    assert "270 MB" in texts_of(dialog)
-    assert "92.2 MB" in texts_of(dialog)
+    assert "515 MiB" in texts_of(dialog)
+    assert "257.5 MiB" in texts_of(dialog)
+    assert "87.89 MiB" in texts_of(dialog)
     dialog.dtype.setCurrentText("bfloat16")
     engine.gate.shut()
     QTest.mouseClick(dialog.open_button, LEFT)
@@ -242,7 +242,7 @@ def test_what_a_file_leaves_open_is_asked(dialog: OpenDialog, running: Session, 
 def test_shapes_alone_state_costs_but_do_not_open(dialog: OpenDialog) -> None:
     dialog.path.setText("/models/shapes")
     settle(dialog.session)
-    assert "540 MB" in texts_of(dialog)
+    assert "515 MiB" in texts_of(dialog)
     assert "only shapes" in dialog.notice.text()
     assert not dialog.open_button.isEnabled()
 

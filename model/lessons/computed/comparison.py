@@ -1,0 +1,111 @@
+"""Comparisons of numbers, lists and heads: what a lesson's claims are decided by. Each gives true or false."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.values import Value, numbers, plain, write
+
+
+def less(*values: Value) -> bool:
+    """Whether each number is less than the next one."""
+    return all(first < second for first, second in pairwise(_several("less", values)))
+
+
+def more(*values: Value) -> bool:
+    """Whether each number is more than the next one."""
+    return all(first > second for first, second in pairwise(_several("more", values)))
+
+
+def at_least(first: Value, second: Value) -> bool:
+    """Whether a number is another one or more."""
+    return plain(first) >= plain(second)
+
+
+def at_most(first: Value, second: Value) -> bool:
+    """Whether a number is another one or less."""
+    return plain(first) <= plain(second)
+
+
+def between(number: Value, low: Value, high: Value) -> bool:
+    """Whether a number lies between two others, or is one of them."""
+    return plain(low) <= plain(number) <= plain(high)
+
+
+def close(first: Value, second: Value, within: float = 0.01) -> bool:
+    """Whether numbers, or all numbers of two lists, differ by no more than a share of the largest of them."""
+    here, there = numbers(first), numbers(second)
+    if not here or len(here) != len(there):
+        raise LessonError(f"close compares numbers one by one, but {len(here)} stand against {len(there)}.")
+    bound = within * max(map(abs, (*here, *there)))
+    return all(abs(a - b) <= bound for a, b in zip(here, there, strict=True))
+
+
+def equal(*values: Value) -> bool:
+    """Whether values are all the same, to the last digit; numbers, lists, shapes, heads or texts."""
+    if len(values) < 2:
+        raise LessonError("equal compares two values or more.")
+    return all(_same(first, second) for first, second in pairwise(values))
+
+
+def differ(*values: Value) -> bool:
+    """Whether no two of some values are the same."""
+    if len(values) < 2:
+        raise LessonError("differ compares two values or more.")
+    return not any(_same(one, other) for place, one in enumerate(values) for other in values[:place])
+
+
+def is_in(value: Value, values: Value) -> bool:
+    """Whether a value is one of a list."""
+    if not isinstance(values, tuple):
+        raise LessonError(f"{write(values)} is no list.")
+    return any(_same(value, one) for one in values)
+
+
+def all_of(*claims: Value) -> bool:
+    """Whether every one of some comparisons is true."""
+    return all(_truths("all_of", claims))
+
+
+def none_of(*claims: Value) -> bool:
+    """Whether no one of some comparisons is true."""
+    return not any(_truths("none_of", claims))
+
+
+def rising(values: Value) -> bool:
+    """Whether each number of a list is more than the one before it."""
+    return less(*numbers(values))
+
+
+def falling(values: Value) -> bool:
+    """Whether each number of a list is less than the one before it."""
+    return more(*numbers(values))
+
+
+def _several(name: str, values: tuple[Value, ...]) -> tuple[float, ...]:
+    if len(values) < 2:
+        raise LessonError(f"{name} compares two numbers or more.")
+    found = tuple(plain(value) for value in values)
+    if any(map(math.isnan, found)):
+        raise LessonError(f"{name} compares numbers, and one of these is not a number.")
+    return found
+
+
+def _same(first: Value, second: Value) -> bool:
+    """Equal in kind and value; 1 and 1.0 are one number, 1 and true are not."""
+    mixed = isinstance(first, bool) != isinstance(second, bool)
+    return not mixed and (first == second or (_is_plain(first, second) and numbers(first) == numbers(second)))
+
+
+def _is_plain(*values: Value) -> bool:
+    """Whether values hold nothing but numbers."""
+    return all(bool(numbers(value)) for value in values)
+
+
+def _truths(name: str, claims: tuple[Value, ...]) -> tuple[bool, ...]:
+    for claim in claims:
+        if not isinstance(claim, bool):
+            raise LessonError(f"{name} takes comparisons, but {write(claim)} is none.")
+    return tuple(claim for claim in claims if isinstance(claim, bool))
