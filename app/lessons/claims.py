@@ -27,11 +27,15 @@ QUANTIFYING: Final = (
     "differ differs exactly exact nearly almost hardly alone whole neither nor everything everybody even soft sharp "
     "one-hot not many few little much several identical unchanged untouched"
 )
-"""Words that somebody has to decide by a number, besides digits."""
-WORD: Final = re.compile(
-    rf"(?<![\w\-–])(?:{'|'.join((QUANTIFYING, COUNTING, COMPARING)).replace(' ', '|')}|\d[\d,.]*(?<=\d))(?!\w)",
-    re.IGNORECASE,
+"""Words that somebody has to decide by a number, besides digits: those that count, compare and quantify,"""
+STATING: Final = (
+    "grows grow grown shrinks shrink falls fall rises rise rotated rotates rotate turned turns turn cached kept keeps "
+    "keep stored stores masked hides shared shares mixes mixed mix normed normalised normalises costs cost saves save "
+    "adds added learned trained forgets vanishes depends needs any before after first last without"
 )
+"""and those that say what happens to what, when and where."""
+WORDS: Final = "|".join((QUANTIFYING, COUNTING, COMPARING, STATING)).replace(" ", "|")
+WORD: Final = re.compile(rf"(?<![\w\-–])(?:{WORDS}|\d[\d,.]*(?<=\d))(?!\w)", re.IGNORECASE)
 UNREAD: Final = re.compile(r"\$\$.*?\$\$|(?<!\\)\$.*?(?<!\\)\$|(?<!\\)\{.*?\}|`.*?`|\[[^\]]*\]")
 """What the linter passes over: formulas, numbers that are filled in, code, and shapes in letters."""
 SENTENCE: Final = re.compile(r"\S.*?(?:[.!?](?=\s)|\Z)")

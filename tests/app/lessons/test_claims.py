@@ -36,9 +36,10 @@ def test_a_lesson_names_no_head_of_a_trained_model() -> None:
         ("There are three heads.", ["three"]),
         ("One in 1,024 is larger than all.", ["One", "1,024", "larger", "than", "all"]),
         ("How many are there, twice?", []),
-        ("It costs {kv_bytes(main, 2)} and $2mn$ and `three`, [2, 5].", []),
+        ("It is {kv_bytes(main, 2)} and $2mn$ and `three`, [2, 5].", []),
         ("Head-first one-hot rows.", ["one-hot"]),
         ("A someone alone.", ["alone"]),
+        ("V is rotated, and queries are kept.", ["rotated", "kept"]),
         ("Nobody asks? It is never so.", ["never"]),
     ],
 )
@@ -47,7 +48,7 @@ def test_words_that_state_something_are_found(text: str, words: list[str]) -> No
 
 
 def test_a_quoted_piece_covers_its_own_words_only() -> None:
-    text = "The first is\nlarger than the other. Both are odd."
+    text = "This is\nlarger than the other. Both are odd."
     assert list(unclaimed(text, ["is larger than"])) == [("Both are odd.", ("Both",))]
     assert list(unclaimed(text, ["is larger than the", "Both are"])) == []
     assert next(unclaimed(text, ["is smaller than"]))[1] == ("larger", "than")
