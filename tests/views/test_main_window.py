@@ -30,7 +30,7 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.map_menu import MapMenu
+from ropewalk.views.plots.menus.map_menu import MapMenu
 from ropewalk.views.style import theme
 from ropewalk.views.style.colour_maps import colour_table
 from ropewalk.views.window.open_dialog import OpenDialog

@@ -24,7 +24,7 @@ from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import BoardReading, HeadPicture, Run, Tile, token_strings
 from ropewalk.views.panels.head_cards import CardGrid, CardMap
 from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel, plain_label
-from ropewalk.views.plots.levels import Levels, largest_magnitude, robust, value_range
+from ropewalk.views.plots.maps.levels import Levels, largest_magnitude, robust, value_range
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.flow import flowing
 

@@ -19,9 +19,9 @@ from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDiffe
 from ropewalk.model.readings.records import HeadDifference, NextTokenDifference, Run, TokenChange
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
-from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.levels import Levels, largest_magnitude, robust
-from ropewalk.views.plots.signed import signed_colour
+from ropewalk.views.plots.maps.heatmap import Heatmap
+from ropewalk.views.plots.maps.levels import Levels, largest_magnitude, robust
+from ropewalk.views.plots.maps.signed import signed_colour
 from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:

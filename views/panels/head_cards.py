@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Tile
 from ropewalk.views.panels.panel import ElidedLabel, plain_label
-from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.levels import Levels
-from ropewalk.views.plots.token_axis import LEAST_NAMED
+from ropewalk.views.plots.maps.heatmap import Heatmap
+from ropewalk.views.plots.maps.levels import Levels
+from ropewalk.views.plots.maps.token_axis import LEAST_NAMED
 from ropewalk.views.style import icons, ink, theme
 
 LEAST = 120

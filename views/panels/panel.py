@@ -308,7 +308,7 @@ class Panel(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         if not _same(before, after):
-            from ropewalk.views.plots.plot import Plot  # here: a window is painted before plots are loaded
+            from ropewalk.views.plots.charts.plot import Plot  # here: a window is painted before plots are loaded
 
             QToolTip.hideText()
             for plot in self.findChildren(Plot):

@@ -25,10 +25,10 @@ from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.panels.token_labels import TokenLabels
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.arrow_keys import ArrowSlider
-from ropewalk.views.plots.heatmap import Heatmap, reduction_note
-from ropewalk.views.plots.levels import Levels, robust, value_range
-from ropewalk.views.plots.row_bars import RowBars
-from ropewalk.views.plots.token_axis import LEAST_NAMED
+from ropewalk.views.plots.charts.row_bars import RowBars
+from ropewalk.views.plots.maps.heatmap import Heatmap, reduction_note
+from ropewalk.views.plots.maps.levels import Levels, robust, value_range
+from ropewalk.views.plots.maps.token_axis import LEAST_NAMED
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.lettering import face
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
-    from ropewalk.views.plots.map_menu import MapMenu
-    from ropewalk.views.plots.plot_menu import PlotMenu
+    from ropewalk.views.plots.menus.map_menu import MapMenu
+    from ropewalk.views.plots.menus.plot_menu import PlotMenu
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
     from ropewalk.views.window.welcome import WelcomeCard
@@ -206,7 +206,7 @@ class PanelWindow(QMainWindow):
     @cached_property
     def map_menu(self) -> MapMenu:
         """The menu of every map, made with the first panel."""
-        from ropewalk.views.plots.map_menu import MapMenu
+        from ropewalk.views.plots.menus.map_menu import MapMenu
 
         made = MapMenu(self)
         made.exported.connect(self.export_wanted)
@@ -216,7 +216,7 @@ class PanelWindow(QMainWindow):
     @cached_property
     def plot_menu(self) -> PlotMenu:
         """The menu of every plot with axes, made with the first panel."""
-        from ropewalk.views.plots.plot_menu import PlotMenu
+        from ropewalk.views.plots.menus.plot_menu import PlotMenu
 
         made = PlotMenu(self)
         made.exported.connect(self.export_wanted)

@@ -18,7 +18,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskBoard
 from ropewalk.views.panels.board import EMPTY, BoardPanel
 from ropewalk.views.panels.head_cards import LEAST, CardGrid, HeadCard
-from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.maps.heatmap import Heatmap
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine

@@ -22,7 +22,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.planes import PlanesView
+from ropewalk.views.plots.rotation.planes import PlanesView
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
