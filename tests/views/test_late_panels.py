@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
@@ -17,6 +17,7 @@ from ropewalk.model.decoder.interventions import NoScale, RopeOff
 from ropewalk.model.readings.records import Sampling
 from ropewalk.views.commands import commands
 from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from ropewalk.views.verbs import verbs
@@ -46,6 +47,37 @@ def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
     yield window
     window.close()
     window.deleteLater()
+
+
+class Windows(QObject):
+    """Hears of every window that is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.shown.append(f"{type(watched).__name__} {watched.accessibleName()}")
+        return False
+
+
+@pytest.mark.parametrize("projector", [False, True])
+def test_no_panel_shows_a_window_for_a_moment_while_it_is_made(qtbot: QtBot, running: Session, projector: bool) -> None:
+    """Part of a panel that is shown before it has a parent is a window, and takes the keyboard away for good."""
+    app, windows = QApplication.instance(), Windows()
+    assert app is not None
+    theme.apply("dark", projector=projector)
+    app.installEventFilter(windows)
+    try:
+        for entry in PANELS:
+            panel = entry.make(running)
+            assert windows.shown == [], entry.name
+            panel.close_down()
+            panel.deleteLater()
+    finally:
+        app.removeEventFilter(windows)
+        theme.apply("dark")
 
 
 def click_tab(window: MainWindow, title: str) -> None:

@@ -113,6 +113,7 @@ class HeadsPanel(Panel):
         self.why_undefined, self.note = plain_label("", "label"), ElidedLabel()
         self.why_undefined.hide()
         self._lay_out()
+        self._show_silent()  # not earlier: a button without a parent would be a window, which takes the keys away
         session.board.changed.connect(self._show_kept)
         session.baseline.changed.connect(self._on_baseline)
         self._show_kept()
@@ -146,7 +147,6 @@ class HeadsPanel(Panel):
         self.hear(self.view.head_silenced, self._silence)
         for signal in (self.session.interventions.asked, self.session.interventions.changed):
             signal.connect(self._show_silent)
-        self._show_silent()
 
     def _begin_silencing(self, on: bool) -> None:
         self.view.silencing = on
