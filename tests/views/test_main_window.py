@@ -118,6 +118,15 @@ def test_the_menu_of_panels_leads_to_each_and_offers_experts_where_there_are_som
     window.reveal("routing")
     assert window.failure.sentence.text() == "This model is dense: it has no experts to show."
     assert not window.cards["routing"].is_made
+    for go, where in ((window.reveal, "rope"), (window.show_workspace, "decode")):
+        window.reveal("routing")
+        assert window.failure.isVisible()
+        go(where)
+        assert window.failure.isHidden(), "it would cover what is looked at next"
+    window.failure.show_message("The prompt is empty.", "")
+    window.show_workspace("rope")
+    assert window.failure.isVisible(), "what went wrong stays until it is read"
+    window.failure.dismiss()
 
 
 @pytest.mark.parametrize("size", [QSize(1280, 800), QSize(1920, 1080)])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ropewalk.views.window.welcome import WelcomeCard
 
 ROUTING: Final = "routing"
+DENSE: Final = "This model is dense: it has no experts to show."
 """The panel of models that have experts."""
 
 FRAME: Final = QSize(16, 48)
@@ -239,16 +240,23 @@ class PanelWindow(QMainWindow):
         if name not in self.cards:
             return
         if name == ROUTING and not self.menu_entries[name].isVisible():
-            self.failure.show_message("This model is dense: it has no experts to show.", "")
+            self.failure.show_message(DENSE, "")
             return
+        self._go_on()
         if self.classroom.full.name != name:
             self.classroom.full.leave()
         self.stage.reveal(name)
         if focus:
             self.classroom.walk.enter(name)
 
+    def _go_on(self) -> None:
+        """Take away what was said of a panel that is not there, once a person looks at another."""
+        if self.failure.sentence.text() == DENSE:
+            self.failure.dismiss()
+
     def show_workspace(self, name: str) -> None:
         """Put a workspace on the stage, in the place of what is there."""
+        self._go_on()
         self.classroom.full.leave()
         self.stage.show_workspace(name)
 
