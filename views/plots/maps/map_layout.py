@@ -12,7 +12,7 @@ from ropewalk.views.plots.maps.levels_bar import LevelsBar
 from ropewalk.views.plots.maps.token_axis import LEAST_NAMED, SLOPING, TokenAxis
 from ropewalk.views.style import ink, theme
 
-_LARGEST_CELL = 56
+LARGEST_CELL = 56
 _ROOMY = 280
 """Pixels of a map, in the smaller type, from which on there is room for counts and for titles of the axes."""
 
@@ -42,6 +42,8 @@ class MapLayout:
     ----------
     row_labels, column_labels
         Whether rows and columns have names.
+    largest
+        Side of the largest cell, in pixels of the smaller type.
     gutter
         Width kept left of the cells; None takes what the names of rows need.
     aside
@@ -51,6 +53,7 @@ class MapLayout:
     def __init__(self, rows: TokenAxis, columns: TokenAxis, bar: LevelsBar, whole: Callable[[float], float]) -> None:
         self._rows, self._columns, self._bar, self._whole = rows, columns, bar, whole
         self.row_labels = self.column_labels = True
+        self.largest = LARGEST_CELL
         self.gutter: int | None = None
         self.aside: int | None = None
         self.size = QSize()
@@ -122,7 +125,7 @@ class MapLayout:
         """The largest cells for which they and their names fit, and how wide and how high the names are then."""
         line = theme.current().face("number").height
         best = 0.0
-        for pitch in (_LARGEST_CELL * line, SLOPING * line, LEAST_NAMED, 0):  # how names are written changes there
+        for pitch in (self.largest * line, SLOPING * line, LEAST_NAMED, 0):  # how names are written changes there
             gutter, names = self._margins(pitch)
             step = self._step(width - gutter, height - names)
             wanted = self._margins(step)
@@ -138,7 +141,7 @@ class MapLayout:
         """The largest cell for which everything fits, of whole pixels where it has a few."""
         if self.extent.isEmpty() or width <= 0 or height <= 0:
             return 0.0
-        largest = float(theme.current().grid(_LARGEST_CELL / theme.GRID))
+        largest = float(theme.current().grid(self.largest / theme.GRID))
         step = min(width / self.extent.width(), height / self.extent.height(), largest)
         return self._whole(step) if step >= 3 else step
 

@@ -20,11 +20,16 @@ def signed_colour(value: float) -> QColor:
     return QColor(red, green, blue)
 
 
+LARGEST_HEAD = 96
+"""Side of the largest cell: a map of few heads has room for more than its number."""
+
+
 class HeadMap(TurnedMap):
     """One number for every layer and head; zero is in the middle of the scale."""
 
     def __init__(self, title: str) -> None:
         super().__init__(title, ("L", "H"))
+        self.form.largest = LARGEST_HEAD
 
     def show_heads(self, values: Doubles) -> None:
         """Draw [L, H] numbers; NaN is hatched."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QPainter
 from pytestqt.qtbot import QtBot
 
-from ropewalk.views.plots.maps.signed import HeadMap
+from ropewalk.views.plots.maps.signed import LARGEST_HEAD, HeadMap
 from ropewalk.views.plots.maps.turned_map import TurnedMap
 from ropewalk.views.style import ink, wording
 from tests.views.plots.hand import click
@@ -69,6 +69,17 @@ def test_marks_turn_along(shown: TurnedMap) -> None:
     shown.resize(size.transposed())
     shown.grab()
     assert (shown.marked, shown.hovered) == ((2, 1), (1, 0))
+
+
+def test_a_map_of_few_heads_fills_its_room(qtbot: QtBot) -> None:
+    heads = HeadMap("change of the logit")
+    qtbot.addWidget(heads)
+    heads.show_heads(np.zeros((4, 8)))
+    for size in (QSize(760, 540), QSize(1090, 860)):
+        heads.resize(size)
+        heads.grab()
+        across = heads.cell_of(0, 7).right() - heads.cell_of(0, 0).left()
+        assert across >= min(0.9 * size.width(), 8 * LARGEST_HEAD)
 
 
 def test_a_map_of_heads_says_which_one_is_marked(qtbot: QtBot) -> None:
