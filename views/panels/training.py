@@ -223,6 +223,7 @@ class TrainingPanel(Panel):
             for name, formula in history.formulas.items():
                 self.statistic.addItem(statistic_title(formula), name)
                 self.statistic.setItemData(self.statistic.count() - 1, formula, Qt.ItemDataRole.ToolTipRole)
+            self.statistic.setCurrentIndex(self.statistic.findData(_habit(history, selection.layer, selection.head)))
             self.slider.setMaximum(last)
             self.slider.setValue(last)
         self.map.set_labels(tuple(token_strings(history.tokens)))
@@ -376,6 +377,18 @@ class TrainingPanel(Panel):
             f"{int(history.steps[at]):,} steps ({wording.number(float(first), 3)} at the start, "
             f"{wording.number(float(last), 3)} at the end)."
         )
+
+
+def _habit(history: TrainingHistory, layer: int, head: int) -> str:
+    """The statistic in which a head stands out most from the mean of all at the end, in standard deviations."""
+
+    def stands_out(name: str) -> float:
+        final = history.scores[name][-1]
+        spread = float(np.nanstd(final)) if np.isfinite(final).any() else 0.0
+        found = (final[layer, head] - np.nanmean(final)) / spread if spread > 0 else np.nan
+        return float(found) if np.isfinite(found) else -np.inf
+
+    return max(history.scores, key=stands_out)
 
 
 def _highest(scores: Doubles) -> float:

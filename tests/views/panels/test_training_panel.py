@@ -53,9 +53,22 @@ def test_it_begins_with_the_last_checkpoint_of_the_selected_head(
     assert panel.map.is_masked(2, 4)
     for layer in range(4):
         for head in range(history.maps.shape[2]):
-            value = np.float32(history.scores["previous"][6, layer, head])
+            value = np.float32(history.scores[panel.chosen][6, layer, head])
             assert panel.all_heads.number(layer, head) == pytest.approx(value)
     assert panel.map.columns_axis.names == ("t3", "t4", "t5", "t3", "t4", "t5")
+
+
+@pytest.mark.parametrize(("layer", "head"), [(1, 2), (3, 1)])
+def test_it_begins_with_the_statistic_in_which_the_selected_head_stands_out(
+    running: Session, shown: Shown, history: TrainingHistory, layer: int, head: int
+) -> None:
+    running.selection.update(layer=layer, head=head)
+    panel = shown(TrainingPanel, running, 800, 600)
+    assert (running.selection.now.layer, running.selection.now.head) == (layer, head)
+    final = {name: scores[-1] for name, scores in history.scores.items()}
+    out = {name: (one[layer, head] - one.mean()) / one.std() for name, one in final.items()}
+    assert panel.chosen == max(out, key=lambda name: out[name])
+    assert panel.sentence.text().startswith(f"L{layer}H{head}, {panel.statistic.currentText()}: ")
 
 
 def test_the_slider_goes_through_the_checkpoints_and_a_click_into_a_line_goes_there(
