@@ -16,7 +16,7 @@ BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>
           $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
 CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-cuda test-portable breakages lint rules format types bench soak screenshot clean
+.PHONY: run test test-all test-cuda test-portable breakages lint rules format types bench soak screenshot moments clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -73,6 +73,10 @@ soak: $(STAMP)
 
 screenshot: $(STAMP)
 	QT_QPA_PLATFORM=offscreen $(BIN)/python main.py snapshot docs/window.png --size 1920x1080 --theme dark --steps 3 --select "L1H3 q=27 k=14"
+
+# the smaller pictures of the README
+moments: $(STAMP)
+	$(BIN)/python -m tests.moments
 
 $(STAMP): pyproject.toml setup.cfg constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ropewalk needs Python 3.11 or newer; set PYTHON=python3.11, for example.")'

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 STEPS = ("step", "step_back", "to_start", "to_end", "toggle_play")
 
+FEW = 4
+"""Heads that an empty board gets at most."""
+
 Verbs = dict[str, Callable[[], object]]
 
 
@@ -35,6 +38,7 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         **_moves(window),
         **{name: partial(_toggle, window, name) for name in SWITCHES},
         **{f"show_{name}": partial(window.reveal, name, True) for name in window.cards},
+        "show_board": lambda: _show_board(window),
         **{f"workspace_{one.name}": partial(window.show_workspace, one.name) for one in WORKSPACES},
         **window.classroom.verbs(),
         **files.verbs(),
@@ -128,6 +132,18 @@ def show_palette(window: PanelWindow, files: FileMenu, typed: str = "") -> Palet
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())
     palette.open()
     return palette
+
+
+def _show_board(window: PanelWindow) -> None:
+    """Bring the board in sight; one that is empty gets heads to compare: those that share the selected one's keys."""
+    session, now = window.session, window.session.selection.now
+    if session.run is not None and not session.board.now.heads:
+        group = session.run.config.group
+        sharing = range(now.head // group * group, now.head // group * group + group)
+        first = (now.head - sharing.start) // FEW * FEW
+        for head in sharing[first : first + FEW]:
+            session.board.pin(now.layer, head)
+    window.reveal("board", True)
 
 
 def _silence(window: PanelWindow) -> None:

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 Place = tuple[int, int]
 
-EMPTY = "No head is pinned yet: H pins the selected one, a right click in Heads any other, or type one above: L1H3."
+EMPTY = (
+    "No head is pinned yet: H pins the selected one, Alt+B those that share its keys and values, a right click in "
+    "Heads any other, or type one above: L1H3."
+)
 AVERAGE, DIFFERENCE = "average", "difference"
 SIDES = (96, 128, 192, 256, 384, 512)
 """Pixels that a picture is asked for in, along a side."""

@@ -88,6 +88,11 @@ _SHAPES: Final = (
     Variant(0, 0, ("walk", "ledger", "cache", "why")),
 )
 
+_ROPE: Final = (
+    Variant(760, 0, row((66, "rope"), (34, column((72, "scores"), (28, "why"))))),
+    Variant(0, 0, ("rope", "scores", "why")),
+)
+
 _COMPARE: Final = (
     Variant(920, 0, row((62, "compare"), (38, column((55, "experiments"), (45, "next_token"))))),
     Variant(0, 0, ("compare", "experiments", "next_token")),
@@ -103,7 +108,7 @@ _HEADS: Final = (
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
-    Workspace("rope", "RoPE", 3, _always(row((66, "rope"), (34, column((72, "scores"), (28, "why")))))),
+    Workspace("rope", "RoPE", 3, _ROPE),
     Workspace(
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
