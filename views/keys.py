@@ -105,7 +105,7 @@ ACTIONS: Final = (
             ("lesson", "Lesson", "Alt+9"),
             ("experiments", "Experiments", "Alt+E"),
             ("compare", "Compare", "Alt+C"),
-            ("board", "Head board; an empty one gets the heads of this kv head", "Alt+B"),
+            ("board", "Head board", "Alt+B"),
             ("lines", "Lines", "Alt+I"),
             ("needs", "Heads that matter", "Alt+N"),
             ("routing", "Experts", "Alt+X"),

@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QFont,
     QKeyEvent,
     QResizeEvent,
+    QShowEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -78,9 +79,18 @@ class LessonText(QTextEdit):
         """Write anew in the new colours and sizes."""
         self._write()
 
+    def sizeHint(self) -> QSize:
+        """A line, until it is seen and has a width to be broken at."""
+        return QSize(super().sizeHint().width(), self.fontMetrics().height())
+
     def minimumSizeHint(self) -> QSize:
         """As narrow as it must be."""
         return QSize(120, 0)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take the height of what was written meanwhile."""
+        super().showEvent(event)
+        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the lines anew, and take the height that they need."""
@@ -111,6 +121,8 @@ class LessonText(QTextEdit):
         return round(theme.current().size(self._role) * self._scale)
 
     def _fit(self) -> None:
+        if not self.isVisible():
+            return  # at the width of a widget that nobody has laid out, a line is as high as the screen
         self.document().setTextWidth(self.viewport().width())
         height = round(self.document().size().height()) + 2
         if self.height() != height or self.minimumHeight() != height:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QInputDialog,
     QLineEdit,
+    QMainWindow,
     QScrollBar,
     QWidget,
 )
@@ -33,6 +34,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.views import keys
 from ropewalk.views.commands import commands
 from ropewalk.views.files.export_dialog import ExportDialog
+from ropewalk.views.lesson.text import words
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels import registry
 from ropewalk.views.panels.rope import RopePanel
@@ -44,6 +46,7 @@ from ropewalk.views.window.folder_dialog import FolderDialog
 from ropewalk.views.window.key_sheet import KeySheet
 from ropewalk.views.window.palette import Command, Palette, found
 from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
+from ropewalk.views.window.step_line import StepLine
 from tests.views.driving import window_over
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -666,3 +669,19 @@ def test_a_system_without_animations_reduces_motion(monkeypatch: pytest.MonkeyPa
     motion.choose("full")
     assert not motion.reduced()
     assert motion.choose("nonsense") == "system"
+
+
+def test_a_line_that_is_written_before_it_is_seen_makes_no_window_higher(qtbot: QtBot) -> None:
+    """Broken at the width that a hidden bar happens to have it took 1,700 pixels, and the window stayed so high."""
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    window.resize(1024, 600)
+    line = StepLine(window)
+    window.addToolBar(line)
+    window.show()
+    line.line.resize(40, 30)
+    line.show_step(2, 8, words("Four rows of the ledger have one shape, and many more words stand here than fit."))
+    line.show()
+    QCoreApplication.processEvents()
+    assert window.height() == 600
+    assert line.line.height() >= line.line.document().size().height() > 0
