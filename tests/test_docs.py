@@ -16,6 +16,7 @@ import torch
 import ropewalk
 from ropewalk.app.commands.line import parser
 from ropewalk.app.commands.typed import ENGINE, split_engine
+from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.checkpoints.families.table import FAMILIES
 from ropewalk.views import keys
 
@@ -146,6 +147,8 @@ def test_keys_that_are_named_do_something(name: str) -> None:
     """And the engine's is named wherever the engine is told of."""
     bound = {key for action in keys.ACTIONS for key in action.keys}
     named = set(re.findall(r"\b(?:Ctrl|Alt)\+(?:Shift\+)?\w+|\b(?:Shift\+)?F\d+\b", page(name)))
+    for first, last in re.findall(r"Ctrl\+(\d) to Ctrl\+(\d)", page(name)):
+        named |= {f"Ctrl+{number}" for number in range(int(first), int(last))}
     assert named <= bound
     assert ("Ctrl+Shift+E" in named) == ("ssh gpu1 ropewalk engine" in page(name))
 
@@ -159,6 +162,17 @@ def test_targets_and_paths_are_there(name: str) -> None:
     quoted = {ROOT / path for path in re.findall(r"`((?:app|docs|model|resources|tests|views)/[\w/.-]*)`", text)}
     gone = {str(path) for path in links | quoted if not path.exists()}
     assert not gone
+
+
+def test_as_many_lessons_are_promised_as_there_are_and_as_long() -> None:
+    words = ["Fourteen", "Fifteen", "Sixteen", "Seventeen", "Eighteen", "Nineteen", "Twenty"]
+    lessons = load_shelf().lessons
+    for name in ("README.md", "docs/tour.md"):
+        found = re.search(r"^(\w+)(?: lessons)?, each (\d+) to (\d+)\s+minutes", page(name), flags=re.MULTILINE)
+        assert found is not None, name
+        assert words.index(found[1]) + 14 == len(lessons), name
+        assert int(found[2]) <= min(one.minutes for one in lessons), name
+        assert max(one.minutes for one in lessons) <= int(found[3]), name
 
 
 def test_the_table_of_families_has_every_family() -> None:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
-from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QInputDialog, QMainWindow, QToolBar
 
@@ -170,6 +170,8 @@ class PanelWindow(QMainWindow):
         self.bar.workspace_wanted.connect(self.show_workspace)
         self.bar.prompt_given.connect(partial(self.setFocus, Qt.FocusReason.OtherFocusReason))
         self.stage.changed.connect(lambda: self.bar.tabs.show_current(self.stage.workspace))
+        for signal in (self.stage.changed, self.panel_drawn):
+            signal.connect(self._place_welcome)
         self.session.run_changed.connect(self._on_run)
         self._on_run(None, self.session.run)
         for card in self.cards.values():
@@ -487,8 +489,7 @@ class PanelWindow(QMainWindow):
 
     def _place_strips(self) -> None:
         """One above the other, where both are shown: what the engine says stays at the bottom."""
-        if self.welcome is not None:
-            self.welcome.place(self.stage.geometry())
+        self._place_welcome()
         width = self.width() - 2 * theme.GRID
         bottom = self.height() - self.statusBar().height() - theme.GRID
         for strip in (self.engine, self.failure):
@@ -496,6 +497,16 @@ class PanelWindow(QMainWindow):
             strip.setGeometry(theme.GRID, bottom - height, width, height)
             if not strip.isHidden():
                 bottom -= height + theme.GRID
+
+    def _place_welcome(self) -> None:
+        """On the stage, above the number that the card says to look at where that is at the bottom."""
+        if self.welcome is None:
+            return
+        room, why = self.stage.geometry(), self.cards["why"]
+        top = why.mapTo(self, QPoint()).y()
+        if why.isVisible() and top > room.center().y():
+            room.setBottom(top - 1)
+        self.welcome.place(room)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the window, stop what moves, and wait for the session."""

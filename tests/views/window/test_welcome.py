@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
@@ -82,6 +82,17 @@ def test_a_click_elsewhere_leaves_it(window: MainWindow) -> None:
     QTest.mouseClick(window.cards["tokens"], Qt.MouseButton.LeftButton)
     window.session.selection.update(query=2)
     assert card_of(window).isVisible()
+
+
+@pytest.mark.parametrize("size", [QSize(1366, 768), QSize(1280, 720), QSize(1920, 1080)])
+def test_it_leaves_the_number_in_sight_that_it_says_to_look_at(window: MainWindow, size: QSize) -> None:
+    window.resize(size)
+    settle(window.session)
+    card, why = card_of(window), window.cards["why"]
+    assert why.isVisible()
+    assert not card.geometry().intersects(QRect(why.mapTo(window, QPoint()), why.size()))
+    for label in card.lines:
+        assert label.height() >= label.heightForWidth(label.width())
 
 
 def test_lesson_0_is_one_click_away(qtbot: QtBot, window: MainWindow) -> None:
