@@ -61,3 +61,33 @@ def read_address(text: str) -> dict[str, int]:
             "write it like L1H3, 1.3, 'blocks.1 head 3' or 'L1H3 q=4 k=2'."
         )
     return fields
+
+
+def read_head(text: str, layers: int, heads: int) -> tuple[int, int]:
+    """Read the (layer, head) that a person typed, of a model that has so many.
+
+    Raises
+    ------
+    AddressError
+        When it names no head, or none of this model.
+    """
+    fields = read_address(text)
+    if set(fields) != {"layer", "head"}:
+        raise AddressError(f"{text.strip()!r} names no head; write it like L1H3.")
+    check_head(fields["layer"], fields["head"], layers, heads)
+    return fields["layer"], fields["head"]
+
+
+def check_head(layer: int, head: int, layers: int, heads: int) -> None:
+    """Refuse a head that a model of so many has not.
+
+    Raises
+    ------
+    AddressError
+        With what it has.
+    """
+    if layer >= layers or head >= heads:
+        raise AddressError(
+            f"There is no {head_name(layer, head)}: this model has {layers} layers of {heads} heads, from L0H0 to "
+            f"{head_name(layers - 1, heads - 1)}."
+        )

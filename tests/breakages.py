@@ -86,9 +86,9 @@ codec = of("model/codec.py", "model/test_codec")
 frames = of("model/engine/frames.py", "model/engine/test_frames")
 packing = of("model/engine/packing.py", "model/engine/test_packing")
 costs = of("model/decoder/costs.py", "model/decoder/test_costs")
-map_box = of("views/plots/map_box.py", "views/plots/test_heatmap")
-map_data = of("views/plots/map_data.py", "views/plots/test_heatmap")
-levels = of("views/plots/levels.py", "views/plots/test_heatmap", "views/plots/test_levels")
+map_box = of("views/plots/maps/map_box.py", "views/plots/maps/test_heatmap")
+map_data = of("views/plots/maps/map_data.py", "views/plots/maps/test_heatmap")
+levels = of("views/plots/maps/levels.py", "views/plots/maps/test_heatmap", "views/plots/maps/test_levels")
 intervening = of("model/decoder/intervention_contexts.py", "model/decoder/test_interventions")
 interventions = of("model/decoder/interventions.py", "model/decoder/test_interventions")
 connection = of("app/engine/connection.py", "app/engine/test_connection", "app/engine/test_process")
@@ -126,11 +126,14 @@ stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_
 tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
-turned_map = of("views/plots/turned_map.py", "views/plots/test_turned_map")
-dial = of("views/plots/dial.py", "views/plots/test_dial")
-hands = of("views/plots/hands.py", "views/plots/test_dial")
+turned_map = of("views/plots/maps/turned_map.py", "views/plots/maps/test_turned_map")
+dial = of("views/plots/rotation/dial.py", "views/plots/rotation/test_dial")
+hands = of("views/plots/rotation/hands.py", "views/plots/rotation/test_dial")
 turning = of(
-    "views/plots/turning.py", "views/plots/test_dial", "views/panels/test_rope_panel", "views/every_model/test_rotation"
+    "views/plots/rotation/turning.py",
+    "views/plots/rotation/test_dial",
+    "views/panels/test_rope_panel",
+    "views/every_model/test_rotation",
 )
 trace = of("model/runs/trace.py", "model/runs/test_trace")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
@@ -290,7 +293,38 @@ BREAKAGES = (
     reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
-    patterns("a previous-token head looks at itself", "(rows, rows - 1)", "(rows, rows)"),
+    patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the mean of heads is of the largest cells of a pixel",
+        'read("mean") if found.weights.reduction == "max" else found',
+        "found",
+    ),
+    of("model/readings/board.py", "model/readings/test_board")(
+        "the difference of two heads is turned round", "np.array([1.0, -1.0])", "np.array([-1.0, 1.0])"
+    ),
+    atlas(
+        "changes are sorted by their sign", 'np.abs(values.ravel()) if order == "farthest"', "values.ravel() if order"
+    ),
+    atlas("heads that do not reach a score are those that are kept", "flat[places] >= least", "flat[places] < least"),
+    of("app/session/board.py", "app/session/test_board")(
+        "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "a click on the board selects a cell and no head",
+        'else {"layer": shown.head[0]',
+        'else {} and {"layer": shown.head[0]',
+    ),
+    of("views/panels/head_cards.py", "views/panels/test_board_panel")(
+        "maps stand in as few columns as there can be",
+        "(sizes[columns][0], -(-self._count % columns), -columns)",
+        "-columns",
+    ),
+    of("views/files/head_figure.py", "views/files/test_head_figure")(
+        "a figure shows scores for weights", 'picture.scores if kind == "scores"', 'picture.scores if kind == "weights"'
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "statistics move from B to A", "after[name] - before[name]", "before[name] - after[name]"
+    ),
     lens("the logit lens leaves the last norm out", "model.finish(streams", "model.head(streams"),
     lens(
         "the logit lens forgets the experiments", "changed_block(block, layer, trace.interventions)", "torch.no_grad()"
@@ -304,7 +338,7 @@ BREAKAGES = (
     of("views/panels/lens.py", "views/panels/test_lens_panel")(
         "the logit lens reads what nobody sees", "self.map.sight_of(run.length, selection.query)", "(0, run.length)"
     ),
-    of("views/plots/lens_map.py", "views/panels/test_lens_panel")(
+    of("views/plots/charts/lens_map.py", "views/panels/test_lens_panel")(
         "a token is written over the cells beside it", "adjusted(2, 0, -2, 0)", "adjusted(-20, 0, 20, 0)"
     ),
     of("model/readings/attribution.py", "model/readings/test_attribution")(
@@ -615,24 +649,24 @@ BREAKAGES = (
         "self.pixels_of(QRectF(column - 0.5, row + 0.5, 1, 1))",
     ),
     map_data("masked cells are not hatched", "pixels[~visible] = 0", "pixels[visible] = 0"),
-    of("views/plots/token_axis.py", "views/plots/test_heatmap", "views/plots/test_token_axis")(
+    of("views/plots/maps/token_axis.py", "views/plots/maps/test_heatmap", "views/plots/maps/test_token_axis")(
         "labels are those of the token after",
         "return self.names[place] if",
         "return self.names[place - 1] if",
     ),
-    of("views/plots/token_axis.py", "views/plots/test_token_axis")(
+    of("views/plots/maps/token_axis.py", "views/plots/maps/test_token_axis")(
         "names are turned where all of them fit level", "widest + GAP <= pitch", "widest + GAP > pitch"
     ),
-    of("views/plots/bars.py", "views/plots/test_row_bars")(
+    of("views/plots/charts/bars.py", "views/plots/charts/test_row_bars")(
         "a number stands upon the outline of its bar", "ring.top() - 1 - line", "ring.top() + 3 - line"
     ),
-    of("views/plots/bars.py", "views/plots/test_row_bars")(
+    of("views/plots/charts/bars.py", "views/plots/charts/test_row_bars")(
         "a number is written over a bar beside", " and not self._on_a_bar(place, box)", ""
     ),
-    of("views/plots/bars.py", "views/plots/test_row_bars")(
+    of("views/plots/charts/bars.py", "views/plots/charts/test_row_bars")(
         "a low plot's numbers stand upon its heading", "(free and plot.contains(box))", "free"
     ),
-    of("views/plots/plot.py", "views/plots/test_plot")(
+    of("views/plots/charts/plot.py", "views/plots/charts/test_plot")(
         "the number at the top of an axis meets the heading",
         'math.ceil(theme.current().size("number") / 2)',
         'math.ceil(theme.current().size("number") / 12)',
@@ -674,7 +708,7 @@ BREAKAGES = (
         "if self.is_current and self.tested is None and",
         "if not self.is_current and self.tested is None and",
     ),
-    of("views/plots/heatmap.py", "views/plots/test_heatmap")(
+    of("views/plots/maps/heatmap.py", "views/plots/maps/test_heatmap")(
         "query and key have each other's colour",
         "return theme.current().query, theme.current().key",
         "return theme.current().key, theme.current().query",
@@ -690,21 +724,21 @@ BREAKAGES = (
         "(column - self.columns[0]) // across",
         "(column - self.columns[0] + 1) // across",
     ),
-    of("views/plots/map_menu.py", "views/plots/test_map_menu")(
+    of("views/plots/menus/map_menu.py", "views/plots/menus/test_map_menu")(
         "a copied row is that of the key", "row_text(self._cell[0])", "row_text(self._cell[1])"
     ),
-    of("views/plots/map_data.py", "views/plots/test_map_menu")(
+    of("views/plots/maps/map_data.py", "views/plots/menus/test_map_menu")(
         "a region counts masked cells", "values[self.visible[part] & np.isfinite(values)]", "values"
     ),
-    of("views/plots/signed.py", "views/plots/test_heatmap")(
+    of("views/plots/maps/signed.py", "views/plots/maps/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"
     ),
-    of("views/plots/bars.py", "views/plots/test_plot")(
+    of("views/plots/charts/bars.py", "views/plots/charts/test_plot")(
         "of more keys than pixels the smallest is seen",
         "np.maximum.reduceat(heights, starts)",
         "np.minimum.reduceat(heights, starts)",
     ),
-    of("views/plots/plot.py", "views/plots/test_plot")(
+    of("views/plots/charts/plot.py", "views/plots/charts/test_plot")(
         "a vector file's lines are as wide as they are scaled",
         "painter.setWorldTransform(",
         "painter.worldTransform() and (",
@@ -715,7 +749,7 @@ BREAKAGES = (
     of("views/window/experiment_chips.py", "views/window/test_experiment_chips")(
         "the last change that has room is told twice", "interventions.now[shown:]", "interventions.now[shown - 1 :]"
     ),
-    of("views/plots/bars.py", "views/plots/test_row_bars", "views/panels/test_scores")(
+    of("views/plots/charts/bars.py", "views/plots/charts/test_row_bars", "views/panels/test_scores")(
         "a click picks the bar beside", "self.picked.emit(place)", "self.picked.emit(place + 1)"
     ),
     atlas("a head is named after its neighbour", 'kv{head // self.group}"', 'kv{head % self.group}"'),

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QWidget
 
+from ropewalk.app.address import AddressError, check_head, read_address
 from ropewalk.views import keys
+from ropewalk.views.lesson.cards import LessonCard
+from ropewalk.views.style import wording
 from ropewalk.views.window.palette import Command
 
 if TYPE_CHECKING:
@@ -38,11 +41,40 @@ def commands(window: PanelWindow, verbs: Mapping[str, Callable[[], object]]) -> 
         for card in window.cards.values()
         if card.on_screen
         for widget in card.findChildren(QWidget)
-        if _can_be_pressed(widget) and _sentence(widget) not in told
+        if _can_be_pressed(widget) and _sentence(widget) not in told and not isinstance(widget, LessonCard)
     ]
     button = window.engine.button  # there only while there is no engine, or one that does not hear
     engine = [Command(_sentence(button), "Run", WAY, partial(_press, button))] if _can_be_pressed(button) else []
     return (*engine, *actions, *lessons, *controls)
+
+
+def to_head(window: PanelWindow, typed: str) -> tuple[Command, ...]:
+    """What can be done with a head, or a cell of one, that was typed; nothing where it is something else."""
+    run, session = window.session.run, window.session
+    try:
+        fields = read_address(typed)
+    except AddressError:
+        return ()
+    if run is None or "layer" not in fields:
+        return ()
+    layer, head = fields["layer"], fields["head"]
+    name, group = wording.head_name(layer, head), "Head and cell"
+    try:
+        check_head(layer, head, run.config.layers, run.config.heads)
+    except AddressError as error:
+        return (Command(error.sentence, group, "", lambda: None, possible=False),)
+    cell = "".join(f", {field} {fields[field]}" for field in ("query", "key", "plane") if field in fields)
+    pinned = (layer, head) in session.board.now.heads
+    return (
+        Command(f"Go to {name}{cell}", group, "", partial(session.selection.update, **fields)),
+        Command(
+            f"Take {name} off the head board" if pinned else f"Pin {name} to the head board",
+            group,
+            "",
+            partial(session.board.toggle, layer, head),
+        ),
+        Command(f"Write a note to {name}", group, "", partial(window.write_note, layer, head)),
+    )
 
 
 def _open_lesson(window: PanelWindow, lesson: Lesson) -> None:

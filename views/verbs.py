@@ -64,6 +64,9 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "full_screen": lambda: window.setWindowState(window.windowState() ^ Qt.WindowState.WindowFullScreen),
         "keys": window.show_keys,
         "palette": lambda: show_palette(window, files),
+        "go_to_head": lambda: show_palette(window, files, "L"),
+        "pin_head": lambda: session.board.toggle(selection.now.layer, selection.now.head),
+        "note_head": lambda: window.write_note(selection.now.layer, selection.now.head),
         "quit": window.close,
     }
 
@@ -113,12 +116,13 @@ def _toggle(window: PanelWindow, switch: str) -> None:
     window.lesson_scenes.switch(switch).toggle()
 
 
-def show_palette(window: PanelWindow, files: FileMenu) -> Palette:
+def show_palette(window: PanelWindow, files: FileMenu, typed: str = "") -> Palette:
     """Offer everything that can be done, to be found by its words; lessons too, once they are read."""
-    from ropewalk.views.commands import commands
+    from ropewalk.views.commands import commands, to_head
     from ropewalk.views.window.palette import Palette
 
-    palette = Palette(lambda: commands(window, verbs(window, files)), window)
+    palette = Palette(lambda: commands(window, verbs(window, files)), window, partial(to_head, window))
+    palette.field.setText(typed)
     window.lesson.shelf_read.connect(palette.look_again)
     window.lesson.read_shelf()
     palette.accepted.connect(lambda: palette.chosen and palette.chosen.run())

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from ropewalk.app.commands.options import Commands
+from ropewalk.app.commands.options import Commands, head_address
 from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.snapshot import window_fields, window_options
 from ropewalk.app.files import animation, numbers_file
@@ -35,6 +35,9 @@ FITS: Final = {
     "film_steps": ANIMATIONS,
     "queries": NUMBERS,
     "keys": NUMBERS,
+    "heads": PICTURES,
+    "map": PICTURES,
+    "labels": PICTURES,
 }
 """Which files an option can change."""
 
@@ -56,13 +59,18 @@ def declare(commands: Commands) -> None:
     export.add_argument("--lesson", default="", metavar="NAME", help="open a lesson; a PDF is then its handout")
     export.add_argument("--queries", type=rows, metavar="A:B", help="rows of the numbers, B left out (the selected)")
     export.add_argument("--keys", type=rows, metavar="A:B", help="columns of the numbers, B left out (all)")
+    export.add_argument(
+        "--heads", type=head_list, default=(), metavar="L8H1,L2H4", help="draw the maps of these heads side by side"
+    )
+    export.add_argument("--map", choices=("weights", "scores"), default="weights", help="of --heads (weights)")
+    export.add_argument("--labels", choices=("tokens", "positions"), default="tokens", help="of --heads (tokens)")
     export.set_defaults(act=take)
 
 
 def take(parsed: argparse.Namespace) -> None:
     """Make the file."""
     check_folder(parsed.out)
-    own = ("scale", "paper", "film", "film_steps", "lesson", "queries", "keys", "session")
+    own = ("scale", "paper", "film", "film_steps", "lesson", "queries", "keys", "session", "heads", "map", "labels")
     export = Export(**window_fields(parsed), **{name: getattr(parsed, name) for name in own})
     _check_options(export)
     take_shot: TakeShot = parsed.take_shot
@@ -81,6 +89,12 @@ def _check_options(export: Export) -> None:
                 f"--{name.replace('_', '-')} changes nothing in a file that ends in {export.ending}; leave it out"
                 f"{instead}."
             )
+    for name in ("map", "labels"):
+        if not export.heads and getattr(export, name) != getattr(Export, name):
+            raise RopewalkError(f"--{name} says how heads are drawn; name some, such as --heads L1H3,L0H2.")
+    for name in ("panel", "lesson", "paper"):
+        if export.heads and getattr(export, name):
+            raise RopewalkError(f"--heads draws maps on paper, without the window; leave --{name} out.")
     if export.ending == "pdf" and export.lesson and export.panel:
         raise RopewalkError(
             "A PDF of a lesson is its handout, which has the panels of its steps; leave --panel out, or write an svg."
@@ -93,6 +107,17 @@ def ending(text: str) -> Path:
     if path.suffix[1:].lower() not in ENDINGS:
         raise argparse.ArgumentTypeError(f"{text!r} does not end in one of {', '.join(ENDINGS)}")
     return path
+
+
+def head_list(text: str) -> tuple[tuple[int, int], ...]:
+    """Heads between commas, such as ``L8H1,L2H4``."""
+    heads = []
+    for one in text.split(","):
+        fields = dict(head_address(one))
+        if set(fields) != {"layer", "head"}:
+            raise argparse.ArgumentTypeError(f"{one.strip()!r} names no head; write them like L8H1,L2H4")
+        heads.append((fields["layer"], fields["head"]))
+    return tuple(heads)
 
 
 def rows(text: str) -> Range:

@@ -25,6 +25,7 @@ PANELS = (
     "experiments",
     "lesson",
     "compare",
+    "board",
     "lines",
     "needs",
     "routing",

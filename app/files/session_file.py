@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ropewalk.app.files.provenance import software
-from ropewalk.app.session.selected import Selection
+from ropewalk.app.session.selected import NOTHING_PINNED, PinnedHeads, Selection
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from ropewalk.model.decoder.interventions import Intervention
@@ -101,10 +101,10 @@ class SavedView:
     projector: bool = False
 
 
-@stored("checkpoint run pinned sampling selection view")
+@stored("checkpoint run pinned sampling selection view board")
 @dataclass(frozen=True)
 class SavedSession:
-    """Everything that is brought back."""
+    """Everything that is brought back; an empty ``board`` is not written."""
 
     checkpoint: SavedCheckpoint
     run: SavedRun
@@ -112,6 +112,7 @@ class SavedSession:
     sampling: Sampling
     selection: Selection
     view: SavedView
+    board: PinnedHeads = NOTHING_PINNED
 
 
 def write_session(saved: SavedSession, path: Path) -> None:
@@ -125,6 +126,8 @@ def write_session(saved: SavedSession, path: Path) -> None:
     plain = to_plain(saved)
     if not saved.checkpoint.host:
         del plain["checkpoint"]["host"]  # so that an older Ropewalk can read it
+    if saved.board == NOTHING_PINNED:
+        del plain["board"]  # likewise
     text = to_json({"format": FORMAT, "version": VERSION, "software": software(), **plain}, indent=1)
     try:
         with whole_file(path) as part:
@@ -168,6 +171,7 @@ def _checked(data: dict[str, Any], path: Path) -> SavedSession:
             if run is not None:
                 _check_run(run, where)
         _check_sampling(saved.sampling, "sampling")
+        _check_board(saved.board)
     except CodecError as error:
         raise SessionFileError(f"{path.name} is a broken session: {error}.") from error
     return saved
@@ -184,6 +188,13 @@ def _check_run(run: SavedRun, where: str) -> None:
         raise CodecError(f"{where}.length is {run.length}, but must be from {len(run.ids)} to {rows}")
     for place, sampling in enumerate(run.drawn):
         _check_sampling(sampling, f"{where}.drawn[{place}]")
+
+
+def _check_board(board: PinnedHeads) -> None:
+    """Heads are counted from zero; how many there are is for whoever has opened the model."""
+    for layer, head in (*board.heads, *((one.layer, one.head) for one in board.notes)):
+        if min(layer, head) < 0:
+            raise CodecError(f"board has layer {layer}, head {head}, but both are counted from 0")
 
 
 def _check_sampling(sampling: Sampling, where: str) -> None:

@@ -80,6 +80,7 @@ def open_session(
 
     def arrived(back: Back) -> None:
         session.timeline.set_sampling(back.saved.sampling)
+        session.board.restore(back.kept.model_handle.card, back.saved.board)
         session.scenes.restore(back.kept)
         session.baseline.restore(back.baseline)
         done(back.saved)
@@ -116,6 +117,7 @@ def described(
         sampling=session.timeline.sampling,
         selection=state.selection,
         view=view,
+        board=session.board.of(state.model_handle.card),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ropewalk.model.decoder.config import Scaling
 
@@ -39,6 +40,14 @@ class Shot:
 
 
 @dataclass(frozen=True)
+class HeadsDrawn:
+    """How heads are drawn side by side: what of each, and what the axes say."""
+
+    map: Literal["weights", "scores"] = "weights"
+    labels: Literal["tokens", "positions"] = "tokens"
+
+
+@dataclass(frozen=True)
 class Export(Shot):
     """A picture or another file to export.
 
@@ -54,6 +63,8 @@ class Export(Shot):
         Of numbers: half-open ranges of rows; None for the selected query's row and all keys.
     session
         A session file to begin from.
+    heads, map, labels
+        Of pictures: heads whose maps are drawn side by side in the place of a panel, each (layer, head), and how.
     """
 
     scale: int = 1
@@ -64,6 +75,9 @@ class Export(Shot):
     queries: Range | None = None
     keys: Range | None = None
     session: Path | None = None
+    heads: tuple[tuple[int, int], ...] = ()
+    map: Literal["weights", "scores"] = HeadsDrawn.map
+    labels: Literal["tokens", "positions"] = HeadsDrawn.labels
 
     @property
     def ending(self) -> str:

@@ -1,9 +1,9 @@
-"""What may be selected and pointed at: plain records, which files keep and other processes read."""
+"""What may be selected, pointed at and pinned: plain records, which files keep and other processes read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Final, Literal
 
 from ropewalk.model.codec import stored
 
@@ -24,6 +24,28 @@ class Selection:
     def differences(self, other: Selection) -> frozenset[str]:
         """Names of the fields in which two selections differ."""
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name))
+
+
+@stored("layer head text")
+@dataclass(frozen=True)
+class HeadNote:
+    """What a person has written to a head."""
+
+    layer: int
+    head: int
+    text: str
+
+
+@stored("heads notes")
+@dataclass(frozen=True)
+class PinnedHeads:
+    """Heads side by side, each (layer, head), in the order of the board; notes, by layer and head."""
+
+    heads: tuple[tuple[int, int], ...] = ()
+    notes: tuple[HeadNote, ...] = ()
+
+
+NOTHING_PINNED: Final = PinnedHeads()
 
 
 @dataclass(frozen=True)

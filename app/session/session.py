@@ -20,6 +20,7 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
 from ropewalk.app.session.baseline import Baseline
+from ropewalk.app.session.board import Board
 from ropewalk.app.session.checkpoints import Checkpoints
 from ropewalk.app.session.consistency import ConsistencyChecks
 from ropewalk.app.session.interventions import Interventions
@@ -78,6 +79,8 @@ class Session(QObject):
         How far the run is in view and how it goes on; whether it was found consistent.
     interventions, baseline
         What is changed in the run; the run that it is compared with.
+    board
+        Heads that are pinned to be seen side by side, and notes to heads.
     scenes
         Scenes put on screen in one go, and what was there before.
     walk
@@ -122,6 +125,7 @@ class Session(QObject):
         self.opening.model_changed.connect(self.model_changed)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
         self.baseline = Baseline(self, self.engines, self.scenes, parent=self)
+        self.board = Board(self, parent=self)
         self.recovery = Recovery(
             self, self.engines, self.opening, self.timeline, self.scenes, self.baseline, parent=self
         )

@@ -28,6 +28,7 @@ from ropewalk.model.engine.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
+    AskBoard,
     AskBranchCheck,
     AskCache,
     AskCachedCheck,
@@ -48,6 +49,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskScoreChanges,
     AskStrongWeights,
     AskTraining,
     AskWalk,
@@ -59,15 +61,17 @@ from ropewalk.model.ledger.measurement import measure_steps
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.arithmetic import read_arithmetic
 from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
-from ropewalk.model.readings.comparison import align, head_difference, next_token_difference
+from ropewalk.model.readings.board import board_steps
+from ropewalk.model.readings.comparison import align, head_difference, next_token_difference, score_changes
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.lens import lens_steps
 from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
-from ropewalk.model.readings.patterns import atlas_steps, head_scores, repeated_ids
+from ropewalk.model.readings.patterns import head_score_steps, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
 from ropewalk.model.readings.records import (
     Arithmetic,
+    BoardReading,
     ConsistencyCheck,
     DirectAttribution,
     HeadDifference,
@@ -78,12 +82,14 @@ from ropewalk.model.readings.records import (
     RepeatScores,
     RopeRule,
     Routing,
+    ScoreChanges,
     TokenText,
     TokenTexts,
     TrainingHistory,
 )
 from ropewalk.model.readings.routing import read_routing
 from ropewalk.model.readings.strong import strong_weights_steps
+from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.readings.walk import walk_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
@@ -239,7 +245,7 @@ def _repeats(handle: RunHandle, trace: Trace, asked: AskRepeats) -> Steps[Repeat
     changed = [one for one in trace.interventions if not isinstance(one, PermuteTokens)]
     ids = repeated_ids(count, c.vocabulary, asked.seed)
     steps = capture_steps(model, ids, logits="none", interventions=changed, what="Testing every head on random repeats")
-    scores, _ = head_scores((yield from steps))
+    scores, _ = yield from head_score_steps((yield from steps))
     return RepeatScores(count, scores)
 
 
@@ -272,6 +278,12 @@ def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) 
     return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
 
 
+def _score_changes(handle: RunHandle, trace: Trace, asked: AskScoreChanges) -> Steps[ScoreChanges | None]:
+    if handle.baseline is None:
+        return None
+    return (yield from score_changes(in_view(handle.baseline), trace))
+
+
 def _next_token_difference(
     handle: RunHandle, trace: Trace, asked: AskNextTokenDifference
 ) -> Steps[NextTokenDifference | None]:
@@ -293,6 +305,22 @@ def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]
         asked.columns,
         asked.pixels,
         reduction=asked.reduction,
+        cache=handle.tiles,
+    )
+
+
+def _board(handle: RunHandle, trace: Trace, asked: AskBoard) -> Steps[BoardReading]:
+    a = asked
+    return board_steps(
+        trace,
+        a.heads,
+        a.shown,
+        a.rows,
+        a.columns,
+        a.pixels,
+        average=a.average,
+        difference=a.difference,
+        reduction=a.reduction,
         cache=handle.tiles,
     )
 
@@ -334,5 +362,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskRouting: _routing,
     AskLens: _lens,
     AskHeadDifference: _head_difference,
+    AskScoreChanges: _score_changes,
+    AskBoard: _board,
     AskNextTokenDifference: _next_token_difference,
 }

@@ -34,7 +34,7 @@ PASSING: Final = (
     *(CountTokens, Tidy, *QUESTIONS),
     *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
     *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
-    *(records.RepeatScores, records.StrongWeights),
+    *(records.RepeatScores, records.StrongWeights, records.ScoreChanges, records.BoardReading),
     *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
     *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),

@@ -123,6 +123,43 @@ class AskRepeats(Question):
 
 
 @dataclass(frozen=True)
+class AskScoreChanges(Question):
+    """How far every head's statistics moved from the pinned run → ``ScoreChanges | None``."""
+
+    urgency = Urgency.COARSE
+    needs = frozenset({"attention"})
+
+
+@dataclass(frozen=True)
+class AskBoard(Question):
+    """Several heads side by side → ``BoardReading``.
+
+    Attributes
+    ----------
+    heads
+        (layer, head) of each.
+    shown
+        The half-open range of them whose pictures are wanted.
+    average, difference
+        Whether the mean of all of them is wanted; which two, by their places, the first less the second.
+    rows, columns, pixels, reduction
+        As of :class:`AskHead`.
+    """
+
+    urgency = Urgency.PICTURE
+    needs = frozenset({"attention"})
+
+    heads: tuple[tuple[int, int], ...]
+    shown: tuple[int, int]
+    average: bool = False
+    difference: tuple[int, int] | None = None
+    rows: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None
+    pixels: int = 512
+    reduction: Literal["max", "mean"] = "max"
+
+
+@dataclass(frozen=True)
 class AskRow(Question):
     """One query row → ``RowReading``."""
 

@@ -13,8 +13,17 @@ import numpy as np
 from torch import Tensor
 
 from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import Steps
 from ropewalk.model.readings import readout
-from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, TokenChange, TokenText
+from ropewalk.model.readings.patterns import head_score_steps
+from ropewalk.model.readings.records import (
+    Floats,
+    HeadDifference,
+    NextTokenDifference,
+    ScoreChanges,
+    TokenChange,
+    TokenText,
+)
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
 
@@ -43,18 +52,36 @@ def align(a: Trace, b: Trace, *, by_row: bool = False) -> Alignment:
     TraceError
         When the models differ in layers or heads, or there are too many rows.
     """
-    shapes = [(trace.config.layers, trace.config.heads) for trace in (a, b)]
-    if shapes[0] != shapes[1]:
-        raise TraceError(
-            f"A has {shapes[0][0]} layers of {shapes[0][1]} heads and B {shapes[1][0]} of {shapes[1][1]}, so their "
-            "heads cannot be compared."
-        )
+    _check_heads(a, b)
     if max(a.length, b.length) > WIDEST:
         raise TraceError(f"Runs of up to {WIDEST} rows can be compared; these have {a.length} and {b.length}.")
     if by_row or a.ids is None or b.ids is None:
         longest = max(a.length, b.length)
         return tuple((i if i < a.length else None, i if i < b.length else None) for i in range(longest))
     return aligned(a.ids[0].tolist(), b.ids[0].tolist())
+
+
+def score_changes(a: Trace, b: Trace) -> Steps[ScoreChanges]:
+    """How far the statistics of every head moved, B minus A.
+
+    Raises
+    ------
+    TraceError
+        When the models differ in layers or heads.
+    """
+    _check_heads(a, b)
+    before, without = yield from head_score_steps(a)
+    after, undefined = yield from head_score_steps(b)
+    return ScoreChanges({name: after[name] - before[name] for name in after}, {**without, **undefined})
+
+
+def _check_heads(a: Trace, b: Trace) -> None:
+    shapes = [(trace.config.layers, trace.config.heads) for trace in (a, b)]
+    if shapes[0] != shapes[1]:
+        raise TraceError(
+            f"A has {shapes[0][0]} layers of {shapes[0][1]} heads and B {shapes[1][0]} of {shapes[1][1]}, so their "
+            "heads cannot be compared."
+        )
 
 
 def head_difference(a: LayerTrace, b: LayerTrace, head: int, rows: Alignment) -> HeadDifference:

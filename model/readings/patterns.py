@@ -1,15 +1,17 @@
-"""What a head's pattern is called: scores of known habits, and thumbnails, for all heads at once.
+"""What a head's pattern is called: the table of head statistics, numbers that say a known habit of all heads at once.
 
-Every score has a formula in words, shown beside it. They are gathers and extra fused calls over Q', K' and lse, never
-a T × T matrix; only the thumbnails compute weights, in strips. Of a long run the thumbnails are sampled and the entropy
-is the mean over some rows, and both say so.
+Every statistic has a formula in words, shown beside it. They are gathers and extra fused calls over Q', K' and lse,
+never a T × T matrix. Of a long run the entropy is the mean over some rows, and says so. Whoever asks for a statistic by
+name asks :data:`STATISTICS`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,29 +19,56 @@ from torch import Tensor
 
 from ropewalk.model.decoder.attention import fused_attention
 from ropewalk.model.decoder.scores import key_range, paired_scores
-from ropewalk.model.progress import Partial, Progress, Steps, finished
-from ropewalk.model.readings.records import AtlasPart, Doubles, Floats, HeadAtlas, Reduction
-from ropewalk.model.readings.tiles import read_head, whole_head_steps
+from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.readings.records import Doubles
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
 
-FORMULAS = {
-    "previous": "previous token: mean over q ≥ 1 of w[q, q − 1]",
-    "sink": "sink: mean over q ≥ 1 of w[q, 0]",
-    "induction": "induction, ids are N tokens twice: mean over q = N … 2N − 2 of w[q, q − N + 1]",
-    "entropy": "entropy: mean over q of −Σ w ln w, in nats",
-}
-EXACT_THUMBNAILS_UP_TO = 2048
-"""Rows of a run whose thumbnails look at every cell unless asked otherwise."""
 EXACT_ENTROPY_UP_TO = 4096
 """Rows of a run whose entropy is the mean over all of them."""
 ENTROPY_ROWS = 256
 """Rows that stand for a longer run, evenly spaced."""
 BLOCK_CELLS = 1 << 22
 """Cells of all heads together that a pause waits for."""
-WHAT = "Drawing the heads"
+WHAT = "Scoring the heads"
 TOO_SHORT = "needs at least two tokens"
 NOT_REPEATED = "needs two tokens in a row that come again later"
+
+Pairs = tuple[Tensor, Tensor]
+"""Queries and as many keys: cells of every head."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One number for every head of a run.
+
+    Attributes
+    ----------
+    name, title
+        What it is asked for by; what a person reads.
+    formula
+        How it is computed, in words.
+    pairs
+        Given a run's length and its token ids [T] (None where it has none): the cells whose mean weight it is.
+    of_layer
+        Given a layer and a sequence of the batch: [H], where it is no such mean.
+    undefined
+        Why it has no value where there are no such cells.
+    here
+        Its formula for one run, where that is another one.
+    smallest_first
+        Whether small values are the interesting ones.
+    """
+
+    name: str
+    title: str
+    formula: str
+    pairs: Callable[[int, Tensor | None], Pairs] | None = None
+    of_layer: Callable[[LayerTrace, int], Steps[Tensor]] | None = None
+    undefined: str = ""
+    here: Callable[[Trace], str] = lambda trace: ""
+    smallest_first: bool = False
 
 
 def repeat_period(ids: Tensor) -> int:
@@ -78,68 +107,75 @@ def repeated_ids(count: int, vocabulary: int, seed: int) -> list[int]:
 
 
 def head_scores(
-    trace: Trace, names: Collection[str] = FORMULAS, *, batch: int = 0
+    trace: Trace, names: Collection[str] | None = None, *, batch: int = 0
 ) -> tuple[dict[str, Doubles], dict[str, str]]:
-    """Scores of every head, name → [L, H] float64, and why a score that is NaN has no value here.
+    """Statistics of every head, name → [L, H] float64, and why one that is NaN has no value here.
 
     Parameters
     ----------
     names
-        The scores that are wanted. The entropy costs another pass of attention, the others next to nothing.
+        Those of :data:`STATISTICS` that are wanted; all when not given. The entropy costs another pass of attention,
+        the others next to nothing.
+
+    Raises
+    ------
+    TraceError
+        For a name that is not in the table.
     """
+    return finished(head_score_steps(trace, names, batch=batch))
+
+
+def head_score_steps(
+    trace: Trace, names: Collection[str] | None = None, *, batch: int = 0
+) -> Steps[tuple[dict[str, Doubles], dict[str, str]]]:
+    """The same, pausing often."""
+    names = STATISTICS if names is None else names
+    unknown = [name for name in names if name not in STATISTICS]
+    if unknown:
+        raise TraceError(f"There is no head statistic {unknown[0]!r}; there are {', '.join(STATISTICS)}.")
     found = {name: np.full((trace.config.layers, trace.config.heads), math.nan) for name in names}
-    cells = _cells(trace, batch)
-    undefined = {name: why for name, why in _undefined(cells).items() if name in names}
+    pairs = pairs_of(trace, names, batch)
+    undefined = undefined_of(pairs)
     wanted = [name for name in names if name not in undefined]
     for number, layer in enumerate(trace):
-        for name, values in finished(_layer_scores(layer, wanted, cells, batch)).items():
+        for name, values in (yield from layer_scores(layer, wanted, pairs, batch)).items():
             found[name][number] = values
+        yield Progress(number + 1, trace.config.layers, WHAT)
     return found, undefined
 
 
 def formulas_of(trace: Trace) -> dict[str, str]:
-    """Name → formula, saying so where it is over some of the rows only, or over what repeats itself here and there."""
-    found = dict(FORMULAS)
-    count = 0 if trace.ids is None else len(induction_pairs(trace.ids[0])[0])
-    if trace.ids is not None and count and not repeat_period(trace.ids[0]):
-        found["induction"] = (
-            f"induction: mean of w[q, p + 1] over the {count:,} places q whose token and the next one came before, "
-            "last at p and p + 1"
-        )
-    if trace.length > EXACT_ENTROPY_UP_TO:
-        found["entropy"] = (
-            f"entropy, sampled: mean over {ENTROPY_ROWS} of {trace.length:,} rows q of −Σ w ln w, in nats"
-        )
-    return found
+    """Name → title and formula, saying so where it is over some of the rows only, or over what repeats itself here."""
+    return {one.name: f"{one.title}: {one.here(trace) or one.formula}" for one in STATISTICS.values()}
 
 
-Cells = dict[str, tuple[Tensor, Tensor]]
-"""Name of a score → the queries and keys whose weights it is the mean of."""
+def pairs_of(trace: Trace, names: Collection[str], batch: int) -> dict[str, Pairs]:
+    """Name → cells, of those statistics that are the mean weight of some."""
+    ids = None if trace.ids is None else trace.ids[batch]
+    asked = [STATISTICS[name] for name in names]
+    return {one.name: one.pairs(trace.length, ids) for one in asked if one.pairs is not None}
 
 
-def _cells(trace: Trace, batch: int) -> Cells:
-    rows = torch.arange(1, trace.length)
-    pairs = ([], []) if trace.ids is None else induction_pairs(trace.ids[batch])
-    later, after = (torch.tensor(one, dtype=torch.long) for one in pairs)
-    return {"previous": (rows, rows - 1), "sink": (rows, torch.zeros_like(rows)), "induction": (later, after)}
+def undefined_of(pairs: Mapping[str, Pairs]) -> dict[str, str]:
+    """Name → why it has no value, of those that have no cells."""
+    return {name: STATISTICS[name].undefined for name, (queries, _) in pairs.items() if not len(queries)}
 
 
-def _undefined(cells: Cells) -> dict[str, str]:
-    why = {"previous": TOO_SHORT, "sink": TOO_SHORT, "induction": NOT_REPEATED}
-    return {name: why[name] for name, (queries, _) in cells.items() if not len(queries)}
-
-
-def _layer_scores(layer: LayerTrace, names: Collection[str], cells: Cells, batch: int) -> Steps[dict[str, Doubles]]:
-    """Name → [H] of scores that are defined here, pausing often."""
+def layer_scores(
+    layer: LayerTrace, names: Collection[str], pairs: Mapping[str, Pairs], batch: int
+) -> Steps[dict[str, Doubles]]:
+    """Name → [H] of statistics that are defined here, pausing often."""
     device = layer.positions.device
-    found = {
-        name: mean_weight(layer, queries.to(device), keys.to(device), batch=batch)
-        for name, (queries, keys) in cells.items()
-        if name in names
-    }
-    if "entropy" in names:
-        found["entropy"] = yield from _mean_entropy(layer, batch)
-    return {name: values.double().cpu().numpy() for name, values in found.items()}
+    found: dict[str, Doubles] = {}
+    for name in names:
+        of_layer = STATISTICS[name].of_layer
+        if of_layer is None:
+            queries, keys = pairs[name]
+            values = mean_weight(layer, queries.to(device), keys.to(device), batch=batch)
+        else:
+            values = yield from of_layer(layer, batch)
+        found[name] = values.double().cpu().numpy()
+    return found
 
 
 def mean_weight(layer: LayerTrace, queries: Tensor, keys: Tensor, *, batch: int = 0) -> Tensor:
@@ -150,8 +186,38 @@ def mean_weight(layer: LayerTrace, queries: Tensor, keys: Tensor, *, batch: int 
     return layer.paired_weights(queries, keys, batch=batch).mean(-1)
 
 
+def _previous(length: int, ids: Tensor | None) -> Pairs:
+    rows = torch.arange(1, length)
+    return rows, rows - 1
+
+
+def _first(length: int, ids: Tensor | None) -> Pairs:
+    rows = torch.arange(1, length)
+    return rows, torch.zeros_like(rows)
+
+
+def _followed(length: int, ids: Tensor | None) -> Pairs:
+    later, after = ([], []) if ids is None else induction_pairs(ids)
+    return torch.tensor(later, dtype=torch.long), torch.tensor(after, dtype=torch.long)
+
+
+def _followed_here(trace: Trace) -> str:
+    count = 0 if trace.ids is None else len(induction_pairs(trace.ids[0])[0])
+    if trace.ids is None or not count or repeat_period(trace.ids[0]):
+        return ""
+    return (
+        f"mean of w[q, p + 1] over the {count:,} places q whose token and the next one came before, last at p and p + 1"
+    )
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Entropy
+
+
+def _entropy_here(trace: Trace) -> str:
+    if trace.length <= EXACT_ENTROPY_UP_TO:
+        return ""
+    return f"mean over {ENTROPY_ROWS} of {trace.length:,} rows q, sampled, of −Σ w ln w, in nats"
 
 
 def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
@@ -206,56 +272,27 @@ def _cell_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
     return torch.stack(found) + taken
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Thumbnails
-
-
-def atlas_steps(
-    trace: Trace, pixels: int = 64, *, exact: bool = False, first: Sequence[int] = (), batch: int = 0
-) -> Steps[HeadAtlas]:
-    """Thumbnails and scores of all heads, pausing after every head.
-
-    Yields a :class:`~model.progress.Partial` with an :class:`~model.readings.records.AtlasPart` for every layer that is
-    ready.
-
-    Parameters
-    ----------
-    pixels
-        Bounds the side of a thumbnail.
-    exact
-        Whether the thumbnails of a long run look at every cell too.
-    first
-        The layers to begin with: those in sight.
-    """
-    c = trace.config
-    every_cell = exact or trace.length <= EXACT_THUMBNAILS_UP_TO
-    side = -(-trace.length // max(1, -(-trace.length // pixels)))
-    thumbnails = np.full((c.layers, c.heads, side, side), np.nan, dtype=np.float32)
-    found = {name: np.full((c.layers, c.heads), math.nan) for name in FORMULAS}
-    reduction: Reduction = "exact"
-    cells = _cells(trace, batch)
-    undefined = _undefined(cells)
-    defined = [name for name in FORMULAS if name not in undefined]
-    order = [number for number in dict.fromkeys([*first, *range(c.layers)]) if 0 <= number < c.layers]
-    for done, number in enumerate(order):
-        layer = trace[number]
-        for head in range(c.heads):
-            if every_cell:
-                picture = yield from whole_head_steps(layer, head, pixels=pixels, raw=False, batch=batch)
-            else:
-                picture = read_head(layer, head, pixels=pixels, reduction="sampled", raw=False, batch=batch)
-            tile = picture.weights
-            thumbnails[number, head] = np.where(tile.visible, tile.values, np.nan)
-            reduction = tile.reduction
-            yield Progress(done * c.heads + head + 1, c.layers * c.heads, WHAT)
-        scores = yield from _layer_scores(layer, defined, cells, batch)
-        for name, values in scores.items():
-            found[name][number] = values
-        part = AtlasPart(number, _locked(thumbnails[number].copy()), reduction, scores)
-        yield Partial((done + 1) * c.heads, c.layers * c.heads, WHAT, part)
-    return HeadAtlas(_locked(thumbnails), reduction, found, formulas_of(trace), undefined)
-
-
-def _locked(array: Floats) -> Floats:
-    array.setflags(write=False)
-    return array
+STATISTICS: Final = {
+    one.name: one
+    for one in (
+        Statistic("previous", "previous token", "mean over q ≥ 1 of w[q, q − 1]", _previous, undefined=TOO_SHORT),
+        Statistic("sink", "sink", "mean over q ≥ 1 of w[q, 0]", _first, undefined=TOO_SHORT),
+        Statistic(
+            "induction",
+            "induction",
+            "mean over q = N … 2N − 2 of w[q, q − N + 1], where the ids are N tokens twice",
+            _followed,
+            undefined=NOT_REPEATED,
+            here=_followed_here,
+        ),
+        Statistic(
+            "entropy",
+            "entropy",
+            "mean over q of −Σ w ln w, in nats",
+            of_layer=_mean_entropy,
+            here=_entropy_here,
+            smallest_first=True,
+        ),
+    )
+}
+"""Every head statistic by its name. A new one is an entry: the cells whose mean weight it is, or what reads a layer."""

@@ -310,6 +310,30 @@ class HeadPicture:
     weights: Tile
 
 
+NO_HEAD: Final = -1
+"""The layer and the head of a picture that is of several."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoardReading:
+    """Several heads side by side.
+
+    Attributes
+    ----------
+    pictures
+        Of the heads that were to be shown.
+    average
+        The mean over all of them, cell by cell, None where it was not wanted; a weight that one of them masks is 0,
+        and a score is there where none of them masks it.
+    difference
+        The first of two less the second, likewise.
+    """
+
+    pictures: tuple[HeadPicture, ...]
+    average: HeadPicture | None = None
+    difference: HeadPicture | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class HeadPatch:
     """A refined part of a :class:`HeadPicture` that was sampled.
@@ -424,6 +448,10 @@ class HeadAtlas:
         Name → the formula in words and symbols.
     undefined
         Name → why the score is not defined here, for those that are not.
+    titles
+        Name → what a person reads.
+    smallest_first
+        Names of the scores whose small values are the interesting ones.
     """
 
     thumbnails: Floats
@@ -431,6 +459,22 @@ class HeadAtlas:
     scores: dict[str, Doubles]
     formulas: dict[str, str]
     undefined: dict[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    smallest_first: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreChanges:
+    """How far every head's scores moved from the pinned run, B minus A: name → [L, H], and why some did not.
+
+    Attributes
+    ----------
+    undefined
+        Name → why there is no difference: a score that one of the two runs does not define.
+    """
+
+    scores: dict[str, Doubles]
+    undefined: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.readings.patterns import FORMULAS, head_scores, repeated_ids
+from ropewalk.model.readings.patterns import STATISTICS, head_scores, repeated_ids
 from ropewalk.model.readings.records import Doubles, TrainingHistory
 from ropewalk.model.runs.trace import capture
 from ropewalk.model.training.grading import SEED, SEQUENCES
@@ -52,7 +52,7 @@ def look_at_heads(model: Decoder, step: int) -> Kept:
     maps = torch.stack([layer.weights() for layer in pictured])
     return Kept(
         step,
-        {name: np.mean([scores[name] for scores in found], axis=0) for name in FORMULAS},
+        {name: np.mean([scores[name] for scores in found], axis=0) for name in STATISTICS},
         maps.half().numpy(),
     )
 
@@ -66,8 +66,8 @@ def history_of(kept: Sequence[Kept], **others: Any) -> TrainingHistory:
     """The kept looks side by side, with the ``others`` of a history."""
     return TrainingHistory(
         steps=np.array([one.step for one in kept], dtype=np.int64),
-        scores={name: np.stack([one.scores[name] for one in kept]) for name in FORMULAS},
-        formulas=dict(FORMULAS),
+        scores={name: np.stack([one.scores[name] for one in kept]) for name in STATISTICS},
+        formulas={one.name: f"{one.title}: {one.formula}" for one in STATISTICS.values()},
         maps=np.stack([one.maps for one in kept]),
         sequences=SEQUENCES,
         **others,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from ropewalk.app.address import AddressError, head_name, read_address
+from ropewalk.app.address import AddressError, head_name, read_address, read_head
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,18 @@ def test_a_cell() -> None:
 def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(AddressError, match="names no head and no cell"):
         read_address(text)
+
+
+def test_a_head_of_a_model_is_read_or_refused_by_what_the_model_has() -> None:
+    assert read_head(" l1h3 ", 4, 8) == (1, 3)
+    for text, says in (
+        ("L4H0", "There is no L4H0: this model has 4 layers of 8 heads, from L0H0 to L3H7."),
+        ("0.8", "There is no L0H8"),
+        ("L1H3 q=2", "'L1H3 q=2' names no head; write it like L1H3."),
+        ("x", "'x' names no head and no cell"),
+    ):
+        with pytest.raises(AddressError, match=re.escape(says)):
+            read_head(text, 4, 8)
 
 
 def test_what_is_written_can_be_read() -> None:

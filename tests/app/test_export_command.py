@@ -49,6 +49,12 @@ def test_the_rows_of_numbers_are_handed_over(shots: list[Shot], tmp_path: Path) 
     assert shots == [Export(out=tmp_path / "a.csv", queries=(1, 3), keys=(0, 9))]
 
 
+def test_heads_and_how_they_are_drawn_are_handed_over(shots: list[Shot], tmp_path: Path) -> None:
+    typed = ["--heads", "L8H1, 2.4", "--map", "scores", "--labels", "positions"]
+    assert run(shots, "export", tmp_path / "fig.svg", *typed) == 0
+    assert shots == [Export(out=tmp_path / "fig.svg", heads=((8, 1), (2, 4)), map="scores", labels="positions")]
+
+
 def test_the_logit_lens_has_numbers_of_its_own(shots: list[Shot], tmp_path: Path) -> None:
     assert run(shots, "export", tmp_path / "a.npz", "--panel", "lens", "--queries", "0:9") == 0
     assert shots == [Export(out=tmp_path / "a.npz", panel="lens", queries=(0, 9))]
@@ -57,6 +63,11 @@ def test_the_logit_lens_has_numbers_of_its_own(shots: list[Shot], tmp_path: Path
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
+        ("a.csv --heads L1H2", "--heads changes nothing in a file that ends in csv; leave it out, or write one of png"),
+        ("a.svg --map scores", "--map says how heads are drawn; name some, such as --heads L1H3,L0H2."),
+        ("a.svg --labels positions", "--labels says how heads are drawn"),
+        ("a.png --heads L1H2 --panel heads", "--heads draws maps on paper, without the window; leave --panel out."),
+        ("a.png --heads L1H2 --paper", "--heads draws maps on paper, without the window; leave --paper out."),
         ("a.csv --scale 2", "--scale changes nothing in a file that ends in csv; leave it out, or write one of png"),
         ("a.svg --scale 2", "--scale changes nothing in a file that ends in svg"),
         ("a.npz --paper", "--paper changes nothing"),
@@ -94,6 +105,9 @@ def test_every_ending_is_taken_in_any_case(shots: list[Shot], tmp_path: Path, na
         (["a.csv", "--queries", "3"], "'3' is not a range such as 0:5"),
         (["a.csv", "--keys", "4:4"], "'4:4' is not a range"),
         (["a.png", "--scale", "5"], "invalid choice"),
+        (["a.svg", "--heads", "L1H2,q=3"], "'q=3' names no head; write them like L8H1,L2H4"),
+        (["a.svg", "--heads", "L1H2,,L0H0"], "names no head and no cell"),
+        (["a.svg", "--heads", "L1H2", "--map", "values"], "invalid choice"),
         (["a.gif", "--film", "dance"], "invalid choice"),
     ],
 )

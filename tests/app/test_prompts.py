@@ -24,6 +24,7 @@ from ropewalk.model.engine.questions import (
     AskArithmetic,
     AskAtlas,
     AskAttribution,
+    AskBoard,
     AskBranchCheck,
     AskCache,
     AskCachedCheck,
@@ -41,6 +42,7 @@ from ropewalk.model.engine.questions import (
     AskRouting,
     AskRow,
     AskRules,
+    AskScoreChanges,
     Question,
 )
 from ropewalk.model.errors import ChatError, TooLongError
@@ -203,7 +205,9 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(model_handle: ModelHandl
     AskHead(1, 2), AskRow(1, 2, 80), AskCell(1, 2, 80, 70), AskCache(), AskAtlas(exact=True), AskBranchCheck(),
     AskNextToken(80, 3, Sampling()), AskNextToken(3, 3, Sampling()), AskCachedCheck(by_layer=True), AskRouting(0),
     AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
-    AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(), AskLens(),
+    AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(), AskScoreChanges(),
+    AskBoard(((1, 2), (0, 1)), (0, 2), average=True, difference=(0, 1)),
+    AskLens(),
     AskNextTokenUnder(80, 3, Sampling(), (RopeScaling("dynamic", 1.5), AblateHeads(1, (2,)))),
 ], ids=repr)  # fmt: skip
 def test_every_panel_can_ask_about_rows_past_the_model_s_own_positions(

@@ -26,6 +26,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, RunHandle
 from ropewalk.model.engine.questions import (
     AskAtlas,
     AskAttribution,
+    AskBoard,
     AskCache,
     AskCell,
     AskHead,
@@ -37,6 +38,7 @@ from ropewalk.model.engine.questions import (
     AskRepeats,
     AskRouting,
     AskRow,
+    AskScoreChanges,
     AskStrongWeights,
     AskTraining,
     AskWalk,
@@ -47,6 +49,8 @@ from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
 from ropewalk.model.ledger.walk import plan_of
 from ropewalk.model.readings.magnitudes import magnitudes
 from ropewalk.model.readings.records import (
+    NO_HEAD,
+    BoardReading,
     CacheReading,
     Candidate,
     CellReading,
@@ -64,6 +68,7 @@ from ropewalk.model.readings.records import (
     RowReading,
     Run,
     Sampling,
+    ScoreChanges,
     StrongWeights,
     Tile,
     TokenText,
@@ -184,6 +189,36 @@ def _head(run: Run, asked: AskHead) -> HeadPicture:
         replace(scored, reduction=reduction, cell=(block, block)),
         replace(weighed, reduction=reduction, cell=(block, block)),
     )
+
+
+def _board(run: Run, asked: AskBoard) -> BoardReading:
+    """Pictures of heads, their mean and the difference of two."""
+    pictures = [
+        _head(run, AskHead(layer, head, asked.rows, asked.columns, asked.pixels)) for layer, head in asked.heads
+    ]
+
+    def combined(shares: Sequence[float], of: Sequence[HeadPicture]) -> HeadPicture:
+        def tile(kind: str) -> Tile:
+            tiles: list[Tile] = [getattr(one, kind) for one in of]
+            values = np.tensordot(np.array(shares), np.stack([one.values for one in tiles]), 1)
+            return replace(tiles[0], layer=NO_HEAD, head=NO_HEAD, values=_single(values))
+
+        return HeadPicture(NO_HEAD, NO_HEAD, NO_HEAD, tile("scores"), tile("weights"))
+
+    pair = None if asked.difference is None else [pictures[place] for place in asked.difference]
+    return BoardReading(
+        tuple(pictures[slice(*asked.shown)]),
+        combined([1 / len(pictures)] * len(pictures), pictures) if asked.average else None,
+        None if pair is None else combined((1.0, -1.0), pair),
+    )
+
+
+def _score_changes(run: Run, asked: AskScoreChanges) -> ScoreChanges:
+    """Changes that are none of the scores."""
+    values = np.linspace(-0.5, 0.3, run.config.layers * run.config.heads)
+    shaped = values.reshape(run.config.layers, run.config.heads)
+    none = np.full_like(shaped, np.nan)
+    return ScoreChanges({"previous token": shaped, "sink": -shaped, "induction": none}, {"induction": "not in A"})
 
 
 def _strong(run: Run, asked: AskStrongWeights) -> StrongWeights:
@@ -514,6 +549,8 @@ def _walk(run: Run, asked: AskWalk) -> WalkReading:
 READINGS: dict[type[Any], Callable[[Run, Any], Any]] = {
     AskHead: _head,
     AskAtlas: _atlas,
+    AskBoard: _board,
+    AskScoreChanges: _score_changes,
     AskRow: _row,
     AskCell: _cell,
     AskPlanes: _planes,

@@ -25,7 +25,7 @@ from ropewalk.views.panels.rope import PARTS, RopePanel
 from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.why import WhyPanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.turning import scores_by_distance
+from ropewalk.views.plots.rotation.turning import scores_by_distance
 from tests.views.driving import answer, click, front, opened_window, run_of
 from tests.views.shown_numbers import assert_shown
 

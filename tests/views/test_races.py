@@ -32,6 +32,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 
+from ropewalk.app.session.selected import PinnedHeads
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import SessionState
@@ -186,6 +187,8 @@ class Race:
         monkeypatch.setattr(session, "forget", self._forget)
         monkeypatch.setattr(session, "submit", lambda slot, *rest, **named: self.done.append(slot))
         session.baseline.restore(pinned)
+        for kept in (self.large, self.small):
+            session.board.restore(kept.model_handle.card, PinnedHeads(((0, 1), (1, 0))))
         self.show(self.large)
 
     def _kept(self, config: ModelConfig, prefill: int, steps: int) -> SessionState:
@@ -533,7 +536,7 @@ def press_all(session: Session, panel: Panel) -> None:
     """Press everything once that asks something; what would be another state of the window is left alone."""
     for button in panel.findChildren(QAbstractButton):
         pressed = button.isEnabled() and button.isVisible() and not button.isCheckable()
-        if panel.name != "lesson" and pressed and button.text() not in ("Play", "Unpin"):
+        if panel.name not in ("lesson", "board") and pressed and button.text() not in ("Play", "Unpin"):
             button.click()
 
 
@@ -546,6 +549,8 @@ def answering(session: Session, engine: CannedEngine, monkeypatch: pytest.Monkey
     session.opening.begin(prompt=Prompt("twelve"))
     settle(session)
     session.baseline.pin()
+    for head in ((0, 1), (1, 0)):
+        session.board.pin(*head)
     return session
 
 

@@ -35,7 +35,7 @@ from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.rope import PARTS, RopePanel
 from ropewalk.views.panels.scores import STATES, ScoresPanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.maps.heatmap import Heatmap
 from tests.views.driving import answer, click, opened_window, run_of
 from tests.views.twin import Twin
 

@@ -14,18 +14,24 @@ from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
+from ropewalk.app.address import check_head
 from ropewalk.app.files.animation import AnimationFormat
 from ropewalk.app.files.exporting import export, export_lens, export_numbers, export_trace, finish_drawing
 from ropewalk.app.files.numbers_file import NumberFormat
 from ropewalk.app.files.provenance import Provenance, provenance
 from ropewalk.app.files.requests import EncodeAnimation, FinishSvg, Writing
+from ropewalk.app.files.shot import HeadsDrawn
+from ropewalk.app.session.reading import Reading
+from ropewalk.model.engine.questions import AskBoard
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.progress import Progress
+from ropewalk.model.readings.records import BoardReading, Run
 from ropewalk.views.files import pictures
 from ropewalk.views.files.drawing import draw_svg
 from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.pictures import PictureFormat
 from ropewalk.views.files.task import Task, Turns
-from ropewalk.views.panels.panel import Panel
+from ropewalk.views.panels.panel import Mark, Panel
 from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.style import theme, wording
 
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
 LONG: Final = 120
 """Characters of a prompt that a caption tells."""
+MASKED: Final = Mark("hatch", "masked", "masked")
 WINDOW: Final = ""
 """The name of the whole window among the panels' names."""
 
@@ -76,13 +83,17 @@ class Exporter(QObject):
         if name == WINDOW or run is None or not self.window.panels[name].is_figure:
             return None
         panel = self.window.panels[name]
+        return Figure(self.widget(name), self._caption(panel.figure_caption, run), panel.figure_legend, moving)
+
+    def _caption(self, of: str, run: Run) -> str:
+        """What a figure is of, and of which run."""
         prompt = run.prompt.strip()
         if len(prompt) > LONG:
             prompt = f"{prompt[:LONG].rstrip()} …"
-        said = [panel.figure_caption, wording.model_name(run.model.name)]
+        said = [of, wording.model_name(run.model.name)]
         said += [f"“{prompt}”"] if prompt else []
         said += [f"with {one.label}" for one in self.window.session.interventions.now]
-        return Figure(self.widget(name), " · ".join((*said, "Ropewalk")), panel.figure_legend, moving)
+        return " · ".join((*said, "Ropewalk"))
 
     def about(self, name: str) -> Provenance:
         """Where a picture made now comes from."""
@@ -101,6 +112,35 @@ class Exporter(QObject):
             self.be_quiet()
             with self.printed(name, paper):
                 steps = kind.draw(self.widget(name), self.about(name), scale, path, self.figure(name))
+            return (yield from steps)
+
+        self.task.run(turns(), self.make, self.failed.emit)
+
+    def heads(
+        self, heads: tuple[tuple[int, int], ...], drawn: HeadsDrawn, kind: PictureFormat, path: Path, scale: int = 1
+    ) -> None:
+        """Save maps of heads side by side, dark on white, without the window around them."""
+        session, run = self.window.session, self.window.session.run
+        answers: list[Reading[BoardReading]] = []
+
+        def turns() -> Turns:
+            if run is None:
+                raise RopewalkError("There is nothing to draw yet; run a prompt first.")
+            for layer, head in heads:
+                check_head(layer, head, run.config.layers, run.config.heads)
+            session.ask("figure", AskBoard(heads, (0, len(heads))), answers.append)
+            yield Progress(0, 2, "Reading the heads")
+            yield lambda: bool(answers)
+            from ropewalk.views.files.head_figure import heads_on_paper
+
+            names = ", ".join(wording.head_name(*one) for one in heads)
+            what = "Weights (softmax)" if drawn.map == "weights" else "Scores after the mask"
+            about = self.about(WINDOW).with_lines({"Heads": names, "Map": what})
+            pictures = answers[0].value.pictures
+            self.be_quiet()
+            with heads_on_paper(pictures, run, drawn.map, tokens=drawn.labels == "tokens") as sheet:
+                figure = Figure(sheet, self._caption(f"{what} of {names}", run), (MASKED,))
+                steps = kind.draw(sheet, about, scale, path, figure)
             return (yield from steps)
 
         self.task.run(turns(), self.make, self.failed.emit)

@@ -58,6 +58,7 @@ class SessionFiles(QObject):
             window.session.run_changed,
             window.session.interventions.changed,
             window.session.baseline.changed,
+            window.session.board.changed,
         ):
             changed.connect(lambda *what: self._calm.start())
         self._found: tuple[ModelHandle, Found] | None = None
@@ -194,8 +195,9 @@ class SessionFiles(QObject):
         state = session.scenes.keep()
         if state is None or not state.model_handle.card.path:
             return False
-        run = state.handle.run
-        return run.newest > run.prefill or bool(state.interventions) or session.baseline.kept is not None
+        run, board = state.handle.run, session.board.of(state.model_handle.card)
+        decoded, pinned = run.newest > run.prefill, bool(board.heads or board.notes)
+        return decoded or pinned or bool(state.interventions) or session.baseline.kept is not None
 
     # How it works -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, kv_bytes_at_bits, kv_bytes_visible
 from ropewalk.model.readings.records import CacheReading, Run
 from ropewalk.views.panels.panel import plain_label
-from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot, Table
+from ropewalk.views.plots.charts.plot import Curve, Line, NumberAxis, Plot, Table
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.flow import flowing
 

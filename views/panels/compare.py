@@ -16,12 +16,12 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QVBoxLayout,
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskHeadDifference, AskNextTokenDifference, Question
-from ropewalk.model.readings.records import Floats, HeadDifference, NextTokenDifference, Run, TokenChange
+from ropewalk.model.readings.records import HeadDifference, NextTokenDifference, Run, TokenChange
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
-from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.levels import Levels, robust
-from ropewalk.views.plots.signed import signed_colour
+from ropewalk.views.plots.maps.heatmap import Heatmap
+from ropewalk.views.plots.maps.levels import Levels, largest_magnitude, robust
+from ropewalk.views.plots.maps.signed import signed_colour
 from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ NARROWEST = 32
 SEEN = 0.0005
 """How far a probability moves at least where its three digits may show it."""
 ELSEWHERE = "A was run in another engine, and is run again in this run's before the two can be compared."
-
-
-def largest_magnitude(values: Floats) -> float:
-    """The largest finite size, 1 where everything is zero: the end of a diverging scale."""
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max(initial=0.0)) or 1.0
 
 
 def row_labels(rows: Rows, a: Run, b: Run) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Every head at a glance: the panel of the atlas, grouped by kv head or sorted by a score.
+"""Every head at a glance: the panel of the atlas, grouped by kv head, or sorted by a score or by how that has changed.
 
 Where a thumbnail lies and how it is painted are the atlas's.
 """
@@ -9,24 +9,38 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QMenu, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.session.interventions import silent_heads
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.engine.questions import AskAtlas, AskRepeats, Question
-from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
+from ropewalk.model.engine.questions import AskAtlas, AskRepeats, AskScoreChanges, Question
+from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run, ScoreChanges
 from ropewalk.views import keys
-from ropewalk.views.panels.panel import Kept, Mark, Panel, SparedLabel, plain_label
-from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView
-from ropewalk.views.style import wording
+from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel, SparedLabel, plain_label
+from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView, Order
+from ropewalk.views.style import theme, wording
+from ropewalk.views.style.flow import flowing
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 PREFERRED = ("induction", "previous")
 """Which score is written under the heads before anybody chose one."""
+
+
+def _least() -> QDoubleSpinBox:
+    """Says how far a head has to reach."""
+    box = QDoubleSpinBox()
+    box.setRange(0.0, 99.0)
+    box.setSingleStep(0.05)
+    box.setSpecialValueText("all heads")
+    box.setAccessibleName("Leave out heads that do not reach this")
+    box.setToolTip("Leave out the heads that do not reach this; 0 shows all of them")
+    box.setFocusPolicy(Qt.FocusPolicy(Qt.FocusPolicy.ClickFocus.value | Qt.FocusPolicy.TabFocus.value))
+    return box
 
 
 class HeadsPanel(Panel):
@@ -37,6 +51,8 @@ class HeadsPanel(Panel):
     legend: ClassVar[tuple[Mark, ...]] = (
         Mark("outline", "accent", "selected head"),
         Mark("line", "key", "heads that read one kv head"),
+        Mark("fill", "accent", "pinned"),
+        Mark("fill", "text", "with a note"),
         Mark("line", "bad", "silenced heads"),
     )
     marks: ClassVar[frozenset[str]] = frozenset({"layer", "head"})
@@ -45,7 +61,14 @@ class HeadsPanel(Panel):
     """A panel that shows what a click does is to be in sight."""
     atlas = Kept[HeadAtlas]()
     tested = Kept[RepeatScores]()
+    changes = Kept[ScoreChanges | None]()
+    note_wanted = Signal(int, int)
+    """A person wants to write a note to a head."""
 
+    ROOMY = 56
+    """Grid units of width from which on there is a button to silence heads."""
+    MORE = 12
+    """How many more it takes for the one that brings them back."""
     PIXELS = 64
     PATIENCE = 0.1
     """Seconds after which layers are shown one by one; answers that come sooner are drawn as a whole."""
@@ -55,6 +78,7 @@ class HeadsPanel(Panel):
         self.view = AtlasView()
         self.hear(self.view.head_clicked, self._select)
         self.hear(self.view.head_pointed, self._point)
+        self.hear(self.view.menu_wanted, self._open_menu)
         self.scroller = AtlasScroll(self.view)
         self.reading = SparedLabel("label")
         self.reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -64,8 +88,8 @@ class HeadsPanel(Panel):
         # the least width that Qt remembers of a box is that of before its items, so this one takes all that it wants
         self.sort_box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.sort_box.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.sort_box.textActivated.connect(self._choose)
-        self.sort_box.currentTextChanged.connect(self._sort)
+        self.sort_box.activated.connect(self._choose)
+        self.sort_box.currentIndexChanged.connect(self._sort)
         tip = "Look at every cell of every head; in a long run that takes a while"
         self.exact = _button("exact", tip, "exact thumbnails")
         self.exact.toggled.connect(self.refresh)
@@ -73,6 +97,11 @@ class HeadsPanel(Panel):
         tip = "Test every head on random tokens twice: what is written under the heads is then what they do there"
         self.repeats = _button("random repeats", tip, "test every head on random repeats")
         self.hear(self.repeats.toggled, self._test)
+        tip = "Sort by how far this statistic moved from the pinned run A, and write that under the heads"
+        self.changed = _button("change from A", tip, "sort by the change from the pinned run")
+        self.hear(self.changed.toggled, self._compare)
+        self.least = _least()
+        self.least.valueChanged.connect(self._sort)
         self._make_silencing()
         self._chosen = ""
         """The score that somebody chose last: its label stays."""
@@ -81,19 +110,29 @@ class HeadsPanel(Panel):
         self._asked_at = 0.0
         self._begun = False
         self.view.painted.connect(self.drawn)
+        self.why_undefined, self.note = plain_label("", "label"), ElidedLabel()
+        self.why_undefined.hide()
+        self._lay_out()
+        session.board.changed.connect(self._show_kept)
+        session.baseline.changed.connect(self._on_baseline)
+        self._show_kept()
+        self._show_sorting()
+
+    def _lay_out(self) -> None:
         self.head_row.addWidget(self.reading)
         self.head_row.addWidget(self.back_button)
         self.head_row.addWidget(self.silence)
         self.head_row.addWidget(self.exact)
         self.head_row.addWidget(self.repeats)
         self.head_row.addWidget(self.sort_box)
-        self.why_undefined = plain_label("", "label")
-        self.why_undefined.hide()
+        self.sorting = flowing(self.least, self.changed)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
+        layout.addWidget(self.sorting)
         layout.addWidget(self.scroller, 1)
         layout.addWidget(self.why_undefined)
+        layout.addWidget(self.note)
 
     def _make_silencing(self) -> None:
         """What silences heads by clicking, and what brings them back."""
@@ -123,7 +162,18 @@ class HeadsPanel(Panel):
     def _show_silent(self, *_: object) -> None:
         silent = silent_heads(self.session.interventions.wanted)
         self.view.silence(silent)
-        self.back_button.setVisible(bool(silent))
+        self._make_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave buttons out that would make the panel wider."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Offer to silence heads where there is room for it; its key, and the chips, are there anywhere."""
+        wide = self.width() / theme.current().grid(1)
+        self.silence.setVisible(wide >= self.ROOMY)
+        self.back_button.setVisible(wide >= self.ROOMY + self.MORE and bool(self.view.silent))
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the thumbnails and scores of all heads."""
@@ -155,9 +205,12 @@ class HeadsPanel(Panel):
             self._prompt, self.view.score = run.prompt, ""
         self._offer(atlas)
         self.view.show_atlas(self._scored(atlas), run.config.group)
-        self._sort(self.sort_box.currentText())
+        self._show_kept()
+        self._sort()
         if self.repeats.isChecked() and self.tested is None:
             self._test(True)
+        if self.changed.isChecked() and self.changes is None:
+            self._compare(True)
 
     @property
     def settled(self) -> bool:
@@ -172,6 +225,7 @@ class HeadsPanel(Panel):
             centre = place.square.center()
             self.scroller.ensureVisible(centre.x(), centre.y(), place.square.width(), place.square.height())
         self._show_reading()
+        self._show_note()
 
     def show_hover(self, hover: Hover) -> None:
         """Outline the head that is pointed at here or elsewhere."""
@@ -188,35 +242,79 @@ class HeadsPanel(Panel):
 
     def theme_changed(self) -> None:
         """Arrange anew with the new sizes and colours."""
+        self._make_room()
         self.view.lay_out()
 
     def _offer(self, atlas: HeadAtlas) -> None:
         names = [LAYER_ORDER, *atlas.scores]
-        if [self.sort_box.itemText(i) for i in range(self.sort_box.count())] != names:
-            chosen = self.sort_box.currentText()
+        if [self.sort_box.itemData(i) for i in range(self.sort_box.count())] != names:
+            chosen = self.sort_box.currentData()
             self.sort_box.blockSignals(True)
             self.sort_box.clear()
-            self.sort_box.addItems(names)
-            self.sort_box.setCurrentText(chosen if chosen in names else LAYER_ORDER)
+            for name in names:
+                self.sort_box.addItem(atlas.titles.get(name, name), name)
+            self.sort_box.setCurrentIndex(names.index(chosen) if chosen in names else 0)
             self.sort_box.blockSignals(False)
         for i, name in enumerate(names):
             formula = atlas.formulas.get(name, "By layer and head, grouped by kv head")
             why = f"\nNot defined here: {atlas.undefined[name]}" if name in atlas.undefined else ""
             self.sort_box.setItemData(i, wording.tooltip(formula + why), Qt.ItemDataRole.ToolTipRole)
 
-    def _choose(self, name: str) -> None:
-        if name != LAYER_ORDER:
-            self._chosen = name
+    @property
+    def _sorted_by(self) -> str:
+        """The name of what the heads are sorted by."""
+        return str(self.sort_box.currentData() or LAYER_ORDER)
+
+    def _choose(self) -> None:
+        if self._sorted_by != LAYER_ORDER:
+            self._chosen = self._sorted_by
 
     def order_by_layer(self) -> None:
         """Put the heads back into the order of layers, under the label that was first."""
         self._chosen = ""
         self.repeats.setChecked(False)
         self.sort_box.setCurrentText(LAYER_ORDER)
-        self._sort(LAYER_ORDER)
+        self._sort()
+
+    def _compare(self, wanted: bool) -> None:
+        """Score the heads by how far they moved from the pinned run, or as they are again."""
+        if wanted:
+            self.repeats.setChecked(False)
+            if self.changes is None:
+                self.ask(AskScoreChanges(), self._show_changes, "changes")
+                return
+        else:
+            self.forget("changes")
+        self._show_scores()
+
+    def _show_changes(self, reading: Reading[ScoreChanges | None]) -> None:
+        self.changes = reading
+        if reading.value is None:
+            self.changed.setChecked(False)
+        self._show_scores()
+
+    def _on_baseline(self, baseline: Run | None) -> None:
+        """Compare with another run, or with none."""
+        self.changes = None
+        self.forget("changes")
+        self._show_sorting()
+        if self.changed.isChecked() and self.is_current and self.on_screen:
+            self._compare(True)
+
+    def _show_sorting(self) -> None:
+        """Offer what can be done with sorted heads."""
+        run, baseline = self.session.run, self.session.baseline
+        shapes = {(one.config.layers, one.config.heads) for one in (run, baseline.run) if one is not None}
+        comparable = baseline.shares_engine and len(shapes) == 1
+        if not comparable:
+            self.changed.setChecked(False)
+        self.changed.setVisible(comparable)
+        self.sorting.setVisible(self._sorted_by != LAYER_ORDER)
 
     def _test(self, wanted: bool) -> None:
         """Score the heads on random repeats, or on the prompt again."""
+        if wanted:
+            self.changed.setChecked(False)
         if wanted and self.tested is None:
             self.ask(AskRepeats(), self._show_tested, "repeats")
             return
@@ -230,6 +328,8 @@ class HeadsPanel(Panel):
         self._show_silent()  # a run that was cancelled or refused changes nothing
         if self.is_current and self.tested is None and not self.awaits("repeats"):
             self.repeats.setChecked(False)
+        if self.is_current and self.changes is None and not self.awaits("changes"):
+            self.changed.setChecked(False)
 
     def _show_tested(self, reading: Reading[RepeatScores]) -> None:
         self.tested = reading
@@ -238,31 +338,50 @@ class HeadsPanel(Panel):
     def _show_scores(self) -> None:
         if self.atlas is not None:
             self.view.take_scores(self._scored(self.atlas))
-            self._sort(self.sort_box.currentText())
+            self._sort()
+
+    @property
+    def _moved(self) -> ScoreChanges | None:
+        """How far the scores moved, where that is what is wanted."""
+        return self.changes if self.changed.isChecked() and self._sorted_by != LAYER_ORDER else None
 
     def _scored(self, atlas: HeadAtlas) -> HeadAtlas:
-        """The atlas with the scores that are wanted: those of the prompt, or of random repeats."""
+        """The atlas with the scores that are wanted: those of the prompt, of random repeats, or how far they moved."""
+        if self._moved is not None:
+            return replace(atlas, scores=self._moved.scores, undefined=self._moved.undefined)
         if self.tested is None or not self.repeats.isChecked():
             return atlas
         return replace(atlas, scores=self.tested.scores, undefined={})
 
-    def _sort(self, name: str) -> None:
-        if self.atlas is None or not name:
+    def _sort(self, *_: object) -> None:
+        self._show_sorting()
+        name = self._sorted_by
+        if self.atlas is None:
             return
         atlas = self._scored(self.atlas)
+        self.view.take_scores(atlas)
         score = name if name in atlas.scores else self._default_score(atlas)
-        self.view.choose(score, name)
+        moved = self._moved is not None
+        order: Order = "farthest" if moved else "smallest" if score in atlas.smallest_first else "largest"
+        self.least.setPrefix("|Δ| ≥ " if moved else "≤ " if order == "smallest" else "≥ ")
+        least = self.least.value() if name in atlas.scores else 0.0
+        self.view.choose(score, name, order, least)
         formula = atlas.formulas.get(score, "")
         self.sort_box.setToolTip(wording.tooltip(formula))
         why = atlas.undefined.get(score, "")
-        self.why_undefined.setText(f"{score} is not defined here: {why}" if why else "")
-        self.why_undefined.setVisible(bool(why))
+        title = atlas.titles.get(score, score)
+        none = "" if self.view.plan.places else "No head reaches that; go lower to see some."
+        self.why_undefined.setText(f"{title} is not defined here: {why}" if why else none)
+        self.why_undefined.setVisible(bool(why or none))
         layers, heads = atlas.thumbnails.shape[:2]
-        order = "" if name == LAYER_ORDER else f" · by {name}"
+        by = "" if name == LAYER_ORDER else f" · by {'change of ' if moved else ''}{title}"
+        left = len(self.view.plan.places)
+        shown = "" if left in (0, layers * heads) else f" · {left} of them"
         pixel = "" if atlas.reduction == "exact" else f" · pixels: {atlas.reduction}"
         tested = self.tested if self.repeats.isChecked() else None
         where = "" if tested is None else f" on {tested.count} random tokens twice"
-        self.describe(f"{layers} layers × {heads} heads{order} · label: {score}{where} · weights 0 to 1{pixel}")
+        label = f"label: {title}{', B − A' if moved else where}"
+        self.describe(f"{layers} layers × {heads} heads{shown}{by} · {label} · weights 0 to 1{pixel}")
         self._show_reading()
 
     def _default_score(self, atlas: HeadAtlas) -> str:
@@ -276,6 +395,31 @@ class HeadsPanel(Panel):
     def _show_reading(self) -> None:
         layer, head = self.view.pointed if self.view.pointed != (-1, -1) else self.view.selected
         self.reading.setText(self.view.description(layer, head))
+
+    def _show_kept(self) -> None:
+        """Mark what is pinned and noted, and say the note of the selected head."""
+        board = self.session.board.now
+        self.view.mark_kept(frozenset(board.heads), frozenset((one.layer, one.head) for one in board.notes))
+        self.note.setVisible(bool(board.notes))
+        self._show_note()
+
+    def _show_note(self) -> None:
+        at = self.view.selected
+        text = self.session.board.note_of(*at)
+        self.note.setText(f"{wording.head_name(*at)}: {' '.join(text.split())}" if text else "")
+
+    def _open_menu(self, layer: int, head: int, at: QPoint) -> None:
+        """Offer what can be done with a head."""
+        board, name = self.session.board, wording.head_name(layer, head)
+        pinned, noted = (layer, head) in board.now.heads, bool(board.note_of(layer, head))
+        menu = QMenu(self)
+        menu.setObjectName("head")
+        menu.aboutToHide.connect(menu.deleteLater)
+        pin = menu.addAction(f"Take {name} off the board" if pinned else f"Pin {name} to the board")
+        pin.triggered.connect(lambda: board.toggle(layer, head))
+        note = menu.addAction(f"Change the note to {name}…" if noted else f"Write a note to {name}…")
+        note.triggered.connect(lambda: self.note_wanted.emit(layer, head))
+        menu.popup(at)
 
     def _select(self, layer: int, head: int) -> None:
         self.session.selection.update(layer=layer, head=head)

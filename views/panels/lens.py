@@ -15,7 +15,7 @@ from ropewalk.model.engine.questions import AskLens, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import LogitLens, Run, token_strings
 from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel
-from ropewalk.views.plots.lens_map import QUANTITIES, LensMap
+from ropewalk.views.plots.charts.lens_map import QUANTITIES, LensMap
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question
 from ropewalk.model.readings.records import DirectAttribution, HeadNeeds, NextTokenReading, Run
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
-from ropewalk.views.plots.signed import HeadMap
+from ropewalk.views.plots.maps.signed import HeadMap
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:

@@ -118,6 +118,9 @@ class Panel(QWidget):
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""
 
+    plotted = Signal(object)
+    """A part with maps or plots was added after the panel was made; their menus are wanted."""
+
     drawn = Signal()
     """An answer has been drawn; a snapshot waits for it."""
 
@@ -305,7 +308,7 @@ class Panel(QWidget):
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         if not _same(before, after):
-            from ropewalk.views.plots.plot import Plot  # here: a window is painted before plots are loaded
+            from ropewalk.views.plots.charts.plot import Plot  # here: a window is painted before plots are loaded
 
             QToolTip.hideText()
             for plot in self.findChildren(Plot):

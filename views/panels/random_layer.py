@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QSpinBox, QVBoxLayout, Q
 from ropewalk.model.engine.questions import AskRandomLayers
 from ropewalk.model.readings.records import RandomLayer
 from ropewalk.views.panels.panel import plain_label
-from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.levels import Levels
+from ropewalk.views.plots.maps.heatmap import Heatmap
+from ropewalk.views.plots.maps.levels import Levels
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.flow import flowing, scrolled
 

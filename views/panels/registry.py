@@ -54,6 +54,7 @@ PANELS: Final = (
     Entry("experiments", "Experiments", "panels.interventions.InterventionsPanel"),
     Entry("lesson", "Lesson", "lesson.panel.LessonPanel"),
     Entry("compare", "Compare", "panels.compare.ComparePanel"),
+    Entry("board", "Head board", "panels.board.BoardPanel"),
     Entry("lines", "Lines", "panels.lines.LinesPanel"),
     Entry("needs", "Heads that matter", "panels.needs.NeedsPanel"),
     Entry("routing", "Experts", "panels.routing.RoutingPanel"),

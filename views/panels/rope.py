@@ -1,7 +1,7 @@
 """Rotary positions: a dial for one plane, circles for all, their shares of the score, and what moving does to it.
 
-The rotation is in ``views.plots.turning``, the pictures are in ``views.panels.turning_page``, ``views.plots.curves``
-and ``views.plots.pairing``; everything else is read.
+The rotation is in ``views.plots.rotation.turning``, beside it the pictures; the page that turns is
+``views.panels.turning_page``. Everything else is read.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ropewalk.model.readings.records import Doubles, PlaneReading, RopeRule, Run
 from ropewalk.views.panels.legend import Legend
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.panels.turning_page import TurningPage
-from ropewalk.views.plots import hands
 from ropewalk.views.plots.arrow_keys import ArrowSlider
-from ropewalk.views.plots.curves import CurvesPage, SpectrumView
-from ropewalk.views.plots.pairing import PairingView
-from ropewalk.views.plots.turning import Moves, Turned, drift, scores_by_position
+from ropewalk.views.plots.rotation import hands
+from ropewalk.views.plots.rotation.curves import CurvesPage, SpectrumView
+from ropewalk.views.plots.rotation.pairing import PairingView
+from ropewalk.views.plots.rotation.turning import Moves, Turned, drift, scores_by_position
 from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.flow import flowing
 from ropewalk.views.style.highlight import numbers

@@ -15,9 +15,9 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskRouting, Question
 from ropewalk.model.readings.records import Routing, Run, token_strings
 from ropewalk.views.panels.panel import Kept, Panel, plain_label
-from ropewalk.views.plots.levels import Levels
-from ropewalk.views.plots.map_marks import Marks
-from ropewalk.views.plots.turned_map import TurnedMap
+from ropewalk.views.plots.maps.levels import Levels
+from ropewalk.views.plots.maps.map_marks import Marks
+from ropewalk.views.plots.maps.turned_map import TurnedMap
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:

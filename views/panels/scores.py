@@ -16,7 +16,6 @@ from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow, Questio
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import (
     Bools,
-    Floats,
     HeadPatch,
     HeadPicture,
     RowReading,
@@ -26,10 +25,10 @@ from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.panels.token_labels import TokenLabels
 from ropewalk.views.panels.unchanged import WhyUnchanged, why_unchanged
 from ropewalk.views.plots.arrow_keys import ArrowSlider
-from ropewalk.views.plots.heatmap import Heatmap, reduction_note
-from ropewalk.views.plots.levels import Levels, robust
-from ropewalk.views.plots.row_bars import RowBars
-from ropewalk.views.plots.token_axis import LEAST_NAMED
+from ropewalk.views.plots.charts.row_bars import RowBars
+from ropewalk.views.plots.maps.heatmap import Heatmap, reduction_note
+from ropewalk.views.plots.maps.levels import Levels, robust, value_range
+from ropewalk.views.plots.maps.token_axis import LEAST_NAMED
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.lettering import face
 
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 
 LOG_FLOOR = 1e-4
 """The smallest weight that the log scale tells apart from zero."""
-
-ROUNDING = 1e-6
-"""Relative difference up to which scores count as equal: that of float32."""
 
 STATES = ("before mask", "masked", "softmax")
 """What the one map shows, as the slider says it."""
@@ -515,13 +511,3 @@ class ScoresPanel(Panel):
             return f"{where} · masked"
         score, weight = self.masked.value(query, key), self.weights.value(query, key)
         return f"{where} · score {wording.number(score)} · weight {wording.number(weight)}"
-
-
-def value_range(values: Floats) -> tuple[float, float]:
-    """Smallest and largest finite value; (0, 1) where there is none."""
-    finite = values[np.isfinite(values)]
-    if finite.size == 0:
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
-    alike = high - low <= ROUNDING * max(abs(low), abs(high))  # else rounding would fill the whole colour bar
-    return (low, low + 1.0) if alike else (low, high)

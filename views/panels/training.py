@@ -17,10 +17,10 @@ from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.questions import AskTraining, Question
 from ropewalk.model.readings.records import Doubles, Run, TrainingHistory, token_strings
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
-from ropewalk.views.plots.heatmap import Heatmap
-from ropewalk.views.plots.levels import Levels
-from ropewalk.views.plots.plot import Curve, Line, NumberAxis, Plot, Table
-from ropewalk.views.plots.signed import HeadMap
+from ropewalk.views.plots.charts.plot import Curve, Line, NumberAxis, Plot, Table
+from ropewalk.views.plots.maps.heatmap import Heatmap
+from ropewalk.views.plots.maps.levels import Levels
+from ropewalk.views.plots.maps.signed import HeadMap
 from ropewalk.views.style import ink, motion, theme, wording
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QWidget
 
 from ropewalk.model.readings.records import Doubles
 from ropewalk.views.panels.panel import ElidedLabel
-from ropewalk.views.plots.dial import Dial
-from ropewalk.views.plots.large_score import BESIDE, LargeScore
-from ropewalk.views.plots.planes import PlanesScroll, PlanesView
-from ropewalk.views.plots.shares import SharesView
-from ropewalk.views.plots.turning import Moves, Turned
+from ropewalk.views.plots.rotation.dial import Dial
+from ropewalk.views.plots.rotation.large_score import BESIDE, LargeScore
+from ropewalk.views.plots.rotation.planes import PlanesScroll, PlanesView
+from ropewalk.views.plots.rotation.shares import SharesView
+from ropewalk.views.plots.rotation.turning import Moves, Turned
 from ropewalk.views.style import ink, theme
 
 ALL = "own radius each · λ: positions a turn · |q| |k| · share of score"

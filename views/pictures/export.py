@@ -14,6 +14,7 @@ from PySide6.QtCore import QEventLoop, QSize, SignalInstance
 from ropewalk.app.files import animation, numbers_file
 from ropewalk.app.files.requests import WriteBytes
 from ropewalk.app.files.session_file import SUFFIX
+from ropewalk.app.files.shot import HeadsDrawn
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.errors import RopewalkError
 from ropewalk.views.files import pictures
@@ -86,6 +87,9 @@ def _begin(window: MainWindow, export: Export) -> None:
         exporter.task.run(
             handout_turns(exporter), lambda data: exporter.make(WriteBytes(export.out, data)), exporter.failed.emit
         )
+    elif kind in picture and export.heads:
+        drawn = HeadsDrawn(export.map, export.labels)
+        exporter.heads(export.heads, drawn, picture[kind], export.out, export.scale)
     elif kind in picture:
         exporter.picture(export.panel, picture[kind], export.out, export.scale, export.paper)
     elif kind in moving:

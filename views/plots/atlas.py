@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QPolygon,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QScrollArea, QToolTip, QWidget
 
-from ropewalk.model.readings.records import AtlasPart, Floats, HeadAtlas
+from ropewalk.model.readings.records import AtlasPart, Doubles, Floats, HeadAtlas
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.atlas_plan import Metrics, Place, Plan, Planner
 from ropewalk.views.style import highlight, ink, theme, wording
 
 LAYER_ORDER = "layer order"
-ASCENDING = frozenset({"entropy"})
-"""Scores of which the small values are the interesting ones, and come first."""
+Order = Literal["largest", "smallest", "farthest"]
+"""Which values come first: those farthest from 0 where they are changes."""
 
 
 class AtlasView(QWidget):
     """The painted atlas. It knows the picture and which head is marked, nothing of the session."""
 
     head_clicked = Signal(int, int)
+    menu_wanted = Signal(int, int, QPoint)
+    """The right button or the Menu key was pressed on a head, and where on the screen."""
     head_silenced = Signal(int, int)
     """A click, or Enter on the selected head, while :attr:`silencing`."""
     head_pointed = Signal(int, int)
@@ -41,6 +54,11 @@ class AtlasView(QWidget):
         self.group = 1
         self.score = ""
         self.sorted_by = LAYER_ORDER
+        self.order: Order = "largest"
+        self.least = 0.0
+        """Heads are left out of the sorted ones whose value is not that far; 0 leaves none out."""
+        self.pinned: frozenset[tuple[int, int]] = frozenset()
+        self.noted: frozenset[tuple[int, int]] = frozenset()
         self.selected = (0, 0)
         self.pointed = (-1, -1)
         self.highlighted: frozenset[tuple[int, int]] = frozenset()
@@ -96,10 +114,15 @@ class AtlasView(QWidget):
         """The layers of which a thumbnail lies in a part of the atlas."""
         return tuple(dict.fromkeys(place.layer for place in self.plan.places if place.square.intersects(area)))
 
-    def choose(self, score: str, sorted_by: str) -> None:
-        """Write one score under the heads, and sort by one or by layer."""
-        self.score, self.sorted_by = score, sorted_by
+    def choose(self, score: str, sorted_by: str, order: Order = "largest", least: float = 0.0) -> None:
+        """Write one score under the heads, and sort by one or by layer, those that reach ``least``."""
+        self.score, self.sorted_by, self.order, self.least = score, sorted_by, order, least
         self.lay_out()
+
+    def mark_kept(self, pinned: frozenset[tuple[int, int]], noted: frozenset[tuple[int, int]]) -> None:
+        """Mark the heads that are on the board, and those that have a note."""
+        self.pinned, self.noted = pinned, noted
+        self.update()
 
     def fit(self, room: QSize) -> None:
         """Arrange anew in a width and height."""
@@ -147,7 +170,14 @@ class AtlasView(QWidget):
         value = self.score_of(layer, head)
         text = f"{wording.head_name(layer, head)} · kv{head // self.group}"
         text += " · silenced" if (layer, head) in self.silent else ""
-        return text if not self.score or np.isnan(value) else f"{text} · {self.score} {wording.number(value)}"
+        if not self.score or np.isnan(value):
+            return text
+        title = self.score if self.atlas is None else self.atlas.titles.get(self.score, self.score)
+        return f"{text} · {title} {self._written(value, wording.number(value))}"
+
+    def _written(self, value: float, text: str) -> str:
+        """A value with its sign, where it is a change."""
+        return f"+{text}" if self.order == "farthest" and value > 0 else text
 
     # Arrangement --------------------------------------------------------------------------------------------------
 
@@ -165,8 +195,8 @@ class AtlasView(QWidget):
         layers, heads = atlas.thumbnails.shape[:2]
         values, metrics = atlas.scores.get(self.sorted_by), self._metrics(layers, heads)
         unordered = values is None or bool(np.isnan(values).all())
-        order = [] if values is None or unordered else sorted_heads(values, self.sorted_by in ASCENDING)
-        made_for = (layers, heads, self.group, self.room.width(), self.room.height(), metrics, tuple(order))
+        order = [] if values is None or unordered else sorted_heads(values, self.order, self.least)
+        made_for = (layers, heads, self.group, self.room.width(), self.room.height(), metrics, unordered, tuple(order))
         if made_for == self._plan_made_for:
             return
         self._plan_made_for = made_for
@@ -280,10 +310,10 @@ class AtlasView(QWidget):
         square = place.square
         if not self.plan.lines:
             if not np.isnan(value):
-                width = square.width() * min(max(value, 0.0), 1.0)
+                width = square.width() * min(abs(value), 1.0)
                 ink.draw_bar(painter, QRectF(square.left(), square.bottom() + 2, width, 2), look.faint)
             return
-        text = "–" if np.isnan(value) else f"{value:.2f}"
+        text = "–" if np.isnan(value) else self._written(value, f"{value:.2f}".replace("-", wording.MINUS))
         box = QRectF(
             square.left() - 4, square.bottom() + 1 + _apart(), square.width() + 8, ink.line_height(look.font("label"))
         )
@@ -366,6 +396,7 @@ class AtlasView(QWidget):
                 self._cross_out(painter, place.square)
             if (place.layer, place.head) in self.highlighted:
                 highlight.ring(painter, QRectF(place.square))
+            self._paint_kept(painter, place)
         for (layer, head), colour, width in ((self.pointed, look.faint, 1), (self.selected, look.accent, 2)):
             marked = self.plan.of(layer, head)
             if marked is not None:
@@ -376,6 +407,18 @@ class AtlasView(QWidget):
             if marked is not None:
                 painter.setPen(QPen(look.accent, 1, Qt.PenStyle.DotLine))
                 painter.drawRect(marked.square.adjusted(-3, -3, 3, 3))
+
+    def _paint_kept(self, painter: QPainter, place: Place) -> None:
+        """Mark a pinned head and one with a note in the upper right corner, where no weights are."""
+        at, look, side = (place.layer, place.head), theme.current(), theme.current().grid(1)
+        corner = QRect(place.square.right() - side + 1, place.square.top(), side, side)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if at in self.noted:
+            painter.setBrush(look.text)
+            painter.drawPolygon(QPolygon([corner.topLeft(), corner.topRight(), corner.bottomRight()]))
+        if at in self.pinned:
+            painter.fillRect(corner.translated(-side - 2, 0).adjusted(0, 1, -1, 0), look.accent)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
 
     def _cross_out(self, painter: QPainter, square: QRect) -> None:
         look = theme.current()
@@ -401,6 +444,14 @@ class AtlasView(QWidget):
         place = self.plan.at(event.position().toPoint())
         if place is not None and event.button() == Qt.MouseButton.LeftButton:
             (self.head_silenced if self.silencing else self.head_clicked).emit(place.layer, place.head)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the head under the pointer, or of the selected one."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        place = self.plan.of(*self.selected) if by_key else self.plan.at(event.pos())
+        if place is not None:
+            where = self.mapToGlobal(place.square.center()) if by_key else event.globalPos()
+            self.menu_wanted.emit(place.layer, place.head, where)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Announce the head under the pointer."""
@@ -456,11 +507,16 @@ class AtlasScroll(QScrollArea):
         self.view.fit(self.viewport().size())
 
 
-def sorted_heads(values: np.ndarray[Any, np.dtype[np.float64]], ascending: bool) -> list[tuple[int, int]]:
-    """Return (layer, head) pairs, best score first and undefined ones last."""
-    flat = values.ravel() if ascending else -values.ravel()
-    order = np.argsort(flat, kind="stable")  # NaN sorts last
-    return [(int(i) // values.shape[1], int(i) % values.shape[1]) for i in order]
+def sorted_heads(values: Doubles, order: Order, least: float = 0.0) -> list[tuple[int, int]]:
+    """Return (layer, head) pairs, best score first and undefined ones last.
+
+    With a ``least``, those are left out that do not reach it, or that are larger where the smallest come first.
+    """
+    flat = np.abs(values.ravel()) if order == "farthest" else values.ravel()
+    places = np.argsort(flat if order == "smallest" else -flat, kind="stable")  # NaN sorts last
+    if least:
+        places = places[flat[places] <= least if order == "smallest" else flat[places] >= least]
+    return [(int(i) // values.shape[1], int(i) % values.shape[1]) for i in places]
 
 
 def _apart() -> int:

@@ -29,7 +29,7 @@ from ropewalk.model.ledger.walk import Equation, WalkStep
 from ropewalk.model.readings.records import Floats, TokenText, WalkAxis, WalkMatrix, WalkReading
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.block_layout import Measures, Picture, Place, arranged, measures
-from ropewalk.views.plots.levels import Levels, in_cell
+from ropewalk.views.plots.maps.levels import Levels, in_cell
 from ropewalk.views.style import ink, motion, theme, wording
 from ropewalk.views.style.theme import Table
 

@@ -23,9 +23,9 @@ from PySide6.QtWidgets import QWidget
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import Bools, StrongWeights
 from ropewalk.views.plots import arrow_keys
-from ropewalk.views.plots.plot import Table
+from ropewalk.views.plots.charts.plot import Table
+from ropewalk.views.plots.maps.token_axis import even, widest_name
 from ropewalk.views.plots.plot_view import Painted, PlotView
-from ropewalk.views.plots.token_axis import even, widest_name
 from ropewalk.views.style import ink, theme, wording
 
 LEVELS: Final = 16

@@ -37,6 +37,7 @@ class PageTabs(QWidget):
 
     def show_pages(self, titles: Mapping[str, str], front: str, box: QRect) -> None:
         """Show the tab of each panel, by its name and its title, in no more than a box."""
+        self.show()  # first: a row that is hidden does not know how wide it is
         blocked = self.bar.blockSignals(True)
         if self._titles != titles:
             self._titles = dict(titles)
@@ -48,29 +49,26 @@ class PageTabs(QWidget):
         self.bar.setCurrentIndex(names.index(front))
         self._fit(names, front, box)
         self.bar.blockSignals(blocked)
-        self.show()
 
     def _fit(self, names: list[str], front: str, box: QRect) -> None:
         """Leave out what there is no room for, from the end, and never what is in front."""
         for at in range(len(names)):
             self.bar.setTabVisible(at, True)
         away: list[str] = []
-        for name in reversed(names):
-            if self._width(len(away)) <= box.width():
+        for name in reversed([name for name in names if name != front]):
+            if self._width(away) <= box.width():
                 break
-            if name != front:
-                self.bar.setTabVisible(names.index(name), False)
-                away.insert(0, name)
-        self._tell(away)
-        width = min(self._width(len(away)), box.width())
-        more = self.more.sizeHint().width() if away else 0
+            self.bar.setTabVisible(names.index(name), False)
+            away.insert(0, name)
+        width, more = min(self._width(away), box.width()), self.more.sizeHint().width() if away else 0
         self.setGeometry(box.x(), box.y(), width, box.height())
         self.bar.setGeometry(0, 0, width - more - (theme.GRID // 2 if away else 0), box.height())
         self.more.setGeometry(width - more, 0, more, box.height())
 
-    def _width(self, away: int) -> int:
-        more = self.more.sizeHint().width() + theme.GRID // 2 if away else 0
-        return self.bar.sizeHint().width() + more
+    def _width(self, away: list[str]) -> int:
+        """Pixels of the tabs that are left, and of the button for the others."""
+        self._tell(away)
+        return self.bar.sizeHint().width() + (self.more.sizeHint().width() + theme.GRID // 2 if away else 0)
 
     def _tell(self, away: list[str]) -> None:
         """Say on the button what has no tab."""

@@ -93,6 +93,13 @@ _COMPARE: Final = (
     Variant(0, 0, ("compare", "experiments", "next_token")),
 )
 
+_HEADS_PAGES: Final = "heads board lines needs routing training"
+
+_HEADS: Final = (
+    Variant(760, 0, row((58, _HEADS_PAGES), (42, column((66, "scores"), (34, "why next_token"))))),
+    Variant(0, 0, (*_HEADS_PAGES.split(), "scores", "next_token")),
+)
+
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
@@ -101,12 +108,7 @@ WORKSPACES: Final = (
         "decode", "Decode", 4, _always(column((1, row((52, "cache"), (48, "next_token"))), (0, "timeline"))), "arcs"
     ),
     Workspace("shapes", "Shapes", 5, _SHAPES),
-    Workspace(
-        "heads",
-        "Heads",
-        6,
-        _always(row((58, "heads lines needs routing training"), (42, column((66, "scores"), (34, "why next_token"))))),
-    ),
+    Workspace("heads", "Heads", 6, _HEADS),
     Workspace("compare", "Compare", 7, _COMPARE),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )

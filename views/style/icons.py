@@ -67,6 +67,12 @@ def _strokes(painter: QPainter, name: str, colour: QColor) -> None:
     elif name == "close":
         painter.drawLine(QPointF(6, 6), QPointF(18, 18))
         painter.drawLine(QPointF(18, 6), QPointF(6, 18))
+    elif name == "note":
+        painter.drawLine(QPointF(5, 19), QPointF(7, 14))
+        painter.drawLine(QPointF(7, 14), QPointF(16, 5))
+        painter.drawLine(QPointF(16, 5), QPointF(19, 8))
+        painter.drawLine(QPointF(19, 8), QPointF(10, 17))
+        painter.drawLine(QPointF(10, 17), QPointF(5, 19))
     elif name == "keys":
         painter.drawRoundedRect(QRectF(2, 6, 20, 13), 2, 2)
         for x, y in ((6, 10), (10, 10), (14, 10), (18, 10)):

@@ -16,12 +16,16 @@ PLACE = Qt.ItemDataRole.UserRole
 
 @dataclass(frozen=True)
 class Command:
-    """Something that can be done: what it is called, where it belongs, its keys as written, and the doing."""
+    """Something that can be done: what it is called, where it belongs, its keys as written, and the doing.
+
+    One that is not ``possible`` only says why.
+    """
 
     text: str
     group: str
     keys: str
     run: Callable[[], object]
+    possible: bool = True
 
 
 def score(text: str, typed: str) -> int:
@@ -67,13 +71,21 @@ class Palette(QDialog):
         Says everything on offer.
     parent
         The window, over whose upper part it stands.
+    answers
+        Says what can be done with the very text that was typed, which stands first.
     """
 
     ROWS = 12
 
-    def __init__(self, commands: Callable[[], Sequence[Command]], parent: QWidget) -> None:
+    def __init__(
+        self,
+        commands: Callable[[], Sequence[Command]],
+        parent: QWidget,
+        answers: Callable[[str], Sequence[Command]] = lambda typed: (),
+    ) -> None:
         super().__init__(parent)
-        self._offered = commands
+        self._offered, self._answers = commands, answers
+        self._listed: list[Command] = []
         self.commands = tuple(commands())
         self.chosen: Command | None = None
         self.setWindowTitle("Do something")
@@ -118,14 +130,16 @@ class Palette(QDialog):
     def search(self, typed: str) -> None:
         """List what answers to the words."""
         self.list.clear()
-        for one in found(self.commands, typed):
+        self._listed = [*self._answers(typed), *found(self.commands, typed)]
+        for place, one in enumerate(self._listed):
             item = QTreeWidgetItem([one.text, one.group, one.keys])
             item.setTextAlignment(2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             item.setForeground(1, theme.current().faint)
             item.setFont(2, theme.current().font("number"))
-            item.setData(0, PLACE, self.commands.index(one))
+            item.setData(0, PLACE, place)
             item.setData(0, Qt.ItemDataRole.AccessibleTextRole, f"{one.text}, {one.keys or 'no key'}")
             self.list.addTopLevelItem(item)
+            item.setFirstColumnSpanned(not one.possible)
         self._go_to(0)
 
     def _go_to(self, place: int) -> None:
@@ -136,9 +150,9 @@ class Palette(QDialog):
     def accept(self) -> None:
         """Close, and do what is chosen with the focus where it was."""
         item = self.list.currentItem()
-        if item is None:
+        if item is None or not self._listed[int(item.data(0, PLACE))].possible:
             return
-        self.chosen = self.commands[int(item.data(0, PLACE))]
+        self.chosen = self._listed[int(item.data(0, PLACE))]
         super().accept()
 
     def _take(self, item: QTreeWidgetItem) -> None:

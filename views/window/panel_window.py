@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QToolBar
+from PySide6.QtWidgets import QApplication, QInputDialog, QMainWindow, QToolBar
 
 from ropewalk.model.readings.records import ConsistencyCheck, Run
 from ropewalk.views import keys
@@ -23,7 +23,7 @@ from ropewalk.views.panels.registry import PANELS
 from ropewalk.views.plots import loading
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.token_flight import TokenFlight
-from ropewalk.views.style import motion, theme
+from ropewalk.views.style import motion, theme, wording
 from ropewalk.views.style.colour_maps import COLOUR_MAPS
 from ropewalk.views.window.classroom import Classroom
 from ropewalk.views.window.engine_strip import EngineStrip
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
-    from ropewalk.views.plots.map_menu import MapMenu
-    from ropewalk.views.plots.plot_menu import PlotMenu
+    from ropewalk.views.plots.menus.map_menu import MapMenu
+    from ropewalk.views.plots.menus.plot_menu import PlotMenu
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
     from ropewalk.views.window.welcome import WelcomeCard
@@ -188,10 +188,14 @@ class PanelWindow(QMainWindow):
         """Hear from a panel that has been made."""
         self.map_menu.serve(panel)
         self.plot_menu.serve(panel)
+        panel.plotted.connect(self.map_menu.serve)
         panel.drawn.connect(self.panel_drawn)
         wanted = getattr(panel, "panel_requested", None)
         if wanted is not None:
             wanted.connect(self.reveal)
+        noted = getattr(panel, "note_wanted", None)
+        if noted is not None:
+            noted.connect(self.write_note)
 
     def _welcome_lesson(self, panel: Panel) -> None:
         lesson = cast("LessonPanel", panel)
@@ -202,7 +206,7 @@ class PanelWindow(QMainWindow):
     @cached_property
     def map_menu(self) -> MapMenu:
         """The menu of every map, made with the first panel."""
-        from ropewalk.views.plots.map_menu import MapMenu
+        from ropewalk.views.plots.menus.map_menu import MapMenu
 
         made = MapMenu(self)
         made.exported.connect(self.export_wanted)
@@ -212,7 +216,7 @@ class PanelWindow(QMainWindow):
     @cached_property
     def plot_menu(self) -> PlotMenu:
         """The menu of every plot with axes, made with the first panel."""
-        from ropewalk.views.plots.plot_menu import PlotMenu
+        from ropewalk.views.plots.menus.plot_menu import PlotMenu
 
         made = PlotMenu(self)
         made.exported.connect(self.export_wanted)
@@ -317,6 +321,19 @@ class PanelWindow(QMainWindow):
         dialog = EngineDialog(self.session, self)
         dialog.open()
         return dialog
+
+    def write_note(self, layer: int, head: int) -> None:
+        """Ask what is to be remembered of a head."""
+        board, name = self.session.board, wording.head_name(layer, head)
+        dialog = QInputDialog(self)
+        dialog.setObjectName("note")
+        dialog.setWindowTitle(f"Note to {name}")
+        dialog.setLabelText(f"What to remember of {name}; it is kept in the session. Without a word there is no note.")
+        dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
+        dialog.setTextValue(board.note_of(layer, head))
+        dialog.textValueSelected.connect(partial(board.note, layer, head))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
 
     def toggle_theme(self) -> None:
         """Light becomes dark, and the other way."""

@@ -24,7 +24,7 @@ from ropewalk.app.files.session_file import (
     read_session,
     write_session,
 )
-from ropewalk.app.session.selected import Selection
+from ropewalk.app.session.selected import HeadNote, PinnedHeads, Selection
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, NoScale, PermuteTokens, ScaleScores
 from ropewalk.model.readings.records import Sampling
 
@@ -155,6 +155,18 @@ def test_a_broken_value_is_named(file: Path, place: Any, value: Any, says: str) 
     steps = (place,) if isinstance(place, str) else place
     with pytest.raises(SessionFileError, match=f"^work.ropewalk is a broken session: .*{says}"):
         read_session(changed(file, *steps, value=value))
+
+
+def test_pinned_heads_and_notes_come_back_and_an_empty_board_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "board.ropewalk"
+    board = PinnedHeads(((1, 3), (0, 2)), (HeadNote(0, 2, "it looks back\n<b>"), HeadNote(3, 0, "?")))
+    write_session(replace(SAVED, board=board), path)
+    assert read_session(path).board == board
+    assert json.loads(path.read_text())["board"]["heads"] == [[1, 3], [0, 2]]
+    with pytest.raises(SessionFileError, match="board has layer 1, head -3, but both are counted from 0"):
+        read_session(changed(path, "board", "heads", 0, 1, value=-3))
+    with pytest.raises(SessionFileError, match=r"board.notes\[1\].text must be text, not a whole number"):
+        read_session(changed(path, "board", "notes", 1, "text", value=3))
 
 
 def test_a_missing_value_is_named(file: Path) -> None:

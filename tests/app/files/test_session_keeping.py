@@ -16,6 +16,7 @@ from ropewalk.app.engine.connection import Ended
 from ropewalk.app.files.session_file import SavedSession, SavedView, read_session
 from ropewalk.app.files.session_keeping import open_session, save_session
 from ropewalk.app.processes import new_session
+from ropewalk.app.session.selected import HeadNote, PinnedHeads
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import AblateHeads, ScaleScores
@@ -59,6 +60,9 @@ def worked(qtbot: QtBot, checkpoint: Path, tmp_path: Path) -> Iterator[Session]:
     settle()
     session.timeline.step_back()
     session.selection.update(layer=1, head=2, query=8, key=3, plane=2)
+    session.board.pin(1, 3)
+    session.board.pin(0, 2)
+    session.board.note(0, 2, "looks back")
     settle()
     yield session
     session.close()
@@ -104,6 +108,7 @@ def test_a_session_comes_back_in_another_one(qtbot: QtBot, worked: Session, tmp_
         assert after.drawn == before.drawn == (Sampling(), Sampling(), WARM, WARM, WARM)
         assert after.selection == before.selection
         assert (other.timeline.sampling, other.model) == (WARM, worked.model)
+        assert other.board.now == worked.board.now == PinnedHeads(((1, 3), (0, 2)), (HeadNote(0, 2, "looks back"),))
         assert other.baseline.run is not None
         assert (other.baseline.run.prompt, other.baseline.run.length) == ("ab<c>", 5)
         for layer, head, query in ((0, 1, 4), (1, 2, 8)):

@@ -14,7 +14,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.progress import Steps, finished
-from ropewalk.model.readings.patterns import atlas_steps
+from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import AT_ONCE, read_head, refine_steps
 from ropewalk.model.runs.budget import chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back

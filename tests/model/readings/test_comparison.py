@@ -11,8 +11,10 @@ import torch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.errors import TraceError
+from ropewalk.model.progress import finished
 from ropewalk.model.readings import readout
-from ropewalk.model.readings.comparison import align, aligned, head_difference, next_token_difference
+from ropewalk.model.readings.comparison import align, aligned, head_difference, next_token_difference, score_changes
+from ropewalk.model.readings.patterns import NOT_REPEATED
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.trace import capture
 from tests.model.small_models import BASE, make, random_ids
@@ -32,6 +34,21 @@ def test_an_intervention_is_compared_cell_by_cell() -> None:
     assert np.array_equal(~np.isnan(found.weights), seen)
     assert found.weights[seen] == pytest.approx((readout.weights(b[1], 2) - readout.weights(a[1], 2))[seen])
     assert found.scores[seen] == pytest.approx(readout.scores(b[1], 2)[seen] - readout.scores(a[1], 2)[seen])
+
+
+def test_statistics_move_by_those_of_the_one_run_less_those_of_the_other() -> None:
+    model, ids = make("plain"), random_ids(7)
+    a, b = capture(model, ids), capture(model, ids, interventions=[NoScale()])
+    found = finished(score_changes(a, b))
+    assert found.undefined == {"induction": NOT_REPEATED}
+    assert np.isnan(found.scores["induction"]).all()
+    rows = np.arange(1, 7)
+    of_b, of_a = (readout.weights(one[1], 2).astype(np.float64)[rows, rows - 1].mean() for one in (b, a))
+    assert found.scores["previous"][1, 2] == pytest.approx(of_b - of_a, abs=1e-6)
+    means = [np.mean([readout.read_row(one[1], 2, row).entropy for row in range(7)]) for one in (b, a)]
+    assert found.scores["entropy"][1, 2] == pytest.approx(means[0] - means[1], abs=1e-5)
+    with pytest.raises(TraceError, match="so their heads cannot be compared"):
+        finished(score_changes(a, capture(Decoder(BASE.changed(layers=1)), ids)))
 
 
 def test_another_prompt_leaves_gaps() -> None:

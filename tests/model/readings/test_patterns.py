@@ -8,8 +8,9 @@ import torch
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import ReadKvHead
+from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Partial, finished
-from ropewalk.model.readings import patterns, readout
+from ropewalk.model.readings import patterns, readout, thumbnails
 from ropewalk.model.readings.records import AtlasPart
 from ropewalk.model.runs.trace import capture
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
@@ -30,6 +31,30 @@ def test_scores_follow_their_formulas(name: str) -> None:
             assert found["induction"][layer, head] == pytest.approx(w[later, later - 9 + 1].mean(), abs=1e-6)
             entropy = np.mean([readout.read_row(trace[layer], head, query).entropy for query in range(18)])
             assert found["entropy"][layer, head] == pytest.approx(entropy, abs=1e-5)
+
+
+def test_an_entry_of_the_table_says_how_it_is_computed_and_why_it_may_have_no_value() -> None:
+    for name, one in patterns.STATISTICS.items():
+        assert one.name == name
+        assert (one.pairs is None) != (one.of_layer is None)
+        assert (one.pairs is None) or one.undefined
+        assert one.title
+        assert one.formula
+    with pytest.raises(TraceError, match="no head statistic 'luck'; there are previous, "):
+        patterns.head_scores(capture(make("plain"), [4, 5]), ["luck"])
+
+
+def test_a_new_entry_of_the_table_is_scored_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = torch.arange(9)
+    itself = patterns.Statistic("self", "itself", "mean of w[q, q]", lambda length, ids: (rows, rows), undefined="x")
+    monkeypatch.setitem(patterns.STATISTICS, "self", itself)
+    trace = capture(make("plain"), random_ids(9))
+    diagonal = readout.weights(trace[1], 2).astype(np.float64).diagonal().mean()
+    assert patterns.head_scores(trace, ["self"])[0]["self"][1, 2] == pytest.approx(diagonal, abs=1e-6)
+    atlas = finished(thumbnails.atlas_steps(trace, pixels=4))
+    assert atlas.scores["self"][1, 2] == pytest.approx(diagonal, abs=1e-6)
+    assert (atlas.titles["self"], atlas.formulas["self"]) == ("itself", "itself: mean of w[q, q]")
+    assert atlas.smallest_first == ("entropy",)
 
 
 def test_padding_is_neither_asked_nor_looked_at() -> None:
@@ -103,14 +128,14 @@ def test_a_head_that_only_looks_back_one_is_found() -> None:
 
 def test_thumbnails_are_the_weights_with_masked_cells_missing() -> None:
     trace = capture(make("window"), random_ids(12))
-    atlas = finished(patterns.atlas_steps(trace, pixels=16))
+    atlas = finished(thumbnails.atlas_steps(trace, pixels=16))
     assert atlas.reduction == "exact"
     assert atlas.thumbnails.shape == (3, 4, 12, 12)
     weights = readout.weights(trace[2], 3)
     seen = ~np.isnan(atlas.thumbnails[2, 3])
     assert np.array_equal(seen, np.isfinite(readout.scores(trace[2], 3)))
     assert atlas.thumbnails[2, 3][seen] == pytest.approx(weights[seen])
-    smaller = finished(patterns.atlas_steps(trace, pixels=5))
+    smaller = finished(thumbnails.atlas_steps(trace, pixels=5))
     assert (smaller.reduction, smaller.thumbnails.shape) == ("max", (3, 4, 4, 4))
     assert set(atlas.scores) == set(atlas.formulas)
 
@@ -127,9 +152,10 @@ def test_the_entropy_of_a_long_run_is_that_of_some_of_its_rows(name: str, monkey
         for head in range(4):
             rows = [readout.read_row(trace[layer], head, query).entropy for query in (0, 10, 20, 30)]
             assert found["entropy"][layer, head] == pytest.approx(np.mean(rows), abs=1e-5)
-    assert patterns.formulas_of(trace)["entropy"].startswith("entropy, sampled: mean over 4 of 31 rows")
+    assert patterns.formulas_of(trace)["entropy"].startswith("entropy: mean over 4 of 31 rows q, sampled")
     monkeypatch.setattr(patterns, "EXACT_ENTROPY_UP_TO", 31)
-    assert patterns.formulas_of(trace) == patterns.FORMULAS
+    stated = {one.name: f"{one.title}: {one.formula}" for one in patterns.STATISTICS.values()}
+    assert patterns.formulas_of(trace) == stated
 
 
 def test_blocks_of_rows_do_not_change_the_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +181,7 @@ def test_a_head_made_to_read_another_kv_head_is_scored_by_that_one() -> None:
 
 def test_the_atlas_comes_layer_by_layer_those_in_sight_first() -> None:
     trace = capture(make("plain"), random_ids(12))
-    steps = patterns.atlas_steps(trace, pixels=8, first=(2, 7))
+    steps = thumbnails.atlas_steps(trace, pixels=8, first=(2, 7))
     parts = []
     while True:
         try:
@@ -174,10 +200,10 @@ def test_the_atlas_comes_layer_by_layer_those_in_sight_first() -> None:
 
 
 def test_thumbnails_of_a_long_run_are_sampled_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "EXACT_THUMBNAILS_UP_TO", 20)
+    monkeypatch.setattr(thumbnails, "EXACT_UP_TO", 20)
     trace = capture(make("plain"), random_ids(30))
-    sampled = finished(patterns.atlas_steps(trace, pixels=10))
-    exact = finished(patterns.atlas_steps(trace, pixels=10, exact=True))
+    sampled = finished(thumbnails.atlas_steps(trace, pixels=10))
+    exact = finished(thumbnails.atlas_steps(trace, pixels=10, exact=True))
     assert (sampled.reduction, exact.reduction) == ("sampled", "max")
     assert sampled.thumbnails.shape == exact.thumbnails.shape == (3, 4, 10, 10)
     weights = readout.weights(trace[2], 1)

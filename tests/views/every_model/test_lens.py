@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from ropewalk.model.runs.trace import replay
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.lens import LensPanel
-from ropewalk.views.plots.lens_map import QUANTITIES
+from ropewalk.views.plots.charts.lens_map import QUANTITIES
 from ropewalk.views.style import theme
 from tests.views.driving import click, front, press, run_of
 from tests.views.every_model.models import HEAD, LAYER, QUERY

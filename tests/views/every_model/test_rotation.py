@@ -17,7 +17,7 @@ from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.dial import Dial
+from ropewalk.views.plots.rotation.dial import Dial
 from ropewalk.views.style import wording
 from tests.views.driving import answer, click, front, press, run_of
 from tests.views.every_model.models import HEAD, KEY, LAYER, QUERY

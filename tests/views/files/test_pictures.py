@@ -28,7 +28,7 @@ from ropewalk.model.readings.readout import read_row
 from ropewalk.views.files import pictures
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
-from ropewalk.views.plots.levels import Levels
+from ropewalk.views.plots.maps.levels import Levels
 from ropewalk.views.style import ink, theme
 from tests.in_process import trace_of
 from tests.views.real_window import PROMPT, real_window

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetrics
-from PySide6.QtTest import QTest
+from PySide6.QtGui import QColor, QContextMenuEvent, QFontMetrics
+from PySide6.QtTest import QSignalSpy, QTest
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.questions import AskAtlas, AskRepeats
+from ropewalk.model.engine.questions import AskAtlas, AskRepeats, AskScoreChanges
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run
 from ropewalk.model.tokens.prompt import Prompt
@@ -117,8 +118,16 @@ def test_the_formula_is_the_tooltip(running: Session, shown: Shown) -> None:
 
 def test_small_scores_come_first_for_entropy_and_undefined_ones_last() -> None:
     values = np.array([[0.5, np.nan], [0.1, 2.0]])
-    assert sorted_heads(values, ascending=True) == [(1, 0), (0, 0), (1, 1), (0, 1)]
-    assert sorted_heads(values, ascending=False) == [(1, 1), (0, 0), (1, 0), (0, 1)]
+    assert sorted_heads(values, "smallest") == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, "largest") == [(1, 1), (0, 0), (1, 0), (0, 1)]
+
+
+def test_changes_go_by_their_size_and_heads_that_do_not_reach_it_are_left_out() -> None:
+    values = np.array([[0.5, np.nan], [-0.7, 0.1]])
+    assert sorted_heads(values, "farthest") == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert sorted_heads(values, "farthest", 0.5) == [(1, 0), (0, 0)]
+    assert sorted_heads(values, "largest", 0.1) == [(0, 0), (1, 1)]
+    assert sorted_heads(values, "smallest", 0.1) == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -416,3 +425,123 @@ def test_a_label_that_nobody_chose_is_chosen_anew_for_another_prompt(
     running.start(Prompt("a text twice a text twice"))
     settle(running, panel)
     assert panel.view.score == "induction"
+
+
+# Sorted heads ---------------------------------------------------------------------------------------------------------
+
+
+def test_heads_that_do_not_reach_a_score_are_left_out_of_the_sorted_ones(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    assert not panel.sorting.isVisible(), "in the order of layers every head has its place"
+    panel.sort_box.setCurrentText("sink")
+    assert panel.sorting.isVisible()
+    scores = canned.reading(run_on(running), AskAtlas()).scores["sink"]
+    panel.least.setValue(0.5)
+    assert {(p.layer, p.head) for p in panel.view.plan.places} == set(zip(*np.nonzero(scores >= 0.5), strict=True))
+    left = int((scores >= 0.5).sum())
+    assert 0 < left < scores.size
+    assert f"· {left} of them · by sink" in panel.subtitle.text()
+    panel.least.setValue(2)
+    assert panel.view.plan.places == ()
+    assert "No head reaches that" in panel.why_undefined.text()
+    panel.sort_box.setCurrentText(LAYER_ORDER)
+    assert len(panel.view.plan.places) == scores.size
+    assert not panel.why_undefined.text()
+
+
+def test_a_score_is_offered_by_its_title_and_sorted_as_its_table_says(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    engine.answers[AskAtlas] = lambda run, asked: replace(
+        canned.reading(run, asked), titles={"sink": "first token"}, smallest_first=("sink",)
+    )
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("first token")
+    scores = canned.reading(run_on(running), AskAtlas()).scores["sink"]
+    order = [scores[p.layer, p.head] for p in panel.view.plan.places]
+    assert order == sorted(order)
+    assert "by first token · label: first token" in panel.subtitle.text()
+    assert panel.least.prefix() == "≤ "
+    panel.least.setValue(float(np.sort(scores.ravel())[3]) + 1e-3)
+    assert len(panel.view.plan.places) == int((scores <= panel.least.value()).sum())
+
+
+def test_heads_are_sorted_by_how_far_they_moved_from_the_pinned_run(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    panel.sort_box.setCurrentText("sink")
+    assert not panel.changed.isVisible(), "nothing is pinned"
+    running.baseline.pin()
+    settle(running, panel)
+    panel.changed.click()
+    settle(running, panel)
+    assert engine.asked[-1] == AskScoreChanges()
+    moved = canned.reading(run_on(running), AskScoreChanges()).scores["sink"]
+    order = [abs(moved[p.layer, p.head]) for p in panel.view.plan.places]
+    assert order == sorted(order, reverse=True)
+    assert "by change of sink · label: sink, B − A" in panel.subtitle.text()
+    running.selection.update(layer=0, head=0)
+    assert panel.reading.text() == "L0H0 · kv0 · sink +0.500"
+    panel.least.setValue(0.25)
+    assert len(panel.view.plan.places) == int((np.abs(moved) >= 0.25).sum())
+    panel.least.setValue(0)
+    panel.sort_box.setCurrentText("induction")
+    assert panel.why_undefined.text() == "induction is not defined here: not in A"
+    panel.sort_box.setCurrentText("sink")
+    panel.repeats.click()
+    settle(running, panel)
+    assert not panel.changed.isChecked(), "random repeats have no pinned run"
+    panel.changed.click()
+    settle(running, panel)
+    assert not panel.repeats.isChecked()
+    running.timeline.step()
+    settle(running, panel)
+    assert engine.asked[-1] == AskScoreChanges(), "of the longer run"
+    running.baseline.unpin()
+    assert not panel.changed.isVisible()
+    assert "B − A" not in panel.subtitle.text()
+
+
+# Pinned heads and notes -----------------------------------------------------------------------------------------------
+
+
+def test_a_head_is_pinned_and_noted_by_the_menu_of_its_thumbnail(running: Session, shown: Shown, qtbot: QtBot) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    wanted = QSignalSpy(panel.note_wanted)
+
+    def chosen(starts: str) -> None:
+        event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place(panel, 2, 5), QPoint(0, 0))
+        QApplication.sendEvent(panel.view, event)
+        menu = panel.findChildren(QMenu, "head")[-1]
+        next(one for one in menu.actions() if one.text().startswith(starts)).trigger()
+        menu.close()
+
+    chosen("Pin L2H5 to the board")
+    assert running.board.now.heads == ((2, 5),)
+    chosen("Write a note to L2H5")
+    assert wanted.at(0) == [2, 5]
+    running.board.note(2, 5, "odd")
+    chosen("Change the note to L2H5")
+    chosen("Take L2H5 off the board")
+    assert not running.board.now.heads
+
+
+def test_pinned_and_noted_heads_are_marked_and_the_note_of_the_selected_one_is_read(
+    running: Session, shown: Shown
+) -> None:
+    panel = shown(HeadsPanel, running, 760, 420)
+    assert not panel.note.isVisible()
+    running.board.pin(2, 5)
+    running.board.note(3, 1, "looks\nback")
+    panel.view.lay_out()
+    image, now, side = panel.view.grab().toImage(), theme.current(), theme.current().grid(1)
+    pinned, noted = panel.view.plan.of(2, 5).square, panel.view.plan.of(3, 1).square
+    assert image.pixelColor(noted.right() - 1, noted.top() + 2).rgb() == now.text.rgb()
+    assert image.pixelColor(pinned.right() - side - side // 2, pinned.top() + side // 2).rgb() == now.accent.rgb()
+    other = panel.view.plan.of(1, 1).square
+    assert image.pixelColor(other.right() - 1, other.top() + 2).rgb() == now.masked_ground.rgb()
+    running.selection.update(layer=3, head=1)
+    assert (panel.note.text(), panel.note.isVisible()) == ("L3H1: looks back", True)
+    running.selection.update(layer=3, head=2)
+    assert panel.note.text() == ""

@@ -28,7 +28,7 @@ from ropewalk.model.errors import InterventionError
 from ropewalk.model.readings.records import RopeRule
 from ropewalk.views.panels.interventions import InterventionsPanel, added, numbers_in
 from ropewalk.views.pictures.snapshot import wait_until_drawn
-from ropewalk.views.plots.turning import drift, misread, reexpressed, scores_by_distance
+from ropewalk.views.plots.rotation.turning import drift, misread, reexpressed, scores_by_distance
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine
 from tests.views.driving import front, opened_window, run_on, settle

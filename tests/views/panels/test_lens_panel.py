@@ -25,8 +25,8 @@ from ropewalk.model.readings.records import LogitLens, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels import lens as lens_panel
 from ropewalk.views.panels.lens import LensPanel
-from ropewalk.views.plots.lens_map import MOST, QUANTITIES, LensMap
-from ropewalk.views.plots.levels import in_cell
+from ropewalk.views.plots.charts.lens_map import MOST, QUANTITIES, LensMap
+from ropewalk.views.plots.maps.levels import in_cell
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.lettering import face
 from tests.views import canned

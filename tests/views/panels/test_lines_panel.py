@@ -22,7 +22,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files.figure import Figure
 from ropewalk.views.panels.lines import AUTOMATIC, MOST, SCOPES, THRESHOLDS, LinesPanel, sentence
 from ropewalk.views.plots.lines import MOST_IN_SIGHT
-from ropewalk.views.plots.plot_menu import PlotMenu
+from ropewalk.views.plots.menus.plot_menu import PlotMenu
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine

@@ -21,12 +21,12 @@ from ropewalk.model.decoder.config import RopeConfig
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.readings.records import PlaneReading
 from ropewalk.views.panels.rope import PARTS, RopePanel, sum_text
-from ropewalk.views.plots import hands
-from ropewalk.views.plots.curves import SpectrumView
-from ropewalk.views.plots.dial import TRAIL
-from ropewalk.views.plots.pairing import PairingView
-from ropewalk.views.plots.planes import PlanesScroll, PlanesView
-from ropewalk.views.plots.turning import Turned, rotated, scores_by_position
+from ropewalk.views.plots.rotation import hands
+from ropewalk.views.plots.rotation.curves import SpectrumView
+from ropewalk.views.plots.rotation.dial import TRAIL
+from ropewalk.views.plots.rotation.pairing import PairingView
+from ropewalk.views.plots.rotation.planes import PlanesScroll, PlanesView
+from ropewalk.views.plots.rotation.turning import Turned, rotated, scores_by_position
 from ropewalk.views.style import ink, motion, theme, wording
 from tests.views import canned
 from tests.views.canned import CannedEngine

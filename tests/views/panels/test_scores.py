@@ -20,9 +20,10 @@ from ropewalk.model.engine.questions import AskHead, AskRefined, AskRow
 from ropewalk.model.readings.records import HeadPatch, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.panel import NOTHING_YET
-from ropewalk.views.panels.scores import STATES, ScoresPanel, value_range
-from ropewalk.views.plots.map_data import MapData
-from ropewalk.views.plots.token_axis import TokenAxis
+from ropewalk.views.panels.scores import STATES, ScoresPanel
+from ropewalk.views.plots.maps.levels import value_range
+from ropewalk.views.plots.maps.map_data import MapData
+from ropewalk.views.plots.maps.token_axis import TokenAxis
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine

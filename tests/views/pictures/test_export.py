@@ -21,7 +21,8 @@ SMALL = {"width": 1000, "height": 700, "prompt": "one two"}
 @pytest.mark.parametrize("name", ["png", "svg", "pdf", "gif", "npz", "safetensors"])
 def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"out.{name}"
-    take(Export(out=out, panel="rope" if name == "png" else "", film="decode", film_steps=1, **SMALL))  # type: ignore[arg-type]
+    panel, heads = "rope" if name == "png" else "", ((0, 1), (1, 0)) if name == "svg" else ()
+    take(Export(out=out, panel=panel, heads=heads, film="decode", film_steps=1, **SMALL))  # type: ignore[arg-type]
     beginnings = {
         "png": b"\x89PNG",
         "svg": b"<?xml",
@@ -34,6 +35,8 @@ def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -
     if name == "png":
         with Image.open(out) as picture:
             assert picture.width > 550  # in its own workspace: in the Overview it has less than half of the window
+    if name == "svg":
+        assert "Weights (softmax) of L0H1, L1H0 · " in out.read_text(encoding="utf-8")
     if name == "gif":
         with Image.open(out) as film:
             assert film.n_frames == 2  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from PySide6.QtSvg import QSvgGenerator
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.files.parts import parts_of
-from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.maps.heatmap import Heatmap
 from ropewalk.views.plots.plot_view import PlotView
 from ropewalk.views.style import theme
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.session import Session
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.scores import ScoresPanel
-from ropewalk.views.plots.heatmap import Heatmap
+from ropewalk.views.plots.maps.heatmap import Heatmap
 from tests.views import driving
 
 SIZES = ((1024, 768), (1280, 800), (1920, 1080))

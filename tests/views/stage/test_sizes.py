@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Final, cast
@@ -89,6 +89,34 @@ def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWi
 @pytest.mark.slow
 def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
     assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+def faults_of_heads(window: MainWindow, screens: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:
+    """What is wrong with sorted heads and with the board, where one run is compared with another."""
+    session, found = window.session, []
+    for head in ((1, 4), (0, 2), (2, 6)):
+        session.board.pin(*head)
+    session.board.note(1, 4, "what a person has written to a head may be longer than there is room for beside it")
+    session.baseline.pin()
+    for look, size in screens:
+        dress(window, look)
+        put_on(window, "heads", size, "board")
+        found += [f"board, {size}, {look}: {fault}" for fault in faults(window)]
+        heads = cast("HeadsPanel", window.panels["heads"])
+        heads.sort_box.setCurrentText("sink")
+        for name in ("heads", "scores"):
+            put_on(window, name, size, "heads")
+            found += [f"sorted, {name}, {size}, {look}: {fault}" for fault in faults(window)]
+    return found
+
+
+def test_sorted_heads_and_the_board_are_whole_where_there_is_little_room(window: MainWindow) -> None:
+    assert faults_of_heads(window, (FEW[0], FEW[2])) == []
+
+
+@pytest.mark.slow
+def test_sorted_heads_and_the_board_are_whole_on_any_screen(window: MainWindow) -> None:
+    assert not (found := faults_of_heads(window, product(LOOKS, SIZES))), "\n".join(found)
 
 
 def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindow) -> None:

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QMenu, QScrollArea, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, QScrollArea, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
@@ -22,8 +22,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.plots.planes import PlanesView
-from ropewalk.views.stage.page_tabs import PageTabs
+from ropewalk.views.plots.rotation.planes import PlanesView
 from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
@@ -499,26 +498,3 @@ def test_without_a_focus_the_panel_meant_is_what_the_workspace_is_about(window: 
         "overview": "scores", "scores": "scores", "rope": "rope", "decode": "cache", "shapes": "ledger",
         "heads": "heads", "compare": "compare", "lesson": "lesson",
     }  # fmt: skip
-
-
-def test_a_tab_that_does_not_fit_is_offered_beside_the_others(window: MainWindow, qtbot: QtBot) -> None:
-    window.set_look("dark", projector=True)
-    window.resize(1024, 768)
-    window.stage.show_workspace("heads")
-    settle(window.session)
-    (tabs,) = (
-        tabs for tabs in window.stage.findChildren(PageTabs) if tabs.isVisible() and tabs.bar.tabText(0) == "Heads"
-    )
-    hidden = [tabs.bar.tabText(at) for at in range(tabs.bar.count()) if not tabs.bar.isTabVisible(at)]
-    assert hidden
-    assert tabs.more.text() == f"{len(hidden)} more"
-    assert tabs.rect().contains(tabs.more.geometry())
-    QTest.mouseClick(tabs.more, Qt.MouseButton.LeftButton)
-    (menu,) = (menu for menu in tabs.findChildren(QMenu) if menu.isVisible())
-    assert [entry.text() for entry in menu.actions()] == hidden
-    name = menu.actions()[-1].data()
-    QTest.keyClick(menu, Qt.Key.Key_Up)
-    QTest.keyClick(menu, Qt.Key.Key_Return)
-    assert window.panels[name].on_screen
-    assert tabs.bar.tabData(tabs.bar.currentIndex()) == name
-    assert tabs.bar.isTabVisible(tabs.bar.currentIndex())

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QDialog,
+    QInputDialog,
     QLineEdit,
     QScrollBar,
     QWidget,
@@ -421,6 +422,64 @@ def test_the_palette_is_searched_and_run_by_keyboard(qtbot: QtBot, window: MainW
     assert palette.list.currentIndex().row() == 1
     QTest.keyClick(palette.field, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def chosen_in(palette: Palette) -> str:
+    item = palette.list.currentItem()
+    assert item is not None
+    return item.text(0)
+
+
+def test_a_head_is_gone_to_by_typing_its_name_anywhere(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_L)
+    palette = window.findChild(Palette)
+    assert isinstance(palette, Palette)
+    assert palette.field.text() == "L"
+    QTest.keyClicks(palette.field, "3H6")
+    assert chosen_in(palette) == "Go to L3H6"
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    now = window.session.selection.now
+    assert (now.layer, now.head) == (3, 6)
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+    palette = show_palette(window, window.files)
+    QTest.keyClicks(palette.field, "2.5 q=4 k=1")
+    assert chosen_in(palette) == "Go to L2H5, query 4, key 1"
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    now = window.session.selection.now
+    assert (now.layer, now.head, now.query, now.key) == (2, 5, 4, 1)
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def test_a_head_that_is_not_there_is_answered_by_a_sentence_and_nothing_happens(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    before = window.session.selection.now
+    palette = show_palette(window, window.files)
+    QTest.keyClicks(palette.field, "L18H6")
+    says = "There is no L18H6: this model has 4 layers of 8 heads, from L0H0 to L3H7."
+    assert chosen_in(palette) == says
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    assert palette.isVisible()
+    assert window.session.selection.now == before
+    palette.field.setText("workspace heads")
+    assert chosen_in(palette) == "Workspace: Heads"
+    palette.reject()
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def test_keys_pin_the_selected_head_and_write_a_note_to_it(qtbot: QtBot, window: MainWindow) -> None:
+    board, now = window.session.board, window.session.selection.now
+    for heads in ((), ((now.layer, now.head),)):
+        assert board.now.heads == heads
+        QTest.keyClick(window, Qt.Key.Key_H)
+    assert not board.now.heads
+    QTest.keyClick(window, Qt.Key.Key_H, Qt.KeyboardModifier.ShiftModifier)
+    dialog = window.findChild(QInputDialog, "note")
+    assert isinstance(dialog, QInputDialog)
+    dialog.setTextValue("looks back")
+    dialog.accept()
+    assert board.note_of(now.layer, now.head) == "looks back"
+    qtbot.waitUntil(lambda: window.findChild(QInputDialog, "note") is None)
 
 
 def test_a_control_of_a_panel_is_pressed_from_the_palette(qtbot: QtBot, window: MainWindow) -> None:

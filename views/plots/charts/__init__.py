@@ -1,0 +1,1 @@
+"""Plots with axes."""

@@ -1,0 +1,1 @@
+"""Maps of a matrix: cells, axes, colour bar, marks."""

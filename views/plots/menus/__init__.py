@@ -1,0 +1,1 @@
+"""What a right click on a plot offers."""

@@ -1,0 +1,1 @@
+"""Pictures of the rotation: hands, dial, planes, curves, pairs."""
