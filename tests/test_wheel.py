@@ -153,6 +153,7 @@ def test_every_version_that_is_tested_with_is_one_that_is_asked_for() -> None:
         assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), wanted
 
 
+@pytest.mark.slow
 def test_the_program_runs_beside_files_of_the_same_names(environment: Environment, elsewhere: Path) -> None:
     version = f"Ropewalk {__version__}\n"
     assert output(environment.program, "--version", cwd=elsewhere) == version
@@ -179,6 +180,7 @@ def test_a_script_captures_a_run_beside_files_of_the_same_names(environment: Env
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links are a privilege there")
+@pytest.mark.slow
 def test_a_clone_is_installed_for_working_on_it_whatever_its_folder_is_called(tmp_path: Path) -> None:
     """Even beside the clone, where Python would take a folder ropewalk without an __init__.py for a namespace."""
     clone = copied(tmp_path / "ropewalk")

@@ -148,7 +148,7 @@ def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindo
     window.reveal("lesson")
     qtbot.waitUntil(lambda: window.lesson.shelf is not None)
     assert len(window.lesson.lessons()) == 18
-    assert window.lesson.chooser.count() == 15
+    assert window.lesson.chooser.count() == 19
 
 
 def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> None:
