@@ -113,7 +113,6 @@ def _check(found: TrainingHistory, arrays: int) -> None:
     for number in (found.sequences, found.opened or 0, *found.ids.tolist()):
         if type(number) is not int or not 0 <= number < 1 << 31:
             raise ValueError(f"{number!r} counts nothing")
-    for words in found.formulas.items():
-        if not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{words!r} are not words")
-        "".join(words).encode()  # half a letter has none
+    for words in found.formulas.values():
+        if not isinstance(words, str):
+            raise ValueError(f"{words!r} are no words")

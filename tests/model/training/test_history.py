@@ -155,7 +155,6 @@ DAMAGE: dict[str, Callable[[TrainingHistory], TrainingHistory]] = {
     "opened before the first step": lambda h: replace(h, opened=-1),
     "a token below zero": lambda h: replace(h, ids=h.ids - 10_000),
     "a formula that is a number": lambda h: replace(h, formulas=dict.fromkeys(h.formulas, 1)),  # type: ignore[arg-type]
-    "half a letter": lambda h: replace(h, formulas=dict.fromkeys(h.formulas, "\ud800")),
 }
 
 
