@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
@@ -101,3 +102,8 @@ def test_of_a_book_in_a_line_the_first_words_are_measured(qtbot: QtBot) -> None:
     assert label.seen == " · ".join("a" * label.seen.count("a"))
     assert metrics.horizontalAdvance(label.seen) <= 200 < metrics.horizontalAdvance(f"{label.seen} · a")
     assert len(label.toolTip()) == wording.LONGEST_TIP + 1
+
+
+def test_a_weight_that_is_a_rounding_more_than_1_is_opaque(qtbot: QtBot) -> None:
+    alphas = [ink.faded(QColor("red"), weight).alphaF() for weight in (-1e-9, 0.5, 1 + 1e-7)]
+    assert alphas == pytest.approx([0.0, 0.5, 1.0], abs=1 / 255)
