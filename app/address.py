@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 
+from ropewalk.model.codec import short
 from ropewalk.model.errors import RopewalkError
 
 HEAD = re.compile(
-    r"L\s*(?P<l1>\d+)\s*H\s*(?P<h1>\d+)"
-    r"|(?:blocks?|layers?)[\s.]*(?P<l2>\d+)[\s.,]*(?:attn\.)?(?:heads?)[\s.]*(?P<h2>\d+)"
-    r"|(?<![\d.=])(?P<l3>\d+)\s*[./]\s*(?P<h3>\d+)(?![\d.])",
+    r"L\s*(?P<l1>\d{1,9})\s*H\s*(?P<h1>\d{1,9})"
+    r"|(?:blocks?|layers?)[\s.]*(?P<l2>\d{1,9})[\s.,]*(?:attn\.)?(?:heads?)[\s.]*(?P<h2>\d{1,9})"
+    r"|(?<![\d.=])(?P<l3>\d{1,9})\s*[./]\s*(?P<h3>\d{1,9})(?![\d.])",
     re.IGNORECASE,
 )
-FIELD = re.compile(r"\b(?P<name>query|key|plane|q|k|p)\s*=\s*(?P<value>\d+)", re.IGNORECASE)
+FIELD = re.compile(r"\b(?P<name>query|key|plane|q|k|p)\s*=\s*(?P<value>\d{1,9})", re.IGNORECASE)
 FIELDS = {"q": "query", "k": "key", "p": "plane", "query": "query", "key": "key", "plane": "plane"}
 
 
@@ -57,7 +58,7 @@ def read_address(text: str) -> dict[str, int]:
     left = FIELD.sub(" ", rest).strip(" \t\n,;")
     if left or not fields:
         raise AddressError(
-            f"{(left or text)!r} names no head and no cell; "
+            f"{short(left or text)!r} names no head and no cell; "
             "write it like L1H3, 1.3, 'blocks.1 head 3' or 'L1H3 q=4 k=2'."
         )
     return fields
@@ -73,7 +74,7 @@ def read_head(text: str, layers: int, heads: int) -> tuple[int, int]:
     """
     fields = read_address(text)
     if set(fields) != {"layer", "head"}:
-        raise AddressError(f"{text.strip()!r} names no head; write it like L1H3.")
+        raise AddressError(f"{short(text.strip())!r} names no head; write it like L1H3.")
     check_head(fields["layer"], fields["head"], layers, heads)
     return fields["layer"], fields["head"]
 

@@ -43,6 +43,7 @@ from PySide6.QtCore import (
     QEventLoop,
     QMessageLogContext,
     QObject,
+    QPoint,
     QPointF,
     QSize,
     Qt,
@@ -52,7 +53,18 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QToolButton
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractScrollArea,
+    QApplication,
+    QComboBox,
+    QInputDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QTabBar,
+    QToolButton,
+    QWidget,
+)
 
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.opening import DEFAULT_PROMPT
@@ -61,10 +73,17 @@ from ropewalk.views import keys
 from ropewalk.views.files.export_dialog import ExportDialog
 from ropewalk.views.keys import TYPED_INTO
 from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.board import BoardPanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.panels.lens import LensPanel
+from ropewalk.views.panels.lines import LinesPanel
+from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.training import TrainingPanel
+from ropewalk.views.panels.walk import WalkPanel
 from ropewalk.views.stage.workspaces import NAMED
+from ropewalk.views.style import motion
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.qt_guards import ALLOWED_MESSAGES, WARNINGS
 from tests.views.plots.hand import click, drag, point_at, wheel
@@ -305,6 +324,34 @@ def write(line: QLineEdit, text: str) -> None:
         line.insert(text)
 
 
+def choose(box: QComboBox, draw: random.Random) -> None:
+    """Choose an entry of a box with the keyboard, which is heard as a click on it is."""
+    if box.isEnabled() and box.isVisible():
+        for _ in range(draw.randrange(1, 4)):
+            QTest.keyClick(box, draw.choice((Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up)))
+
+
+def touch(plot: QWidget, draw: random.Random) -> None:
+    """Point at a place of a picture that is in sight, and click there or press an arrow."""
+    area = plot.viewport() if isinstance(plot, QAbstractScrollArea) else plot
+    seen = area.visibleRegion().boundingRect()
+    if seen.isEmpty():
+        return
+    at = QPoint(seen.x() + draw.randrange(seen.width()), seen.y() + draw.randrange(seen.height()))
+    QTest.mouseMove(area, at)
+    if draw.random() < 0.6:
+        QTest.mouseClick(area, Qt.MouseButton.LeftButton, pos=at)
+    else:
+        QTest.keyClick(plot, draw.choice((Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)))
+
+
+def shown(window: MainWindow, name: str) -> Any:
+    """A panel, brought in sight."""
+    press(window, f"show_{name}")
+    QCoreApplication.processEvents()
+    return window.panels[name]
+
+
 def close_dialogs() -> None:
     """Press Escape in whatever stands before the window."""
     for _ in range(10):
@@ -422,6 +469,161 @@ def pin(window: MainWindow, draw: random.Random) -> None:
         press(window, "show_compare")
     if draw.random() < 0.3:
         press(window, "unpin")
+
+
+def board(window: MainWindow, draw: random.Random) -> None:
+    """Pin heads or take them off, by key or by name; look at the board, and choose what is on it."""
+    if draw.random() < 0.5:
+        press(window, "pin_head")
+    panel: BoardPanel = shown(window, "board")
+    if draw.random() < 0.5 and panel.field.isVisible():
+        write(panel.field, draw.choice(("L0H0", "0.1", "L1H3", "L9H9", "x", "1/2")))
+        QTest.keyClick(panel.field, Qt.Key.Key_Return)
+    tools = (panel.scores, panel.average, panel.difference, panel.before, panel.after, panel.clear, panel.pin_button)
+    push(draw.choice(tools))
+    choose(draw.choice(panel.boxes), draw)
+    for card in panel.grid.cards[:1]:
+        touch(card.heatmap, draw)
+        if draw.random() < 0.3:
+            wheel(card.heatmap, card.heatmap.plot.center(), draw.randrange(-3, 6))
+
+
+def note(window: MainWindow, draw: random.Random) -> None:
+    """Write a note to the selected head, take it away, or think better of it."""
+    press(window, "note_head")
+    dialog = QApplication.activeModalWidget()
+    field_ = dialog.findChild(QPlainTextEdit) if isinstance(dialog, QInputDialog) else None
+    if isinstance(dialog, QInputDialog) and field_ is not None:
+        field_.setPlainText(draw.choice(("", "looks back", "two\nlines <b>", "東京 " * 40)))
+        draw.choice((dialog.accept, dialog.accept, dialog.reject))()
+
+
+def go_to_head(window: MainWindow, draw: random.Random) -> None:
+    """Type the name of a head, also of one that is not there."""
+    press(window, "go_to_head")
+    dialog = QApplication.activeModalWidget()
+    field_ = None if dialog is None else dialog.findChild(QLineEdit)
+    if field_ is not None:
+        QTest.keyClicks(field_, draw.choice(("L0H1", "L1H2", "1.0", "L7H7", "L1H1 q=1 k=0", "9" * 30)))
+        QTest.keyClick(field_, draw.choice((Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Escape)))
+
+
+def lines(window: MainWindow, draw: random.Random) -> None:
+    """Choose heads, threshold and tokens of the lines, scroll, and point at a token."""
+    panel: LinesPanel = shown(window, "lines")
+    choose(panel.scope, draw)
+    moved = draw.choice((panel.least, panel.tokens, *panel.bars.values()))
+    if moved.isVisible() and moved.isEnabled():
+        moved.setValue(draw.randrange(moved.minimum(), moved.maximum() + 1))
+    if draw.random() < 0.3:
+        push(panel.automatic)
+    wheel(panel.view, QPointF(panel.view.rect().center()), draw.randrange(-4, 5))
+    touch(panel.view, draw)
+
+
+def lens(window: MainWindow, draw: random.Random) -> None:
+    """Colour the logit lens otherwise, look elsewhere, click."""
+    panel: LensPanel = shown(window, "lens")
+    choose(panel.quantity, draw)
+    if draw.random() < 0.5:
+        wheel(panel.map, QPointF(panel.map.rect().center()), draw.randrange(-4, 5))
+    touch(panel.map, draw)
+
+
+def walk(window: MainWindow, draw: random.Random) -> None:
+    """Walk through the block, and click its matrices while they flow."""
+    panel: WalkPanel = shown(window, "walk")
+    ways = ("walk_on", "walk_on", "walk_on", "walk_back", "walk_start", "walk_end")
+    for _ in range(draw.randrange(1, 12)):
+        press(window, draw.choice(ways))
+        QTest.qWait(draw.randrange(6))
+    if draw.random() < 0.3:
+        touch(panel.rail, draw)
+    touch(panel.view, draw)
+
+
+def rotation(window: MainWindow, draw: random.Random) -> None:
+    """Move a hand of the dial, or both; play, turn the page, put back."""
+    panel: RopePanel = shown(window, "rope")
+    if draw.random() < 0.3:
+        choose(panel.page_box, draw)
+    push(draw.choice((*panel.movers.values(), panel.loop, panel.back_button)))
+    panel.slider.setValue(draw.randrange(panel.slider.minimum(), panel.slider.maximum() + 1))
+    if draw.random() < 0.5:
+        press(window, "rotation")
+        QTest.qWait(draw.randrange(50))
+    touch(draw.choice((panel.view, panel.dial, panel.shares)), draw)
+
+
+def silence(window: MainWindow, draw: random.Random) -> None:
+    """Silence heads by clicking, several before the first is heard, and bring them back."""
+    panel: HeadsPanel = shown(window, "heads")
+    press(window, "silence")
+    for place in draw.sample(panel.view.plan.places, min(len(panel.view.plan.places), draw.randrange(1, 4))):
+        if panel.view.visibleRegion().contains(place.square.center()):
+            QTest.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=place.square.center())
+            QTest.qWait(draw.randrange(20))
+    if draw.random() < 0.5:
+        press(window, "silence")
+    if draw.random() < 0.5:
+        push(panel.back_button)
+
+
+def interrupt_step(window: MainWindow, draw: random.Random) -> None:
+    """Do something else while a decoded token is on its way."""
+    press(window, "step")
+    until(lambda: window.session.timeline.clock.is_running or not window.session.busy)
+    QTest.qWait(draw.randrange(300))
+    draw.choice((step, back, change_theme, resize, show_panel, reduce_motion, take_back, run_again, silence))(
+        window, draw
+    )
+
+
+def be_born(window: MainWindow, draw: random.Random) -> None:
+    """Play the training of a model, go to a checkpoint, follow another statistic."""
+    panel: TrainingPanel = shown(window, "training")
+    choose(panel.statistic, draw)
+    if draw.random() < 0.5:
+        push(panel.play_button)
+        QTest.qWait(draw.randrange(400))
+    panel.slider.setValue(draw.randrange(panel.slider.maximum() + 1))
+    touch(draw.choice((panel.all_heads, panel.map, panel.losses, panel.curves)), draw)
+
+
+def choose_lesson(window: MainWindow, draw: random.Random) -> None:
+    """Click a card of the lessons, or go from card to card."""
+    press(window, "show_lesson")
+    if window.open_lesson is not None:
+        press(window, "lesson_leave")
+    until(lambda: window.lesson.shelf is not None)
+    QCoreApplication.processEvents()
+    cards = window.lesson.choices.cards
+    if not cards:
+        return
+    card = draw.choice(cards)
+    if draw.random() < 0.5:
+        push(card)
+    else:
+        card.setFocus()
+        for _ in range(draw.randrange(1, 5)):
+            focus = QApplication.focusWidget()
+            if focus in cards:
+                QTest.keyClick(focus, draw.choice((Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Left)))
+
+
+def turn_page(window: MainWindow, draw: random.Random) -> None:
+    """Click a tab of panels that share a place, in a workspace that has some."""
+    press(window, f"workspace_{draw.choice(('heads', 'overview', 'compare', 'shapes'))}")
+    QCoreApplication.processEvents()
+    found = [bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible()]
+    for bar in found:
+        at = bar.tabRect(draw.randrange(bar.count())).center()
+        if bar.rect().contains(at):
+            QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=at)
+
+
+def reduce_motion(window: MainWindow, draw: random.Random) -> None:
+    press(window, "motion")
 
 
 def open_lesson(window: MainWindow, draw: random.Random) -> None:
@@ -576,6 +778,19 @@ ACTIONS: Final[dict[Act, int]] = {
     intervene: 7,
     take_back: 4,
     pin: 4,
+    board: 5,
+    note: 2,
+    go_to_head: 2,
+    lines: 4,
+    lens: 4,
+    walk: 5,
+    rotation: 4,
+    silence: 4,
+    interrupt_step: 4,
+    be_born: 3,
+    choose_lesson: 2,
+    turn_page: 3,
+    reduce_motion: 1,
     open_lesson: 2,
     walk_lesson: 2,
     change_theme: 1,
@@ -620,11 +835,14 @@ def go_home(window: MainWindow) -> bool:
     window.reset_layout()
     window.show_workspace("overview")
     window.session.baseline.unpin()
+    window.session.settings.update(motion=motion.choose("full"))
+    cast("HeadsPanel", window.panels["heads"]).silence.setChecked(False)
     window.bar.ids.setChecked(False)
     window.session.opening.open(None, dtype="float32")
     if not until(lambda: not window.session.busy):
         return False
     window.session.interventions.apply(())
+    clear_board(window)
     write(window.bar.prompt, DEFAULT_PROMPT)
     QTest.keyClick(window.bar.prompt, Qt.Key.Key_Return)
     window.setFocus()
@@ -634,6 +852,25 @@ def go_home(window: MainWindow) -> bool:
     QCoreApplication.processEvents()
     gc.collect()
     return drawn
+
+
+def clear_board(window: MainWindow) -> None:
+    """Take off what was pinned and noted of the model that is open."""
+    board_ = window.session.board
+    board_.clear()
+    for one in board_.now.notes:
+        board_.note(one.layer, one.head, "")
+
+
+def fill_board(window: MainWindow) -> None:
+    """Have as many maps on the board as there is ever room for: a card that was made is kept, which is no growth."""
+    window.resize(1800, 1100)
+    shown(window, "board")
+    run = window.session.run
+    for place in range(0 if run is None else run.config.layers * run.config.heads):
+        window.session.board.pin(*divmod(place, run.config.heads))  # type: ignore[union-attr]
+    until(lambda: is_drawn(window))
+    clear_board(window)
 
 
 def see_every_lesson(window: MainWindow) -> None:
@@ -662,6 +899,7 @@ def soak(
     with listening(report, window):
         for card in window.cards.values():
             card.make_panel()
+        fill_board(window)
         for number, act in enumerate(plan, 1):
             own = random.Random(draw.getrandbits(64))  # of its own: what one meets changes nothing for the next
             waits = draw.random() < 0.5
@@ -687,7 +925,9 @@ def soak(
 def soaked_window(folder: Path) -> Iterator[MainWindow]:
     """A window over a real session with settings in a folder, drawn; closed at the end."""
     session = new_session(SettingsStore(folder / "settings.json"))
+    session.timeline.clock.moves = lambda: not motion.reduced()
     window = MainWindow(session, restore=False)
+    session.settings.update(motion=motion.choose("full"))
     window.resize(SIZE)
     window.show()
     window.activateWindow()
@@ -696,6 +936,7 @@ def soaked_window(folder: Path) -> Iterator[MainWindow]:
         until(lambda: is_drawn(window))
         yield window
     finally:
+        motion.choose("system")
         window.close()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)

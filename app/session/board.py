@@ -5,6 +5,7 @@ It belongs to the window, so it outlives an engine. What stands on it is that of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -67,16 +68,14 @@ class Board(QObject):
 
     def note(self, layer: int, head: int, text: str) -> None:
         """Write a note to a head in the place of the one before; an empty one takes it away."""
-        notes = {(one.layer, one.head): one for one in self.now.notes}
-        notes[layer, head] = HeadNote(layer, head, text.strip())
-        self._put(replace(self.now, notes=tuple(notes[at] for at in sorted(notes) if notes[at].text)))
+        self._put(replace(self.now, notes=_one_each((*self.now.notes, HeadNote(layer, head, text)))))
 
     def restore(self, card: ModelCard, pinned: PinnedHeads) -> None:
         """Have this on the board of a model, such as what a session file held; heads that it has not are left out."""
         layers, heads = card.config.layers, card.config.heads
         self._kept[_key(card)] = PinnedHeads(
             tuple(dict.fromkeys(one for one in pinned.heads if one[0] < layers and one[1] < heads)),
-            tuple(one for one in pinned.notes if one.layer < layers and one.head < heads),
+            _one_each(one for one in pinned.notes if one.layer < layers and one.head < heads),
         )
         self.changed.emit()
 
@@ -85,6 +84,12 @@ class Board(QObject):
         if run is not None and pinned != self.now:
             self._kept[_key(run.model)] = pinned
             self.changed.emit()
+
+
+def _one_each(notes: Iterable[HeadNote]) -> tuple[HeadNote, ...]:
+    """The last note to each head, unless that says nothing, by layer and head."""
+    last = {(one.layer, one.head): replace(one, text=one.text.strip()) for one in notes}
+    return tuple(last[at] for at in sorted(last) if last[at].text)
 
 
 def _key(card: ModelCard) -> str:

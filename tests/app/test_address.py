@@ -31,6 +31,13 @@ def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
         read_address(text)
 
 
+@pytest.mark.parametrize("form", ["L{}H1", "L1H{}", "q={}", "{}.1", "blocks.1 head {}", "{}"])
+def test_numbers_of_any_length_are_refused_in_a_short_sentence(form: str) -> None:
+    with pytest.raises(AddressError, match="names no head and no cell") as caught:
+        read_address(form.format("9" * 20_000))
+    assert len(caught.value.sentence) < 160
+
+
 def test_a_head_of_a_model_is_read_or_refused_by_what_the_model_has() -> None:
     assert read_head(" l1h3 ", 4, 8) == (1, 3)
     for text, says in (

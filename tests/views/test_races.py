@@ -73,6 +73,7 @@ from ropewalk.views.lesson.cards import LessonCard
 from ropewalk.views.panels.compare import ComparePanel
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.panels.lines import SCOPES, LinesPanel
 from ropewalk.views.panels.needs import NeedsPanel
 from ropewalk.views.panels.panel import ENDED, Kept, Panel
 from ropewalk.views.panels.registry import PANELS, Entry
@@ -81,6 +82,7 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.timeline import TimelinePanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.panels.why import WhyPanel
+from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine, token_at
 from tests.views.driving import run_on, settle
@@ -749,3 +751,19 @@ def test_scores_that_are_on_their_way_are_asked_for_again_in_a_larger_panel(qtbo
     assert isinstance(before, AskHead)
     assert isinstance(after, AskHead)
     assert after.pixels > before.pixels
+
+
+def test_lines_of_a_model_with_more_heads_are_painted_in_another_theme(qtbot: QtBot, race: Race) -> None:
+    panel: LinesPanel = put_up(qtbot, race, LinesPanel)
+    panel.scope.setCurrentIndex(SCOPES.index("layer"))
+    race.answer()
+    before = panel.view.colours
+    assert len(before) == LARGE.heads
+    race.show(race.small)
+    theme.apply("light")
+    panel.theme_changed()
+    panel.view.finish()
+    assert len(panel.view.colours) == LARGE.heads
+    assert panel.view.colours != before
+    race.answer()
+    assert len(panel.view.colours) == SMALL.heads

@@ -213,7 +213,8 @@ class LinesPanel(Panel):
         run, now = self.session.run, self.session.selection.now
         if run is not None:
             self._offer(run, now)
-            self.view.colours = self._colours(run)
+        if self._drawn_of is not None:
+            self.view.colours = self._colours(self._drawn_of[0])  # which may have more heads than that on screen by now
         self.view.theme_changed()
         self._tell_least(THRESHOLDS[self.least.value()])
         self._tell_sight()

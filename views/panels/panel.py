@@ -392,6 +392,8 @@ def _same(one: Run | None, other: Run | None) -> bool:
 
 PART: Final = " · "
 """What stands between the parts of a subtitle."""
+MOST_LETTERS: Final = 1_000
+"""Letters that are looked at: more are never seen in a line."""
 FEWEST: Final = 8
 """Letters that say something before an ellipsis."""
 
@@ -423,7 +425,7 @@ class ElidedLabel(QLabel):
     @property
     def seen(self) -> str:
         """What is written in the width there is; nothing where that would be a letter or two."""
-        metrics, parts = self.fontMetrics(), self._text.split(PART)
+        metrics, parts = self.fontMetrics(), self._text[:MOST_LETTERS].split(PART)
         starts = (PART.join(parts[:count]) for count in range(len(parts), 0, -1))
         whole = next((start for start in starts if metrics.horizontalAdvance(start) <= self.width()), "")
         return whole or (parts[0] if self.width() >= FEWEST * metrics.averageCharWidth() else "")
@@ -442,7 +444,8 @@ class ElidedLabel(QLabel):
         self._tell()
 
     def _tell(self) -> None:
-        fits = self.fontMetrics().horizontalAdvance(self._text) <= self.width()
+        text = self._text
+        fits = len(text) <= MOST_LETTERS and self.fontMetrics().horizontalAdvance(text) <= self.width()
         self.setToolTip("" if fits else wording.tooltip(self._text))
 
     def paintEvent(self, event: QPaintEvent) -> None:

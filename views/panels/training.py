@@ -218,11 +218,14 @@ class TrainingPanel(Panel):
             self.explain(NO_HISTORY)
             return
         last = len(history.steps) - 1
-        if self.slider.maximum() != last or self.statistic.count() != len(history.scores):
+        named = [self.statistic.itemData(place) for place in range(self.statistic.count())]
+        if self.slider.maximum() != last or named != list(history.formulas):
             self.statistic.clear()
             for name, formula in history.formulas.items():
                 self.statistic.addItem(statistic_title(formula), name)
-                self.statistic.setItemData(self.statistic.count() - 1, formula, Qt.ItemDataRole.ToolTipRole)
+                self.statistic.setItemData(
+                    self.statistic.count() - 1, wording.tooltip(formula), Qt.ItemDataRole.ToolTipRole
+                )
             self.statistic.setCurrentIndex(self.statistic.findData(_habit(history, selection.layer, selection.head)))
             self.slider.setMaximum(last)
             self.slider.setValue(last)
@@ -364,10 +367,8 @@ class TrainingPanel(Panel):
             plot.stand_at(step)
         self.describe(f"after {step:,} of {total:,} steps")
         self.sentence.setText(self._sentence(history, at, layer, head))
-        self.sentence.setToolTip(
-            f"{history.formulas[self.chosen]}; mean of {history.sequences} random sequences said twice. The map is of "
-            f"one of {length} tokens."
-        )
+        means = f"{history.formulas[self.chosen]}; mean of {history.sequences} random sequences said twice."
+        self.sentence.setToolTip(wording.tooltip(f"{means} The map is of one of {length} tokens."))
 
     def _sentence(self, history: TrainingHistory, at: int, layer: int, head: int) -> str:
         """Say what the head does now, and what it did at the start and does at the end."""

@@ -21,7 +21,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QImage, QKeyEvent, QMouseEvent, Q
 from PySide6.QtWidgets import QWidget
 
 from ropewalk.model.readings.bidi import isolated
-from ropewalk.model.readings.records import Bools, StrongWeights
+from ropewalk.model.readings.records import Bools, Doubles, StrongWeights
 from ropewalk.views.plots import arrow_keys
 from ropewalk.views.plots.charts.plot import Table
 from ropewalk.views.plots.maps.token_axis import even, widest_name
@@ -100,11 +100,11 @@ class Sight:
 
 
 class Stroke(NamedTuple):
-    """Lines that look alike: their colour, their width, and how high each begins and ends."""
+    """Lines that look alike: their colour, their width, and how high each begins and ends, [n, 2]."""
 
     colour: QColor
     width: float
-    ends: list[tuple[float, float]]
+    ends: Doubles
 
 
 def opacity(weight: float) -> float:
@@ -374,16 +374,19 @@ class LinesView(PlotView):
         order = np.lexsort((w.head[places], -levels))
         places, levels = places[order], levels[order]
         heads = w.head[places]
-        starts = (w.query[places] - self.sight.query + 0.5) * self.pitch
-        ends = (w.key[places] - self.sight.key + 0.5) * self.pitch
+        cells = np.stack((w.query[places] - self.sight.query, w.key[places] - self.sight.key), 1).astype(np.float64)
+        ends = (cells + 0.5) * self.pitch  # sliced below: so many pairs would set off Python's garbage collection
         cuts = {*(np.flatnonzero(np.diff(levels) | np.diff(heads)) + 1).tolist(), *range(0, len(places), ALIKE)}
         bounds = [*sorted(cuts), len(places)]
         most, made = min(max(self.pitch / ROOMY, 1.0), THICKEST), []
-        for start, stop in pairwise(bounds):
-            share = float(levels[start]) / LEVELS
-            both = list(zip(starts[start:stop].tolist(), ends[start:stop].tolist(), strict=True))
-            colour = ink.faded(self.colours[int(heads[start])], share)
-            made.append(Stroke(colour, 1 + (most - 1) * share**2, both))
+        looks: dict[tuple[int, int], tuple[QColor, float]] = {}  # there are few, and thousands of strokes
+        for (start, stop), look in zip(
+            pairwise(bounds), zip(heads[bounds[:-1]].tolist(), levels[bounds[:-1]].tolist(), strict=True), strict=True
+        ):
+            if look not in looks:
+                share = look[1] / LEVELS
+                looks[look] = ink.faded(self.colours[look[0]], share), 1 + (most - 1) * share**2
+            made.append(Stroke(*looks[look], ends[start:stop]))
         return made
 
     def pixels(self) -> tuple[Pixels, float] | None:
@@ -578,7 +581,7 @@ def draw(painter: QPainter, width: float, stroke: Stroke, ratio: float = 0.0) ->
         pen.setWidth(1)
         pen.setCosmetic(True)
     path, half = QPainterPath(), width / 2
-    for start, end in stroke.ends:
+    for start, end in stroke.ends.tolist():
         path.moveTo(0, start)
         path.cubicTo(half, start, half, end, width, end)
         if not thin:  # each by itself, so that where two cross both are seen, and because many at once take much longer

@@ -106,9 +106,9 @@ def kind_colour(kind: str, theme: Theme) -> QColor:
 
 
 def faded(colour: QColor, alpha: float) -> QColor:
-    """Return a colour with an opacity between 0 and 1."""
+    """Return a colour with an opacity between 0 and 1; a weight may be a rounding more than 1."""
     result = QColor(colour)
-    result.setAlphaF(alpha)
+    result.setAlphaF(min(max(alpha, 0.0), 1.0))
     return result
 
 

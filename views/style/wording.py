@@ -8,6 +8,8 @@ import math
 from ropewalk.model.decoder.costs import format_bytes
 
 MINUS = "\N{MINUS SIGN}"
+LONGEST_TIP = 4_000
+"""Letters of a tooltip: a note or a prompt may be a book, which no screen shows and which takes seconds to lay out."""
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"))
 
 
@@ -89,7 +91,9 @@ def shape(sizes: tuple[int, ...]) -> str:
 
 
 def tooltip(text: str) -> str:
-    """Keep Qt from taking a tooltip for markup: text such as ``<s>`` is shown as it is."""
+    """Keep Qt from taking a tooltip for markup: text such as ``<s>`` is shown as it is, if it fits a screen."""
+    if len(text) > LONGEST_TIP:
+        text = f"{text[:LONGEST_TIP]}…"
     if "<" not in text and "&" not in text:
         return text
     return f"<p style='white-space:pre-wrap'>{html.escape(text)}</p>"

@@ -54,6 +54,12 @@ def test_every_model_has_a_board_of_its_own(running: Session, card: ModelCard) -
     assert running.board.of(replace(card, device="cuda", dtype="bfloat16")).heads == ((1, 1),)
 
 
+def test_a_file_that_has_several_notes_to_a_head_brings_the_last_back(running: Session, card: ModelCard) -> None:
+    several = tuple(HeadNote(*one) for one in ((1, 0, "b"), (0, 1, "a"), (1, 0, " c\n"), (0, 2, "gone"), (0, 2, "  ")))
+    running.board.restore(card, PinnedHeads(notes=several))
+    assert running.board.of(card).notes == (HeadNote(0, 1, "a"), HeadNote(1, 0, "c"))
+
+
 def test_the_board_is_there_in_the_engine_after_one_that_ended(qtbot: QtBot, running: Session) -> None:
     running.board.pin(1, 2)
     running.board.note(1, 2, "odd")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ropewalk.model.progress import Steps, finished
 from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.runs.trace import capture
 from ropewalk.model.training.heads_kept import look_at_heads, map_ids
-from ropewalk.model.training.history import HISTORY, NOTE, read_history, write_history
+from ropewalk.model.training.history import HISTORY, LARGEST, NOTE, read_history, write_history
 from ropewalk.model.training.training import Trained, TrainOptions, train
 from tests.closeness import assert_close
 
@@ -135,7 +136,47 @@ def test_a_file_whose_parts_do_not_fit_is_refused_by_name(folder: Path, name: st
         read_history(folder)
 
 
-@pytest.mark.parametrize("header", [None, {}, {NOTE: "["}, {NOTE: "[]"}, {NOTE: '{"formulas": 1}'}])
+DAMAGE: dict[str, Callable[[TrainingHistory], TrainingHistory]] = {
+    "maps are NaN": lambda h: replace(h, maps=np.full_like(h.maps, np.nan)),
+    "a loss is infinite": lambda h: replace(h, text_loss=np.full_like(h.text_loss, np.inf)),
+    "validation is NaN": lambda h: replace(h, validation_loss=np.full_like(h.validation_loss, np.nan)),
+    "a score is infinite": lambda h: replace(h, scores={name: one - np.inf for name, one in h.scores.items()}),
+    "no statistic": lambda h: replace(h, scores={}, formulas={}),
+    "no checkpoint": lambda h: replace(
+        h, steps=h.steps[:0], maps=h.maps[:0], scores={name: one[:0] for name, one in h.scores.items()}
+    ),
+    "no token": lambda h: replace(h, ids=h.ids[:0], maps=h.maps[..., :0, :0]),
+    "steps before the first": lambda h: replace(h, steps=h.steps - 1),
+    "steps stand still": lambda h: replace(h, steps=0 * h.steps),
+    "checks go back": lambda h: replace(h, checked=h.checked[::-1]),
+    "sequences in words": lambda h: replace(h, sequences="8"),  # type: ignore[arg-type]
+    "sequences without end": lambda h: replace(h, sequences=float("inf")),  # type: ignore[arg-type]
+    "sequences beyond counting": lambda h: replace(h, sequences=10**30),
+    "opened before the first step": lambda h: replace(h, opened=-1),
+    "a token below zero": lambda h: replace(h, ids=h.ids - 10_000),
+    "a formula that is a number": lambda h: replace(h, formulas=dict.fromkeys(h.formulas, 1)),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("fault", DAMAGE)
+def test_numbers_that_no_training_writes_are_refused(folder: Path, tmp_path: Path, fault: str) -> None:
+    write_history(tmp_path, DAMAGE[fault](history_in(folder)))
+    with pytest.raises(TrainingError, match="does not hold how a model came to be"):
+        read_history(tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read(folder: Path) -> None:
+    os.truncate(folder / HISTORY, LARGEST + 1)  # a hole: nothing is written
+    with pytest.raises(TrainingError, match="does not hold how a model came to be") as caught:
+        read_history(folder)
+    assert caught.value.details == f"it has {LARGEST + 1:,} bytes"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, {}, {NOTE: "["}, {NOTE: "[" * 200_000}, {NOTE: "[]"}, {NOTE: '{"formulas": 1}'}],
+    ids=["none", "empty", "broken", "deep", "a list", "no words"],
+)
 def test_a_file_with_another_header_is_refused(folder: Path, header: dict[str, str] | None) -> None:
     save_file(load_file(folder / HISTORY), folder / HISTORY, header)
     with pytest.raises(TrainingError, match="does not hold"):
@@ -147,8 +188,9 @@ def test_a_file_with_another_header_is_refused(folder: Path, header: dict[str, s
 
 def test_the_file_of_another_model_is_refused_in_a_sentence(folder: Path) -> None:
     assert read_history(folder, OPTIONS.config) is not None
-    with pytest.raises(TrainingError, match="2 layers of 4 heads, not of this one; remove it"):
-        read_history(folder, OPTIONS.config.changed(layers=3))
+    for other in (OPTIONS.config.changed(layers=3), OPTIONS.config.changed(vocabulary=3)):
+        with pytest.raises(TrainingError, match=r"2 layers of 4 heads and at least \d+ tokens, not of this one"):
+            read_history(folder, other)
 
 
 def test_looking_changes_nothing_of_the_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.views.panels.training import NO_HISTORY, TrainingPanel
 from ropewalk.views.style import motion, theme
 from tests.views import canned
+from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
 
 Shown = Callable[..., Any]
@@ -146,6 +148,22 @@ def test_a_model_without_a_record_says_what_would_show_one(
     found = shown(TrainingPanel, running, 500, 400)
     assert found.notice.text() == NO_HISTORY
     assert found.body.isHidden()
+
+
+def test_a_record_of_other_statistics_brings_their_names(
+    panel: TrainingPanel, history: TrainingHistory, running: Session, engine: CannedEngine
+) -> None:
+    renamed = replace(
+        history,
+        scores={f"{name}s": values for name, values in history.scores.items()},
+        formulas={f"{name}s": f"<b>of</b> {words}" for name, words in history.formulas.items()},
+    )
+    engine.answers[AskTraining] = lambda run, asked: renamed
+    panel.refresh()
+    settle(running, panel)
+    assert panel.chosen == f"{next(iter(history.scores))}s"
+    assert "&lt;b&gt;of" in panel.sentence.toolTip()
+    assert "&lt;b&gt;of" in panel.statistic.itemData(0, Qt.ItemDataRole.ToolTipRole)
 
 
 def test_a_low_panel_shows_less_whole(running: Session, shown: Shown) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.panels.panel import ElidedLabel
-from ropewalk.views.style import ink, lettering, theme
+from ropewalk.views.style import ink, lettering, theme, wording
 
 RIGHT = Qt.TextElideMode.ElideRight
 MIDDLE = Qt.TextElideMode.ElideMiddle
@@ -90,3 +91,19 @@ def test_a_subtitle_is_written_in_whole_parts(qtbot: QtBot) -> None:
     label.setText("one part that is long")
     label.resize(metrics.horizontalAdvance("one part that"), 20)
     assert label.seen == label.text(), "it ends in an ellipsis"
+
+
+def test_of_a_book_in_a_line_the_first_words_are_measured(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.resize(200, 20)
+    label.setText("a · " * 200_000)
+    metrics = label.fontMetrics()
+    assert label.seen == " · ".join("a" * label.seen.count("a"))
+    assert metrics.horizontalAdvance(label.seen) <= 200 < metrics.horizontalAdvance(f"{label.seen} · a")
+    assert len(label.toolTip()) == wording.LONGEST_TIP + 1
+
+
+def test_a_weight_that_is_a_rounding_more_than_1_is_opaque(qtbot: QtBot) -> None:
+    alphas = [ink.faded(QColor("red"), weight).alphaF() for weight in (-1e-9, 0.5, 1 + 1e-7)]
+    assert alphas == pytest.approx([0.0, 0.5, 1.0], abs=1 / 255)

@@ -57,6 +57,7 @@ def test_memory_is_in_binary_units_in_every_text() -> None:
 def test_a_tooltip_is_never_markup() -> None:
     assert wording.tooltip("q · k") == "q · k"
     assert "&lt;s&gt;" in wording.tooltip("<s>")
+    assert wording.tooltip("a" * 1_000_000) == f"{'a' * wording.LONGEST_TIP}…"
 
 
 def test_heads_and_shapes_are_written_one_way() -> None:
