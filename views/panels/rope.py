@@ -44,6 +44,12 @@ PARTS = 16
 """The slider counts sixteenths of a position, so that play turns smoothly; a key moves whole positions."""
 
 
+NOT_FINITE = (
+    "This query or this key has numbers that are infinite or none at all (NaN), so there is no angle to draw; choose "
+    "another cell, or open the model in float32."
+)
+
+
 class RopePanel(Panel):
     """Shows how rotation turns the selected query and key, plane by plane."""
 
@@ -206,10 +212,11 @@ class RopePanel(Panel):
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the planes of the run's own position; a moved slider goes back."""
         self.pause()
-        self.reading = reading
-        if reading is None:
+        finite = reading is None or _is_finite(reading.value)
+        self.reading = reading if finite else None
+        if reading is None or not finite:
             self.describe(wording.head_name(selection.layer, selection.head))
-            self.explain(_why_still(run, selection.layer))
+            self.explain(NOT_FINITE if reading is not None else _why_still(run, selection.layer))
             return
         r: PlaneReading = reading.value
         last = min(max(run.newest - 1, self.LEAST_DISTANCE), run.context_limit - 1)
@@ -448,6 +455,11 @@ def _subtitle(run: Run, r: PlaneReading) -> str:
     if r.factor != 1.0:
         text += f" · stretched by {wording.number(r.factor)}"
     return text + (" · before rotation: approximate (half precision)" if r.approximate else "")
+
+
+def _is_finite(r: PlaneReading) -> bool:
+    numbers = (r.q_before, r.k_before, r.q_after, r.k_after, r.shares, r.scaled)
+    return all(bool(np.isfinite(one).all()) for one in numbers)
 
 
 def _why_still(run: Run, layer: int) -> str:

@@ -20,7 +20,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import RopeConfig
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.readings.records import PlaneReading
-from ropewalk.views.panels.rope import PARTS, RopePanel, sum_text
+from ropewalk.views.panels.rope import NOT_FINITE, PARTS, RopePanel, sum_text
 from ropewalk.views.plots.rotation import hands
 from ropewalk.views.plots.rotation.curves import SpectrumView
 from ropewalk.views.plots.rotation.dial import TRAIL
@@ -381,6 +381,23 @@ def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine
     session.selection.update(layer=2)
     settle(session, panel)
     assert not panel.notice.isVisible()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_cell_whose_numbers_are_not_finite_is_not_drawn(
+    running: Session, shown: Shown, engine: CannedEngine, number: float
+) -> None:
+    broken = replace(reading(running), q_after=np.full_like(reading(running).q_after, number))
+    engine.answers[AskPlanes] = lambda run, asked: broken
+    panel = shown(RopePanel, running, 570, 400)
+    assert panel.notice.text() == NOT_FINITE
+    panel.toggle()
+    assert not panel.timer.isActive()
+    del engine.answers[AskPlanes]
+    running.selection.update(key=0)
+    settle(running, panel)
+    assert not panel.notice.isVisible()
+    assert panel.turned is not None
 
 
 def test_the_cell_redraws_it_once(running: Session, shown: Shown, qtbot: QtBot) -> None:

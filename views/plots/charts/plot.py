@@ -298,6 +298,8 @@ class Plot(PlotView):
     def show_range(self, left: float, right: float, low: float, high: float) -> None:
         """Say how far the plot reaches; what a person sees closer stays, unless there is less or more to see."""
         low, high = float(np.clip(low, -FARTHEST, FARTHEST)), float(np.clip(high, -FARTHEST, FARTHEST))
+        if math.isnan(low + high):
+            low, high = 0.0, 1.0  # nothing that is drawn has a height
         whole = QRectF(left, low, right - left, high - low)
         if whole != self.whole_range:
             self.whole_range = whole

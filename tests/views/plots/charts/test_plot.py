@@ -217,3 +217,10 @@ def test_the_number_at_the_top_of_an_axis_stands_below_the_heading(distances: Di
     assert distances.box.geometry().top() - digits / 2 >= distances.heading.area.bottom()
     assert distances.heading.area.height() >= ink.line_height(theme.current().font("label"))
     theme.apply("dark")
+
+
+def test_numbers_without_a_height_leave_a_plot_that_can_be_seen(distances: DistanceView) -> None:
+    distances.show_range(0.0, 10.0, float("nan"), float("nan"))
+    assert (distances.whole_range.top(), distances.whole_range.bottom()) == (0.0, 1.0)
+    distances.show_range(0.0, 10.0, -2.0, 3.0)
+    assert distances.box.viewRange()[1] == pytest.approx([-2.0, 3.0])
