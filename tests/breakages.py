@@ -628,7 +628,7 @@ BREAKAGES = (
     # Lessons
     checks("twice the tolerance is right", "max(tolerance * abs(b),", "max(2 * tolerance * abs(b),"),
     of("app/lessons/claims.py", "app/lessons/test_claims")(
-        "a quote covers its whole sentence", "if not covered[word.start()]", "if not any(covered)"
+        "a quote covers its whole sentence", "if not all(covered[", "if not any(covered["
     ),
     of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
         "a comparison counts equal numbers", "all(first < second", "all(first <= second"

@@ -49,17 +49,16 @@ def _check(file: Path, lesson: Lesson) -> None:
         When one is contradicted.
     """
     from ropewalk.app.lessons.contradictions import contradicted
-    from ropewalk.app.lessons.filling import worth_in
     from ropewalk.model.engine import engine
     from ropewalk.model.errors import LessonError
 
     runs = finished(engine.lesson_runs(lesson.models, None, None))
     gaps = _gaps(lesson, runs) or "every number is there"
-    claims = sum(len(step.claims) for step in lesson.steps)
+    claims = len(lesson.claims)
     print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {claims} claims, {gaps}")
     for problem in lesson.unclaimed:
         print(f"  line {problem.line}: {problem.why}")
-    found = list(contradicted(lesson, worth_in(lesson, runs)))
+    found = list(contradicted(lesson, runs))
     for one in found:
         print(f"  {one.sentence}")
     wrong = sum(one.is_sure for one in found)

@@ -1,8 +1,8 @@
-"""What a lesson's prose claims: which of its words have to be decided by a number, and by none are.
+"""What a lesson's prose claims: which of its sentences nobody has written a claim for.
 
 A claim stands beside the text in the file: a quoted piece of it, and an expression that has to be true for the piece to
-be so. Here the numbers and the comparing words are found that nobody has written a claim for; ``contradictions``
-evaluates those that are written.
+be so. Every sentence that states something has to be quoted whole, title, note, hint and formula among them, so that no
+word of it changes without its claim. ``contradictions`` evaluates the claims.
 """
 
 from __future__ import annotations
@@ -11,34 +11,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-COUNTING: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fifteen sixteen twenty thirty forty "
-    "fifty sixty seventy eighty ninety hundred hundreds thousand thousands million millions billion half halves third "
-    "thirds quarter quarters fifth sixth eighth ninth tenth tenths double doubled twice once both pair pairs dozen"
+INSTRUCTING: Final = (
+    "add agree ask blank choose click collect count cover cut draw end fill find give hide keep leave let look make "
+    "multiply open play point press put read run say select show silence start step stop swap switch take tell toggle "
+    "try type vote watch work write"
 )
-COMPARING: Final = (
-    "more less fewer larger largest smaller smallest greater greatest most least longer longest shorter shortest wider "
-    "widest narrower faster fastest slower slowest sharper sharpest softer softest higher highest lower lowest better "
-    "best worse worst heavier cheaper dearer louder quieter simpler nearer nearest further likelier likeliest earlier "
-    "later newer older than strongest stronger weaker weakest commonest brightest"
+"""Words that a sentence begins with which tells somebody to do something."""
+INSTRUCTION: Final = re.compile(
+    rf"(?:(?:Then|Now|And) )?(?:{INSTRUCTING.replace(' ', '|')})\b[^:;]*\Z".replace(" |", "|"), re.IGNORECASE
 )
-QUANTIFYING: Final = (
-    "only every each all none no nothing nobody never always cannot nowhere equal equals equally same alike different "
-    "differ differs exactly exact nearly almost hardly alone whole neither nor everything everybody even soft sharp "
-    "one-hot not many few little much several identical unchanged untouched"
-)
-"""Words that somebody has to decide by a number, besides digits: those that count, compare and quantify,"""
-STATING: Final = (
-    "grows grow grown shrinks shrink falls fall rises rise rotated rotates rotate turned turns turn cached kept keeps "
-    "keep stored stores masked hides shared shares mixes mixed mix normed normalised normalises costs cost saves save "
-    "adds added learned trained forgets vanishes depends needs any before after first last without"
-)
-"""and those that say what happens to what, when and where."""
-WORDS: Final = "|".join((QUANTIFYING, COUNTING, COMPARING, STATING)).replace(" ", "|")
-WORD: Final = re.compile(rf"(?<![\w\-–])(?:{WORDS}|\d[\d,.]*(?<=\d))(?!\w)", re.IGNORECASE)
+"""Such a sentence states nothing, unless a colon or a semicolon begins what does."""
 UNREAD: Final = re.compile(r"\$\$.*?\$\$|(?<!\\)\$.*?(?<!\\)\$|(?<!\\)\{.*?\}|`.*?`|\[[^\]]*\]")
-"""What the linter passes over: formulas, numbers that are filled in, code, and shapes in letters."""
-SENTENCE: Final = re.compile(r"\S.*?(?:[.!?](?=\s)|\Z)")
+"""What has no end of a sentence in it: formulas, numbers that are filled in, code, and shapes in letters."""
+ROWS: Final = re.compile(r"\s*\n\s*\n\s*|\s*\n\s*(?=\| |- )")
+SENTENCE: Final = re.compile(r"\S.*?(?:[.!?](?=\s)|\n|\Z)")
 
 
 def tidy(text: str) -> str:
@@ -46,21 +32,22 @@ def tidy(text: str) -> str:
     return " ".join(text.split())
 
 
-def unclaimed(text: str, quotes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every sentence of a text with numbers and comparing words that no quoted piece covers, and those words.
+def unclaimed(text: str, quotes: Sequence[str], is_asked: bool = False) -> Iterator[str]:
+    """Every sentence, row and point of a text that quoted pieces do not cover to the last word.
 
-    Questions state nothing and are passed over.
+    Questions and what somebody is told to do state nothing and are passed over, but not where they are what is asked:
+    another question has another answer.
     """
-    whole = tidy(text)
-    covered = [False] * len(whole)
+    parts = "\n".join(tidy(part) for part in ROWS.split(text.strip()))
+    whole = parts.replace("\n", " ")
+    covered = [not sign.isalnum() for sign in whole]
     for quote in map(tidy, quotes):
         at = whole.find(quote)
-        while at >= 0:
+        while quote and at >= 0:
             covered[at : at + len(quote)] = [True] * len(quote)
             at = whole.find(quote, at + 1)
-    read = UNREAD.sub(lambda unread: "_" * len(unread[0]), whole)
-    for sentence in SENTENCE.finditer(read):
-        words = (word for word in WORD.finditer(read, *sentence.span()) if not covered[word.start()])
-        found = tuple(word[0] for word in words)
-        if found and not sentence[0].endswith("?"):
-            yield whole[sentence.start() : sentence.end()], found
+    for sentence in SENTENCE.finditer(UNREAD.sub(lambda unread: "_" * len(unread[0]), parts)):
+        said = whole[slice(*sentence.span())].strip()
+        states_nothing = said.endswith("?") or INSTRUCTION.match(said.strip("(*"))
+        if not all(covered[slice(*sentence.span())]) and (is_asked or not states_nothing):
+            yield said

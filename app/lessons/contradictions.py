@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
-from ropewalk.app.lessons.filling import Worth
+from ropewalk.app.lessons.filling import Worth, answered, worth_in
 from ropewalk.app.lessons.plan import Claim, Lesson
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name
 from ropewalk.model.lessons.values import write
+
+if TYPE_CHECKING:
+    from ropewalk.model.lessons.runs import Runs
+
+DRAWS: Final = 8
+"""Draws of fresh numbers that a claim about a check has to hold for."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,19 @@ class Contradiction:
         )
 
 
-def contradicted(lesson: Lesson, worth: Worth) -> Iterator[Contradiction]:
-    """Evaluate every claim of a lesson; give those that are not so, and those that nobody can decide."""
+def contradicted(lesson: Lesson, runs: Runs | None) -> Iterator[Contradiction]:
+    """Evaluate every claim of a lesson; give those that are not so, and those that nobody can decide.
+
+    What is claimed of a check has to hold for several draws of its fresh numbers.
+    """
     for step in lesson.steps:
+        worth = worth_in(lesson, runs, lets=step.scene.named(lesson.models))
         for claim in step.claims:
             yield from _contradicted(claim, worth)
+        for check in step.checks:
+            worths = [answered(lesson, check, runs, seed) for seed in range(DRAWS if check.draws else 1)]
+            for claim in check.claims:
+                yield from islice(chain.from_iterable(_contradicted(claim, worth) for worth in worths), 1)
 
 
 def _contradicted(claim: Claim, worth: Worth) -> Iterator[Contradiction]:

@@ -81,10 +81,15 @@ def fill_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] |
     )
 
 
-def worth_in(lesson: Lesson, runs: Runs | None, more: Mapping[str, Value] | None = None) -> Worth:
-    """What evaluates the expressions of a lesson; ``more`` are names beyond those it gives."""
+def worth_in(
+    lesson: Lesson,
+    runs: Runs | None,
+    more: Mapping[str, Value] | None = None,
+    lets: Mapping[str, Expression] | None = None,
+) -> Worth:
+    """What evaluates the expressions of a lesson; ``more`` and ``lets`` are names beyond those it gives."""
     given = {**lesson.given, **(more or {})}
-    scope = Scope(given, lesson.configs, frozenset(lesson.models), lesson.lets, runs)
+    scope = Scope(given, lesson.configs, frozenset(lesson.models), {**lesson.lets, **(lets or {})}, runs)
     known: dict[Expression, Value] = {}
 
     def worth(expression: Expression) -> Value:
@@ -187,7 +192,7 @@ def _or_none(expression: Expression, worth: Worth) -> Value | None:
 
 def fill_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Asked:
     """A check with its numbers, drawn by the seed; ``missing`` says why where it cannot be asked."""
-    draw = random.Random(f"{lesson.id}/{check.id}/{seed}")
+    draw = _dice(lesson, check, seed)
     try:
         more = _drawn(lesson, check, runs, draw)
         worth = worth_in(lesson, runs, more)
@@ -209,6 +214,15 @@ def fill_check(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> As
         return _with_answer(asked, check, worth, draw)
     except LessonError as error:
         return Asked(check.id, check.kind, seed, check.is_practice, (), missing=error.sentence)
+
+
+def answered(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Worth:
+    """What evaluates the claims of a check, with its fresh numbers, its ``answer`` and the known ``mistakes``."""
+    return worth_in(lesson, runs, _drawn(lesson, check, runs, _dice(lesson, check, seed)), check.named)
+
+
+def _dice(lesson: Lesson, check: Check, seed: int) -> random.Random:
+    return random.Random(f"{lesson.id}/{check.id}/{seed}")
 
 
 def _drawn(lesson: Lesson, check: Check, runs: Runs | None, draw: random.Random) -> dict[str, Value]:

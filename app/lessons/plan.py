@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,7 +27,7 @@ from ropewalk.model.decoder.interventions import (
     RopeOff,
     ScaleScores,
 )
-from ropewalk.model.lessons.expressions import Expression, names
+from ropewalk.model.lessons.expressions import Constant, Expression, Items, names
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.text import FilledText, Part, Span, Text, holes, holes_of
 from ropewalk.model.lessons.values import Value
@@ -128,6 +129,31 @@ class SceneDraft:
     checkpoint: Expression | None = None
     walk: str = ""
 
+    def named(self, models: Mapping[str, LessonModel]) -> dict[str, Expression]:
+        """What is on screen, by the names that claims have for it."""
+        shown: dict[str, Expression] = {
+            "shown_model": Constant(self.model),
+            "shown_panels": Items(tuple(map(Constant, self.panels))),
+            "shown_switches": Items(tuple(map(Constant, sorted(self.toggles)))),
+            "shown_decoded": Constant(self.decoded),
+            "shown_past": Constant(models[self.model].past),
+            "shown_experiments": Items(tuple(Constant(draft.kind) for draft in self.interventions)),
+        }
+        texts = {"prompt": self.prompt, "play": self.play, "walk": self.walk, "statistic": self.statistic}
+        shown |= {f"shown_{name}": Constant(text) for name, text in texts.items()}
+        shown |= {} if self.checkpoint is None else {"shown_checkpoint": self.checkpoint}
+        shown |= {f"selected_{name}": expression for name, expression in self.select}
+        return shown | {f"highlighted_{draft.what}": Items(draft.places) for draft in self.highlights}
+
+    def new_in(self, before: SceneDraft, models: Mapping[str, LessonModel]) -> set[str]:
+        """The names of what this scene points at, and of what it shows that the one before did not."""
+        said = before.named(models)
+        return {
+            name
+            for name, expression in self.named(models).items()
+            if not name.startswith("shown_") or expression not in (said.get(name), Constant(""), Constant(0), Items(()))
+        }
+
 
 @dataclass(frozen=True)
 class Option:
@@ -156,6 +182,15 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """Pieces of a step's texts as they stand there, and what has to be true for them to be so."""
+
+    says: tuple[str, ...]
+    holds: tuple[Expression, ...]
+    line: int
+
+
+@dataclass(frozen=True)
 class Check:
     """A question.
 
@@ -179,6 +214,8 @@ class Check:
         Of ``say``: the clock, the model answer, and the points to mark oneself by.
     draws, derived
         Fresh numbers, and what follows from them; with draws the check is a practice problem.
+    claims
+        What decides its texts and its answer, whatever was drawn.
     """
 
     id: str
@@ -198,20 +235,18 @@ class Check:
     points: tuple[Line, ...] = ()
     draws: tuple[Draw, ...] = ()
     derived: tuple[tuple[str, Expression], ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def named(self) -> dict[str, Expression]:
+        """What its claims have to decide, by the names that they have for it."""
+        named: dict[str, Expression] = {} if self.answer is None else {"answer": self.answer}
+        return named | ({"mistakes": Items(tuple(one.value for one in self.mistakes))} if self.mistakes else {})
 
     @property
     def is_practice(self) -> bool:
         """Whether each time brings fresh numbers."""
         return bool(self.draws)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Pieces of a step's texts as they stand there, and what has to be true for them to be so."""
-
-    says: tuple[str, ...]
-    holds: tuple[Expression, ...]
-    line: int
 
 
 @dataclass(frozen=True)
@@ -261,7 +296,7 @@ class Lesson:
     models
         Models by name; ``main`` is the one it opens with.
     unclaimed
-        Words of its texts that state something which no claim decides.
+        Sentences and answers that no claim decides.
     """
 
     id: str
@@ -276,6 +311,12 @@ class Lesson:
     configs: Mapping[str, ModelConfig] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
     unclaimed: tuple[Problem, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Every claim, of its steps and of their checks."""
+        kept = (claims for step in self.steps for claims in (step.claims, *(check.claims for check in step.checks)))
+        return tuple(chain.from_iterable(kept))
 
     @property
     def checks(self) -> tuple[Check, ...]:

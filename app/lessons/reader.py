@@ -46,7 +46,7 @@ from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.ledger.walk import STEPS
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
-from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, read_expression
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, names, read_expression
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.table import TABLE
 from ropewalk.model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
@@ -62,7 +62,7 @@ STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
     "play", "training", "walk", "challenge", "claims", "check",
 )  # fmt: skip
-CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive")
+CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive", "claims")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
     "choose": ("options",),
     "number": ("answer", "unit", "tolerance", "mistakes"),
@@ -179,7 +179,8 @@ class _Reader:
         seen: set[str] = set()
         for table in tables:
             table.only(STEP_KEYS)
-            scene = self._scene(table, scene)
+            before, scene = scene, self._scene(table, scene)
+            checks = tuple(self._check(one, seen) for one in table.tables("check"))
             steps.append(
                 Step(
                     title=self._line(table, "title"),
@@ -187,9 +188,9 @@ class _Reader:
                     scene=scene,
                     notes=self._text(table, "notes", ""),
                     look_at=self._line(table, "look_at", ""),
-                    checks=tuple(self._check(one, seen) for one in table.tables("check")),
+                    checks=checks,
                     challenge=table.one_of("challenge", ("", *CHALLENGES), ""),
-                    claims=self._claims(table),
+                    claims=self._claims(table, before, scene, checks),
                 )
             )
         return tuple(steps)
@@ -258,16 +259,43 @@ class _Reader:
 
     # Claims -----------------------------------------------------------------------------------------------------------
 
-    def _claims(self, table: Table) -> tuple[Claim, ...]:
+    def _claims(
+        self, table: Table, before: SceneDraft, scene: SceneDraft, checks: tuple[Check, ...]
+    ) -> tuple[Claim, ...]:
         """What decides the texts of a step; what nothing decides is noted."""
         stated = [*_stated(table), *([(self.top, "about", self.top.text("about"))] if table.place[-1] == 0 else [])]
         told = [tidy(text) for _, _, text in stated]
+        outer, self.scope = self.scope, replace(self.scope, lets={**self.scope.lets, **scene.named(self.models)})
         claims = tuple(self._claim(one, told) for one in table.tables("claims"))
-        quotes = [quote for claim in claims for quote in claim.says]
+        self.scope = outer
+        quotes = [quote for of in (claims, *(check.claims for check in checks)) for claim in of for quote in claim.says]
         for place, key, text in stated:
-            for sentence, found in unclaimed(text, quotes):
-                line = place.broken("", key, sentence[:12]).line
-                self.unclaimed.append(Problem(self.path, line, f"no claim decides {', '.join(found)} in “{sentence}”"))
+            for sentence in unclaimed(text, quotes, is_asked=key == "ask"):
+                self._note(place, key, sentence, "no claim decides")
+        used = _used(claims)
+        for name in sorted(scene.new_in(before, self.models) - used):
+            self._note(table, "title", name, "no claim decides what is on screen:")
+        for asked in table.tables("check"):
+            for option in asked.tables("options"):
+                is_claimed, is_right = (
+                    tidy(option.text("text")) in map(tidy, quotes),
+                    option.values.get("right") is True,
+                )
+                if is_claimed != is_right:
+                    why = "no claim decides that it is right to say" if is_right else "a claim holds the wrong option"
+                    self._note(option, "text", option.text("text"), why)
+        return claims
+
+    def _note(self, place: Table, key: str, sentence: str, why: str) -> None:
+        line = place.broken("", key, sentence[:12]).line
+        self.unclaimed.append(Problem(self.path, line, f"{why} “{sentence}”"))
+
+    def _claims_of_check(self, table: Table, read: Check) -> tuple[Claim, ...]:
+        """What decides the texts, the answer and the known mistakes of a check, for whatever is drawn."""
+        told = [tidy(text) for _, _, text in _stated_by(table)]
+        claims = tuple(self._claim(one, told) for one in table.tables("claims"))
+        for name in sorted(read.named.keys() - _used(claims)):
+            self._note(table, "ask", tidy(table.text("ask")), f"no claim decides the {name} of")
         return claims
 
     def _claim(self, table: Table, told: list[str]) -> Claim:
@@ -307,7 +335,7 @@ class _Reader:
         self.scope = self._with(outer, {draw.name: _sample(draw) for draw in draws})
         derived = self._derived(table.inner("derive"))
         try:
-            return Check(
+            read = Check(
                 id=name,
                 kind=kind,
                 ask=self._text(table, "ask"),
@@ -317,6 +345,8 @@ class _Reader:
                 derived=derived,
                 **self._of_kind(table, kind),
             )
+            self.scope = replace(self.scope, lets={**self.scope.lets, **read.named})
+            return replace(read, claims=self._claims_of_check(table, read))
         finally:
             self.scope = outer
 
@@ -460,17 +490,28 @@ class _Reader:
             raise table.broken(error.sentence, key, _quoted(error.sentence, needle)) from error
 
 
+def _used(claims: tuple[Claim, ...]) -> set[str]:
+    """The names that claims say something of."""
+    return {name for claim in claims for holds in claim.holds for name in names(holds)}
+
+
 def _stated(table: Table) -> Iterator[tuple[Table, str, str]]:
-    """Every text of a step that states something: the table, the key and the text. Questions and notes do not."""
-    yield from ((table, key, table.text(key, "")) for key in ("title", "look_at", "text"))
+    """Every text of a step that states something: the table, the key and the text."""
+    yield from ((table, key, table.text(key, "")) for key in ("title", "look_at", "text", "notes"))
     for asked in table.tables("check"):
-        yield from ((asked, key, asked.text(key, "")) for key in ("why", "hint", "reveal"))
-        yield from ((asked, "points", point) for point in asked.words("points"))
-        for option in asked.tables("options"):
-            yield from (
-                (option, key, option.text(key, "")) for key in ("text", "why")[option.values.get("right") is not True :]
-            )
-        yield from ((mistake, "says", mistake.text("says", "")) for mistake in asked.tables("mistakes"))
+        yield from _stated_by(asked)
+
+
+def _stated_by(asked: Table) -> Iterator[tuple[Table, str, str]]:
+    """Every text of a check that states something; what shall be said aloud states it in its reveal."""
+    keys = ("ask", "why", "hint", "reveal")[asked.values.get("kind") == "say" :]
+    yield from ((asked, key, asked.text(key, "")) for key in keys)
+    yield from ((asked, "points", point) for point in asked.words("points"))
+    for option in asked.tables("options"):
+        yield from (
+            (option, key, option.text(key, "")) for key in ("text", "why")[option.values.get("right") is not True :]
+        )
+    yield from ((mistake, "says", mistake.text("says", "")) for mistake in asked.tables("mistakes"))
 
 
 def _quoted(sentence: str, needle: str) -> str:

@@ -25,8 +25,12 @@ def lesson_of(lesson_id: str) -> Lesson:
 
 @cache
 def runs_of(lesson_id: str) -> Runs:
+    """The runs of a lesson that comes along."""
+    return runs_for(lesson_of(lesson_id))
+
+
+def runs_for(lesson: Lesson) -> Runs:
     """A lesson's runs, in which the bundled model stands for what is open."""
-    lesson = lesson_of(lesson_id)
     yours = [replace(model, kind="bundled") for model in lesson.models.values() if model.kind == "open"]
     stands_in = {"open": LessonModel("open", "bundled"), **{model.name: model for model in yours}}
     return Runs({**lesson.models, **stands_in})

@@ -144,6 +144,8 @@ def check_scene(window: MainWindow, lesson: Lesson) -> None:
     assert line.place.text() == f"{window.lesson.player.step + 1} / {len(lesson.steps)}"
     assert line.line.toPlainText().strip() or filled.look_at
     assert not window.bar.isVisible()
+    now, select = window.session.selection.now, dict(scene.select)
+    assert shapes is not None or (now.layer, now.head) == (select.get("layer", now.layer), select.get("head", now.head))
     seen = marked(window)
     for one in scene.highlights:
         places: frozenset[Any] = frozenset(one.places)

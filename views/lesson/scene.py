@@ -188,6 +188,7 @@ class LessonScenes(QObject):
         if panel.settled and panel.history is not None:
             self._grows = False
             panel.watch(scene.statistic)
+            self._session.selection.update(**dict(scene.select))  # a head that the scene names stays
             if scene.checkpoint is not None:
                 panel.go(scene.checkpoint)
             if scene.play == "training":

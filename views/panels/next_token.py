@@ -138,6 +138,11 @@ class CandidatesView(QWidget):
             self._lines_found = Lines(rows, text, number, digits, largest)
         return self._lines_found
 
+    @property
+    def end(self) -> float:
+        """Where a line ends, with room for a ring around it."""
+        return self.width() - theme.current().grid(0.75)
+
     def _fitting(self) -> tuple[Candidate, ...]:
         room = max(int(self.height() // self.pitch()), 1)
         rows = self.rows[:room]
@@ -162,7 +167,7 @@ class CandidatesView(QWidget):
 
     def _bar(self, line: float, probability: float) -> QRectF:
         look, lines = theme.current(), self._lines()
-        room = max(self.width() - lines.text - lines.digits - 2 * look.grid(1), 1)
+        room = max(self.end - lines.text - lines.digits - 2 * look.grid(1), 1)
         height = look.grid(1.25)
         top = line * self.pitch() + (self.pitch() - height) / 2
         return QRectF(lines.text + look.grid(1), top, max(room * probability / lines.largest, 2), height)
@@ -214,12 +219,12 @@ class CandidatesView(QWidget):
 
     def text_of(self, row: int) -> QRectF:
         """Return where the token of the row-th line is written."""
-        return self.line_of(row).adjusted(0, 0, self._lines().text - self.width(), 0)
+        return self.line_of(row).adjusted(0, 0, self._lines().text - self.end, 0)
 
     def line_of(self, row: int) -> QRectF:
         """Return the place of the row-th line at this moment."""
         line, _ = self._now(row, self.shown()[row])
-        return QRectF(0, line * self.pitch(), self.width(), self.pitch())
+        return QRectF(0, line * self.pitch(), self.end, self.pitch())
 
     def _paint_leaving(self, painter: QPainter) -> None:
         """Let those fade that are no longer there; in the first half, so that they are gone when the new ones come."""
