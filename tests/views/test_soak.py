@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pytestqt.qtbot import QtBot
 
 from tests import soak
@@ -12,6 +13,7 @@ from tests.app.tiny_checkpoint import write_checkpoint
 ACTIONS = 100
 
 
+@pytest.mark.slow
 def test_a_hundred_actions_break_nothing_and_leave_nothing(qtbot: QtBot, tmp_path: Path) -> None:
     for name in soak.CHECKPOINTS:
         write_checkpoint(tmp_path / name)

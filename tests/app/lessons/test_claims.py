@@ -126,7 +126,7 @@ PLANTED = [
     ("14", "no token is ruled out by it", "half of the tokens are ruled out by it"),
     ("15", "65,504 |", "65,536 |"),
     ("16", "a recurrence, as it is written, has to", "a recurrence never has to"),
-    ("17", "It comes later, since", "It comes earlier, since"),
+    ("17", "and then both grow together", "and then both fade together"),
     ("04", "$1 - \\sum w^2$. For", "$1 - \\sum w$. For"),  # a formula
 ]
 
