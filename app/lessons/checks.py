@@ -323,6 +323,12 @@ def _read_number(text: str, unit: str) -> float:
     return (-number if match["sign"] == "-" else number) * factor
 
 
+def unit_of(word: str) -> str:
+    """The unit that a word names, in one or in many; empty for none."""
+    small = word.lower()
+    return word if word in UNITS else SPELLINGS.get(small, SPELLINGS.get(small.removesuffix("s"), ""))
+
+
 def _figure(text: str) -> float:
     return float(text.replace(",", ""))
 

@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from ropewalk.app.lessons.checks import unit_of
 from ropewalk.app.lessons.claims import tidy, unclaimed
 from ropewalk.app.lessons.models import ModelReader, read_config
 from ropewalk.app.lessons.plan import (
@@ -405,9 +406,17 @@ class _Reader:
             return found
         found["mistakes"] = tuple(self._mistake(one) for one in table.tables("mistakes"))
         if kind == "number":
-            found["unit"] = table.one_of("unit", ("", *UNITS), "")
+            found["unit"] = self._unit(table)
             found["tolerance"] = self._tolerance(table)
         return found
+
+    def _unit(self, table: Table) -> str:
+        """The unit of an answer, which its question has to name."""
+        unit: str = table.one_of("unit", ("", *UNITS), "")
+        words = re.findall(r"[%\w]+", str(table.values.get("ask", "")))
+        if unit and unit not in (unit_of(word) for word in words):
+            raise table.broken(f"The answer is read in {unit}, but the question does not name that unit.", "unit")
+        return unit
 
     def _tolerance(self, table: Table) -> float | None:
         value = table.values.get("tolerance")

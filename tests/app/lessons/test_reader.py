@@ -76,6 +76,7 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     ),
     "too deep": (SMALL + f"select = {'[' * 2000}{']' * 2000}\n", 1, "too deeply"),
     "unit unknown": (SMALL + NUMBER_CHECK + 'answer = "1"\nunit = "miles"\n', 24, "unit is 'miles'"),
+    "unit unasked": (SMALL + NUMBER_CHECK + 'answer = "1"\nunit = "GiB"\n', 24, "the question does not name that unit"),
     "tolerance too large": (SMALL + NUMBER_CHECK + 'answer = "1"\ntolerance = 2\n', 24, "relative error from 0 to 1"),
     "two right options": (
         SMALL + CHECK.format(kind="choose")
