@@ -36,9 +36,6 @@ def head_needs_steps(model: Decoder, trace: Trace, row: int, token: int, *, batc
     TraceError
         When the row is not there, or the run was given vectors.
     """
-    trace.check_row(row)
-    if trace.ids is None:
-        raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
     c = model.config
     change = np.full((c.layers, c.heads), np.nan)
     rows = _Rows(model, trace, row, batch)
@@ -67,9 +64,6 @@ def logits_under_steps(
     TraceError
         When the row is not there, or the run was given vectors.
     """
-    trace.check_row(row)
-    if trace.ids is None:
-        raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
     check_interventions(interventions, trace.config)
     rows = _Rows(model, trace, row, batch, interventions)
     stream = rows.start
@@ -85,7 +79,9 @@ class _Rows:
     def __init__(
         self, model: Decoder, trace: Trace, row: int, batch: int, interventions: Sequence[Intervention] | None = None
     ) -> None:
-        assert trace.ids is not None
+        trace.check_row(row)
+        if trace.ids is None:
+            raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
         self.model = model
         self.interventions = tuple(trace.interventions if interventions is None else interventions)
         stop = max(key_range(layer.spec, (row, row + 1), trace.length)[1] for layer in trace)

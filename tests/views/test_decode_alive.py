@@ -18,9 +18,10 @@ from ropewalk.app.session.step_clock import FANS_OUT, MOVES, SLIDES, StepClock
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
 from ropewalk.views.panels.next_token import CandidatesView, NextTokenPanel
-from ropewalk.views.panels.tokens import LEAST_ARC, TokensPanel, TokenStrip
+from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.slabs import SIDES, SlabsView
+from ropewalk.views.plots.token_strip import LEAST_ARC, TokenStrip
 from ropewalk.views.style import motion, theme
 from tests.views import canned
 from tests.views.driving import run_of, window_over

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.model.readings.records import TokenText
-from ropewalk.views.panels.tokens import TokenStrip
+from ropewalk.views.plots.token_strip import TokenStrip
 from ropewalk.views.style import highlight, ink, theme
 
 Colours = NDArray[np.float64]

@@ -23,7 +23,8 @@ from ropewalk.views.stage.workspaces import NAMED, WORKSPACES, home_of
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
-    from ropewalk.views.panels.tokens import TokensPanel, TokenStrip
+    from ropewalk.views.panels.tokens import TokensPanel
+    from ropewalk.views.plots.token_strip import TokenStrip
 
 LEAST: Final = QSize(280, 150)
 """No card is smaller, at ordinary type, but one that is a single row: a panel shows itself whole, or stands behind."""

@@ -17,7 +17,8 @@ from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.tokens.prompt import Prompt
-from ropewalk.views.panels.tokens import AT_ONCE, TokensPanel, TokenStrip
+from ropewalk.views.panels.tokens import TokensPanel
+from ropewalk.views.plots.token_strip import AT_ONCE, TokenStrip
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
