@@ -60,7 +60,9 @@ class RemoteEngine:
 
     def _opened(self, opened: OpenedModel) -> ModelHandle:
         kept = self.connection.keep(opened.number)
-        return ModelHandle(opened.card, opened.devices, kept, opened.shapes_only, opened.options, opened.notice)
+        return ModelHandle(
+            opened.card, opened.devices, kept, opened.shapes_only, opened.options, opened.notice, can=opened.can
+        )
 
     def outline(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""

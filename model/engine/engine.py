@@ -221,7 +221,9 @@ def run(
         extended_limit=as_run(checkpoint.config, interventions).max_position,
     )
     yield Progress(1, 1, "Looking for a head to show")
-    return RunHandle(described, model_handle, trace, _cell(trace, head), prompt=prompt, tiles=TileCache())
+    return RunHandle(
+        described, model_handle, trace, _cell(trace, head), prompt=prompt, tiles=TileCache(), can=model_handle.can
+    )
 
 
 @within_memory

@@ -29,7 +29,7 @@ class ModelHandle:
 
     ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
     checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences; ``toy`` is what a lesson
-    built it from.
+    built it from; ``can`` is what may be done with it and its runs, of which a run may allow less.
     """
 
     card: ModelCard
@@ -39,6 +39,7 @@ class ModelHandle:
     options: tuple[tuple[str, int], ...] = ()
     notice: str = ""
     toy: ToySpec | None = None
+    can: frozenset[Capability] = EVERYTHING
 
 
 def without_weights(card: ModelCard) -> str:

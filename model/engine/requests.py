@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
-from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.engine.questions import EVERYTHING, Capability, Question
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
@@ -162,6 +162,7 @@ class OpenedModel:
     shapes_only: bool
     options: tuple[tuple[str, int], ...]
     notice: str
+    can: frozenset[Capability] = EVERYTHING
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,7 +123,13 @@ def _open_toy(handles: Handles, asked: OpenToy) -> Steps[OpenedModel]:
 
 def _opened(handles: Handles, opened: ModelHandle) -> OpenedModel:
     return OpenedModel(
-        handles.keep(opened), opened.card, opened.devices, opened.shapes_only, opened.options, opened.notice
+        handles.keep(opened),
+        opened.card,
+        opened.devices,
+        opened.shapes_only,
+        opened.options,
+        opened.notice,
+        opened.can,
     )
 
 
