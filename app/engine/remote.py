@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from ropewalk.model.engine.requests import (
     Tidy,
 )
 from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.options import Options
 from ropewalk.model.readings.records import HeadNumbers, Sampling, TokenTexts
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -49,7 +50,7 @@ class RemoteEngine:
         self._tile_bytes = tile_bytes
 
     def open_model(
-        self, path: str | None, device: str, dtype: str, *, options: Mapping[str, int] | None = None
+        self, path: str | None, device: str, dtype: str, *, options: Options | None = None
     ) -> Calls[ModelHandle]:
         """Open a checkpoint; None is the bundled one."""
         return self._opened((yield self.connection.asking(OpenModel(path, device, dtype, dict(options or {})))))
@@ -64,7 +65,7 @@ class RemoteEngine:
             opened.card, opened.devices, kept, opened.shapes_only, opened.options, opened.notice, can=opened.can
         )
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+    def outline(self, path: str | None, options: Options) -> Calls[CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""
         found: CheckpointOutline = yield self.connection.asking(OutlineCheckpoint(path, dict(options)))
         return found

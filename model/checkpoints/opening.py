@@ -5,10 +5,10 @@ Nothing is allocated before names, shapes, config and free memory agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -21,7 +21,7 @@ from ropewalk.model.checkpoints.families.table import Family
 from ropewalk.model.checkpoints.formats.mxfp4 import unpacked_source
 from ropewalk.model.checkpoints.formats.table import FORMATS
 from ropewalk.model.checkpoints.multimodal import text_part
-from ropewalk.model.checkpoints.source import Options, Question, Source, TensorFile
+from ropewalk.model.checkpoints.source import Question, Source, TensorFile
 from ropewalk.model.checkpoints.weights import (
     empty_model_steps,
     load_steps,
@@ -37,6 +37,7 @@ from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
+from ropewalk.model.options import FAMILY, Options, ignored, with_asked
 from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
 from ropewalk.model.tokens.tokenizer import Tokenizer
 from ropewalk.resources import resource
@@ -128,9 +129,13 @@ def open_checkpoint(
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> Checkpoint:
     """Open a checkpoint without pausing; :func:`open_steps` says what is taken and raised."""
-    return finished(open_steps(path, device=device, dtype=dtype, options=options))
+    asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    return finished(open_steps(path, device=device, dtype=dtype, options=asked))
 
 
 def open_steps(
@@ -139,6 +144,9 @@ def open_steps(
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
     large_pages: bool = False,
 ) -> Steps[Checkpoint]:
     """Open a checkpoint, pausing after every slice of time; when it is given up, its files are closed.
@@ -151,7 +159,14 @@ def open_steps(
         Where the weights go and as what.
     options
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
-        how many layers to open.
+        how many layers to open. What comes next may be among them by the names of ``model.options``, as the window
+        remembers it.
+    adapter
+        The folder of a LoRA adapter to merge into the weights.
+    family
+        The family to take, whatever ``model_type`` the config has.
+    ignore
+        Fields of the config to leave out because they are known to change nothing.
     large_pages
         Whether the weights lie in large pages where the system has them, for many decode steps
         (``model.decoder.packing``).
@@ -165,12 +180,13 @@ def open_steps(
     DeviceError
         For a device or dtype that is not there, or memory that does not suffice.
     """
+    options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
     place, kind = device_of(device), dtype_of(dtype)
     yield Progress(0, 1, "Reading the checkpoint")
-    with _described(path, options or {}) as described:
+    with _described(path, options) as described:
         source, files = described.source, described.source.files
         config = yield from _tied_steps(described)
-        layers = whole_option(options or {}, FIRST_LAYERS, config.layers)
+        layers = whole_option(options, FIRST_LAYERS, config.layers)
         whole, config = config, config.first(layers)
         if files is not None:
             _check_memory(config, place, dtype)
@@ -207,17 +223,25 @@ def _of_layers(layers: int, config: ModelConfig) -> str:
     return f"Only the first {layers} of {config.layers} layers are open; the final norm and the head read their stream."
 
 
-def outline_checkpoint(path: str | Path | None, *, options: Options | None = None) -> Outline:
-    """Say what a checkpoint is and would cost, without loading it.
+def outline_checkpoint(
+    path: str | Path | None,
+    *,
+    options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
+) -> Outline:
+    """Say what a checkpoint is and would cost, without loading it; parameters as in :func:`open_steps`.
 
     Raises
     ------
     CheckpointError, ConfigError
         As :func:`open_checkpoint` does.
     """
-    with _described(path, options or {}) as described:
+    options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    with _described(path, options) as described:
         source, config = described.source, finished(_tied_steps(described))
-        config = config.first(whole_option(options or {}, FIRST_LAYERS, config.layers))
+        config = config.first(whole_option(options, FIRST_LAYERS, config.layers))
         return Outline(
             name="bundled" if path is None else source.name,
             path=str(source.path),
@@ -239,7 +263,7 @@ def _described(path: str | Path | None, options: Options) -> Iterator[_Described
     try:
         source = describe(place, options)
         try:
-            yield _configured(unpacked_source(text_part(source)))
+            yield _configured(unpacked_source(text_part(source)), options)
         finally:
             if source.files is not None:
                 source.files.close()
@@ -272,11 +296,14 @@ def describe(path: Path, options: Options) -> Source:
     )
 
 
-def _configured(source: Source) -> _Described:
+def _configured(source: Source, options: Options) -> _Described:
     files = source.files
     stored = None if files is None else patterns_of(files.tensors)
-    family, config = read_config(source.config, source.config_name, stored)
-    weights = family.weights if source.weights is None else source.weights
+    read = read_config(
+        source.config, source.config_name, stored, forced=str(options.get(FAMILY, "")), ignore=ignored(options)
+    )
+    config = read.config
+    weights = read.family.weights if source.weights is None else source.weights
     if source.adjust is not None:
         config = source.adjust(config)
     if config.moe is not None and config.moe.experts * config.layers > MOST_EXPERTS:
@@ -286,7 +313,7 @@ def _configured(source: Source) -> _Described:
         )
     if files is not None:
         _check_depth(config, files, source)
-    return _Described(source, family, config, weights)
+    return _Described(replace(source, notes=(*source.notes, *read.notes)), read.family, config, weights)
 
 
 def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None:

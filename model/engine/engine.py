@@ -29,6 +29,7 @@ from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
+from ropewalk.model.options import Options
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.next_token import draw, row_logits
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
@@ -54,7 +55,7 @@ def open_model(
     device: str,
     dtype: str,
     *,
-    options: Mapping[str, int] | None = None,
+    options: Options | None = None,
 ) -> Steps[ModelHandle]:
     """Open a checkpoint; None is the bundled one.
 
@@ -110,7 +111,7 @@ def lesson_runs(
     )
 
 
-def outline(path: str | None, options: Mapping[str, int]) -> Steps[CheckpointOutline]:
+def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
     found = outline_checkpoint(path, options=options)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ropewalk.model.checkpoints.config_file import read_json
 from ropewalk.model.checkpoints.formats import safetensors_files, torch_files
-from ropewalk.model.checkpoints.source import Format, Options, Source, TensorFile
+from ropewalk.model.checkpoints.source import Format, Source, TensorFile
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options
 
 CONFIG = "config.json"
 WEIGHT_SUFFIXES = (".safetensors", *torch_files.SUFFIXES, ".gguf", ".h5", ".msgpack", ".onnx")

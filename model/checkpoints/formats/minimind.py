@@ -15,9 +15,10 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.formats import torch_files
-from ropewalk.model.checkpoints.source import Format, Options, Question, Source
+from ropewalk.model.checkpoints.source import Format, Question, Source
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options
 
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.")
