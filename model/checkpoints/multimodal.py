@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from ropewalk.model.checkpoints.families.knobs import words
-from ropewalk.model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
+from ropewalk.model.checkpoints.renamed import RenamedFiles
+from ropewalk.model.checkpoints.source import Source
 
 
 @dataclass(frozen=True)
@@ -73,26 +70,6 @@ OUTSIDE = re.compile(
 )
 
 
-class TextFiles:
-    """The text model's tensors under its own names."""
-
-    def __init__(self, files: TensorFile) -> None:
-        self._files = files
-        self._names = {own: name for name in files.tensors if (own := text_name(name))}
-        self.tensors: Mapping[str, Stored] = MappingProxyType(
-            {own: replace(files.tensors[name], name=own) for own, name in self._names.items()}
-        )
-        self.left_out = sorted({match[1] for name in files.tensors if (match := OUTSIDE.fullmatch(name))})
-
-    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
-        """A part of a tensor, as the files read it."""
-        return self._files.read(self._names[name], dtype, part)
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._files.close()
-
-
 def text_name(name: str) -> str:
     """What the text model calls a stored name; empty for a part that is not of it."""
     if OUTSIDE.fullmatch(name):
@@ -109,8 +86,11 @@ def text_part(source: Source) -> Source:
     wrapper = WRAPPERS.get(kind) if isinstance(kind, str) else None
     if wrapper is None or source.weights is not None:
         return source
-    files = None if source.files is None else TextFiles(source.files)
-    left = f" ({', '.join(files.left_out)} left out)" if files is not None and files.left_out else ""
+    stored = () if source.files is None else source.files.tensors
+    names = {own: name for name in stored if (own := text_name(name))}
+    files = None if source.files is None else RenamedFiles(source.files, names)
+    outside = sorted({match[1] for name in stored if (match := OUTSIDE.fullmatch(name))})
+    left = f" ({', '.join(outside)} left out)" if outside else ""
     note = f"{kind} reads {wrapper.reads} too; only its text model is open here{left}."
     return replace(source, config=_text_config(source.config, wrapper), files=files, notes=(*source.notes, note))
 

@@ -5,22 +5,25 @@ Nothing is allocated before names, shapes, config and free memory agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
 
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
-from ropewalk.model.checkpoints.families.reading import read_config
+from ropewalk.model.checkpoints.families.reading import family_of, read_config
 from ropewalk.model.checkpoints.families.table import Family
 from ropewalk.model.checkpoints.formats.mxfp4 import unpacked_source
 from ropewalk.model.checkpoints.formats.table import FORMATS
 from ropewalk.model.checkpoints.multimodal import text_part
+from ropewalk.model.checkpoints.renamed import under_family_names
 from ropewalk.model.checkpoints.source import Question, Source, TensorFile
 from ropewalk.model.checkpoints.weights import (
     empty_model_steps,
@@ -44,6 +47,12 @@ from ropewalk.resources import resource
 
 BUNDLED = resource("bundled")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+WRITERS = re.compile("LMHead|CausalLM|ConditionalGeneration")
+"""Classes of transformers that have a last matrix are called so."""
+WITHOUT_HEAD = (
+    "There is no last matrix here, as AutoModel saves a model, and the config does not say that it is the embedding "
+    "(tie_word_embeddings): everything is there but logits and what follows from them."
+)
 MOST_EXPERTS = 1 << 16
 """Experts of all layers together; more would take minutes to build even without memory."""
 
@@ -65,6 +74,8 @@ class Checkpoint:
         Numbers in the model, a tied matrix counted once, and the bytes they take.
     questions, notes
         What the file left open and was assumed; what was inferred or left out, in sentences.
+    has_logits
+        Whether there is a last matrix; without one, logits are not numbers.
     unread
         Why there is no tokenizer although there is a file of one, in a sentence; it is among the notes too.
     """
@@ -80,6 +91,7 @@ class Checkpoint:
     questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""
+    has_logits: bool = True
 
     @property
     def shapes_only(self) -> bool:
@@ -115,12 +127,13 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """A source whose config is read."""
+    """A source whose config is read; ``headless`` where there is no last matrix."""
 
     source: Source
     family: Family
     config: ModelConfig
     weights: WeightMap
+    headless: bool
 
 
 def open_checkpoint(
@@ -193,13 +206,16 @@ def open_steps(
         model = yield from empty_model_steps(config if files is None else whole)
         yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
-            placements = plan(files, described.weights, model, source.path.name, described.family.name)
+            where = source.path.name
+            placements = plan(files, described.weights, model, where, described.family.name, described.headless)
             if layers < whole.layers:
                 model, placements = without_later_layers(model, config), of_first_layers(placements, layers)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
         tokenizer, unread = yield from _tokenizer_steps(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
+        if described.headless:
+            count -= model.head.weight.fill_(torch.nan).numel()
         return Checkpoint(
             model=model,
             config=config,
@@ -213,6 +229,7 @@ def open_steps(
             questions=source.questions,
             notes=tuple(note for note in (*source.notes, _of_layers(layers, whole), unread) if note),
             unread=unread,
+            has_logits=not described.headless,
         )
 
 
@@ -247,7 +264,7 @@ def outline_checkpoint(
             path=str(source.path),
             family=described.family.name,
             config=config,
-            parameters=parameters(config).total,
+            parameters=parameters(config).total - (config.vocabulary * config.width if described.headless else 0),
             bytes_in={dtype: weight_bytes(config, dtype) for dtype in DTYPES},
             kv_bytes_in={dtype: kv_bytes(config, 1000, dtype) for dtype in DTYPES},
             holds_weights=source.files is not None,
@@ -297,13 +314,22 @@ def describe(path: Path, options: Options) -> Source:
 
 
 def _configured(source: Source, options: Options) -> _Described:
+    forced, headless = str(options.get(FAMILY, "")), False
+    family = family_of(source.config, source.config_name, forced)
+    weights = family.weights if source.weights is None else source.weights
+    if source.files is not None and source.weights is None:
+        named = under_family_names(source.files, weights)
+        source = replace(source, files=named.files, notes=(*source.notes, *named.notes))
+        headless = (named.bare or _is_bare(source.config)) and stored_under("head.weight", weights, named.files) is None
     files = source.files
     stored = None if files is None else patterns_of(files.tensors)
     read = read_config(
-        source.config, source.config_name, stored, forced=str(options.get(FAMILY, "")), ignore=ignored(options)
+        source.config, source.config_name, stored, forced=forced, ignore=ignored(options), headless=headless
     )
-    config = read.config
-    weights = read.family.weights if source.weights is None else source.weights
+    config, notes = read.config, [*source.notes, *read.notes]
+    headless = headless and not config.tied
+    if headless:
+        notes.append(WITHOUT_HEAD)
     if source.adjust is not None:
         config = source.adjust(config)
     if config.moe is not None and config.moe.experts * config.layers > MOST_EXPERTS:
@@ -313,7 +339,14 @@ def _configured(source: Source, options: Options) -> _Described:
         )
     if files is not None:
         _check_depth(config, files, source)
-    return _Described(replace(source, notes=(*source.notes, *read.notes)), read.family, config, weights)
+    return _Described(replace(source, notes=tuple(notes)), family, config, weights, headless)
+
+
+def _is_bare(config: Mapping[str, Any]) -> bool:
+    """Whether the class that saved the weights is one without a last matrix, such as ``MistralModel``."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    return isinstance(first, str) and WRITERS.search(first) is None
 
 
 def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None:

@@ -23,7 +23,7 @@ from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
 from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, missing, why_missing
 from ropewalk.model.engine.prompts import check_length, read_prompt
-from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.questions import EVERYTHING, Question
 from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
@@ -78,10 +78,12 @@ def open_model(
         has_tokenizer=checkpoint.tokenizer is not None,
         bos=_bos(checkpoint),
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
+        notes=checkpoint.notes,
     )
     answered = tuple(sorted((options or {}).items()))
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
-    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
+    can = EVERYTHING if checkpoint.has_logits else EVERYTHING - {"logits", "unembedding", "decode"}
+    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
@@ -186,6 +188,7 @@ def run(
         When the run would take more memory than is free.
     """
     checkpoint: Checkpoint = model_handle.checkpoint
+    logits = logits if checkpoint.has_logits else "none"
     check_interventions(interventions, checkpoint.config)
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)

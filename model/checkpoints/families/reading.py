@@ -85,6 +85,7 @@ def read_config(
     *,
     forced: str = "",
     ignore: Sequence[str] = (),
+    headless: bool = False,
 ) -> ConfigRead:
     """Turn a config in Hugging Face spelling into ours.
 
@@ -97,6 +98,8 @@ def read_config(
         The family to take, whatever the config says; empty for what it says.
     ignore
         Fields to leave out because a person says so.
+    headless
+        Whether the weights are of a model without a last matrix, so that only the config can say that it is tied.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def read_config(
     fields, left_out = without_ignored(Fields(config, where, stored, defaults_of(family.name)), ignore)
     refuse_quantised(fields.values, where, stored)
     knobs = family.knobs(fields)
-    knobs["tied"] = _tied(family, fields)
+    knobs["tied"] = _tied(family, fields, headless)
     knobs["max_position"] = context_limit(knobs["max_position"], knobs.get("rope"))
     _refuse_values(family, fields)
     read = ModelConfig(**knobs)
@@ -135,7 +138,7 @@ def _taken(family: Family, fields: Fields) -> list[str]:
     if not fields.taken:
         return []
     named = _listed(f"{name} {size:,}" for name, size in sorted(fields.taken.items()))
-    return [f"{fields.where} leaves out what transformers takes for {family.title} then: {named}."]
+    return [f"What is not in {fields.where} was taken as transformers takes it for {family.title}: {named}."]
 
 
 def inert_notes(
@@ -184,10 +187,10 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"{name:.60}" for name in every[:LISTED]) + more
 
 
-def _tied(family: Family, fields: Fields) -> bool:
+def _tied(family: Family, fields: Fields, headless: bool) -> bool:
     if fields.raw("tie_word_embeddings", default=None) is not None:
         return fields.flag("tie_word_embeddings")
-    if fields.stored is None:
+    if fields.stored is None or headless:
         return family.tied
     head = [name for name, rule in family.weights.items() if rule == "head.weight"]
     return family.tied or not fields.holds(*head)
