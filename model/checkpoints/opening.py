@@ -20,6 +20,8 @@ from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.checkpoints.families.reading import family_of, read_config
 from ropewalk.model.checkpoints.families.table import Family
+from ropewalk.model.checkpoints.formats.hub_cache import place_of
+from ropewalk.model.checkpoints.formats.magic import kind_of
 from ropewalk.model.checkpoints.formats.mxfp4 import unpacked_source
 from ropewalk.model.checkpoints.formats.table import FORMATS
 from ropewalk.model.checkpoints.multimodal import text_part
@@ -301,13 +303,22 @@ def describe(path: Path, options: Options) -> Source:
     """Recognise the format of a path and read its descriptions, not its tensors."""
     if not path.exists():
         raise CheckpointError(f"There is nothing at {path}; check the path.")
+    place = place_of(path)
+    path = place.path
     for format_ in FORMATS:
         if format_.recognises(path):
-            return format_.open(path, options)
+            source = format_.open(path, options)
+            named = place.name if path.is_dir() and place.name else source.name
+            return replace(source, name=named, notes=(*place.notes, *source.notes))
     if path.is_dir():
         empty = not any(path.iterdir())
         found = "is empty" if empty else "has no config.json, params.json or other description of a model"
         raise CheckpointError(f"The folder {path.resolve().name} {found}; open the folder or file that holds a model.")
+    if kind_of(path) == "safetensors":
+        raise CheckpointError(
+            f"{path.name} holds weights, but no config.json beside it says of what; put its config.json into the same "
+            "folder."
+        )
     raise CheckpointError(
         f"{path.name} is not a checkpoint that Ropewalk knows; it opens {', '.join(one.name for one in FORMATS)}."
     )

@@ -20,6 +20,7 @@ from ropewalk.model.checkpoints.families.fields import Fields
 from ropewalk.model.checkpoints.families.gguf_architectures import ARCHITECTURES, NAMES, Architecture
 from ropewalk.model.checkpoints.families.reading import inert_notes, without_ignored
 from ropewalk.model.checkpoints.families.refused import reason
+from ropewalk.model.checkpoints.formats.magic import kind_of
 from ropewalk.model.checkpoints.source import WHOLE, Format, Part, Source, Stored
 from ropewalk.model.checkpoints.tokenizers.gguf import tokenizer_of
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
@@ -31,7 +32,6 @@ from ropewalk.model.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
 
-SUFFIX = ".gguf"
 SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 TURNING = re.compile(r"blk\.\d+\.attn_(q|k)\.(?:weight|bias)")
 FREQUENCY_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
@@ -46,8 +46,8 @@ IGNORED = frozenset(
 
 
 def recognises(path: Path) -> bool:
-    """A file named so."""
-    return path.is_file() and path.suffix.lower() == SUFFIX
+    """A file that begins so, or is named so."""
+    return kind_of(path) == "gguf"
 
 
 class GgufTensors:
@@ -112,7 +112,7 @@ def open_file(path: Path, options: Options) -> Source:
     notes = left_out + inert_notes(fields, f"the architecture {name}", None, IGNORED)
     return Source(
         path,
-        path.stem,
+        _title(metadata, path),
         config,
         tensors,
         config_name=f"the metadata of {path.name}",
@@ -121,6 +121,12 @@ def open_file(path: Path, options: Options) -> Source:
         tokenizer=lambda: _tokenizer(metadata, path),
         notes=tuple(notes),
     )
+
+
+def _title(metadata: Mapping[str, Any], path: Path) -> str:
+    """What to call it: its own name where the file has only a hash for one, as in Ollama's folder."""
+    named = metadata.get("general.name")
+    return path.stem if path.suffix.lower() == ".gguf" or not isinstance(named, str) or not named else f"{named:.80}"
 
 
 def _files(path: Path) -> list[GgufFile]:
