@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 import torch
 
+from ropewalk.model.checkpoints.adapter_file import Adapter, alone, is_adapter, open_adapter
+from ropewalk.model.checkpoints.adapter_merging import merge_steps, merges_of
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.checkpoints.families.reading import family_of, read_config
@@ -42,7 +44,7 @@ from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
-from ropewalk.model.options import FAMILY, Options, ignored, with_asked
+from ropewalk.model.options import ADAPTER, FAMILY, Options, ignored, with_asked
 from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
 from ropewalk.model.tokens.tokenizer import Tokenizer
 from ropewalk.resources import resource
@@ -129,13 +131,17 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """A source whose config is read; ``headless`` where there is no last matrix."""
+    """A source whose config is read; ``headless`` where there is no last matrix.
+
+    ``baked`` is what the files have added to the gains of norms already.
+    """
 
     source: Source
     family: Family
     config: ModelConfig
     weights: WeightMap
     headless: bool
+    baked: float
 
 
 def open_checkpoint(
@@ -198,7 +204,7 @@ def open_steps(
     options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
     place, kind = device_of(device), dtype_of(dtype)
     yield Progress(0, 1, "Reading the checkpoint")
-    with _described(path, options) as described:
+    with _described(path, options) as described, _adapter(options) as lora:
         source, files = described.source, described.source.files
         config = yield from _tied_steps(described)
         layers = whole_option(options, FIRST_LAYERS, config.layers)
@@ -212,27 +218,59 @@ def open_steps(
             placements = plan(files, described.weights, model, where, described.family.name, described.headless)
             if layers < whole.layers:
                 model, placements = without_later_layers(model, config), of_first_layers(placements, layers)
+            merges = () if lora is None else merges_of(lora, described.family.weights, model, whole.layers)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
+            if described.headless:
+                model.head.weight.fill_(torch.nan)
+            if lora is not None:
+                yield from merge_steps(model, merges, lora, described.baked)
+                config = model.config
+        elif lora is not None:
+            merges_of(lora, described.family.weights, model, whole.layers)
         tokenizer, unread = yield from _tokenizer_steps(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
         if described.headless:
-            count -= model.head.weight.fill_(torch.nan).numel()
+            count -= model.head.weight.numel()
         return Checkpoint(
             model=model,
             config=config,
             tokenizer=tokenizer,
             name=("bundled" if path is None else source.name)
+            + ("" if lora is None else f" + {lora.name}")
             + ("" if layers == whole.layers else f", {layers} of {whole.layers} layers"),
             path=str(source.path),
             family=described.family.name,
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=tuple(note for note in (*source.notes, _of_layers(layers, whole), unread) if note),
+            notes=tuple(note for note in (*source.notes, _of_adapter(lora), _of_layers(layers, whole), unread) if note),
             unread=unread,
             has_logits=not described.headless,
         )
+
+
+@contextmanager
+def _adapter(options: Options) -> Iterator[Adapter | None]:
+    """The adapter that is asked for; its files are closed at the end."""
+    path = options.get(ADAPTER)
+    if not path:
+        yield None
+        return
+    with _readable(Path(str(path))):
+        lora = open_adapter(Path(str(path)).expanduser())
+        try:
+            yield lora
+        finally:
+            lora.files.close()
+
+
+def _of_adapter(lora: Adapter | None) -> str:
+    """What was merged, in a sentence; empty where nothing was."""
+    if lora is None:
+        return ""
+    trained = f"trained on {lora.base:.120}" if lora.base else "which does not say what it was trained on"
+    return f"{lora.name} is merged into the weights: {lora.summary}, {trained}."
 
 
 def _of_layers(layers: int, config: ModelConfig) -> str:
@@ -258,11 +296,13 @@ def outline_checkpoint(
         As :func:`open_checkpoint` does.
     """
     options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
-    with _described(path, options) as described:
-        source, config = described.source, finished(_tied_steps(described))
-        config = config.first(whole_option(options, FIRST_LAYERS, config.layers))
+    with _described(path, options) as described, _adapter(options) as lora:
+        source, whole = described.source, finished(_tied_steps(described))
+        if lora is not None:
+            merges_of(lora, described.family.weights, finished(empty_model_steps(whole)), whole.layers)
+        config = whole.first(whole_option(options, FIRST_LAYERS, whole.layers))
         return Outline(
-            name="bundled" if path is None else source.name,
+            name=("bundled" if path is None else source.name) + ("" if lora is None else f" + {lora.name}"),
             path=str(source.path),
             family=described.family.name,
             config=config,
@@ -271,21 +311,28 @@ def outline_checkpoint(
             kv_bytes_in={dtype: kv_bytes(config, 1000, dtype) for dtype in DTYPES},
             holds_weights=source.files is not None,
             questions=source.questions,
-            notes=source.notes,
+            notes=tuple(note for note in (*source.notes, _of_adapter(lora)) if note),
         )
 
 
 @contextmanager
 def _described(path: str | Path | None, options: Options) -> Iterator[_Described]:
-    """A source with its config read; its files are closed at the end, and what the system raises becomes a sentence."""
+    """A source with its config read; its files are closed at the end."""
     place = BUNDLED if path is None else Path(path)
-    try:
+    with _readable(place):
         source = describe(place, options)
         try:
             yield _configured(unpacked_source(text_part(source)), options)
         finally:
             if source.files is not None:
                 source.files.close()
+
+
+@contextmanager
+def _readable(place: Path) -> Iterator[None]:
+    """What the system raises becomes a sentence."""
+    try:
+        yield
     except PermissionError as error:
         name = Path(error.filename or place).name
         raise CheckpointError(
@@ -305,6 +352,8 @@ def describe(path: Path, options: Options) -> Source:
         raise CheckpointError(f"There is nothing at {path}; check the path.")
     place = place_of(path)
     path = place.path
+    if is_adapter(path):
+        raise CheckpointError(alone(path))
     for format_ in FORMATS:
         if format_.recognises(path):
             source = format_.open(path, options)
@@ -337,12 +386,13 @@ def _configured(source: Source, options: Options) -> _Described:
     read = read_config(
         source.config, source.config_name, stored, forced=forced, ignore=ignored(options), headless=headless
     )
-    config, notes = read.config, [*source.notes, *read.notes]
+    config, notes, baked = read.config, [*source.notes, *read.notes], 0.0
     headless = headless and not config.tied
     if headless:
         notes.append(WITHOUT_HEAD)
     if source.adjust is not None:
         config = source.adjust(config)
+        baked = read.config.norm_offset - config.norm_offset
     if config.moe is not None and config.moe.experts * config.layers > MOST_EXPERTS:
         raise CheckpointError(
             f"{source.config_name} asks for {config.moe.experts:,} experts in {config.layers:,} layers, more than "
@@ -350,7 +400,7 @@ def _configured(source: Source, options: Options) -> _Described:
         )
     if files is not None:
         _check_depth(config, files, source)
-    return _Described(replace(source, notes=tuple(notes)), family, config, weights, headless)
+    return _Described(replace(source, notes=tuple(notes)), family, config, weights, headless, baked)
 
 
 def _is_bare(config: Mapping[str, Any]) -> bool:

@@ -17,7 +17,9 @@ from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.checkpoints.source import WHOLE, Part, Stored, TensorFile
 from ropewalk.model.checkpoints.weights import pattern_of
 
-OTHER_HEADS = re.compile(r"(score|classifier|qa_outputs|v_head|value_head|regression_head|reward_head)(\..+)?")
+OTHER_HEADS = re.compile(
+    r"(?:model\.)?(score|classifier|qa_outputs|v_head|value_head|regression_head|reward_head)(\..+)?"
+)
 """What models that do not write text have in the place of the last matrix."""
 
 
