@@ -47,7 +47,8 @@ def _ids_of(checkpoint: Checkpoint, prompt: Prompt) -> list[int]:
     if IDS.fullmatch(prompt.text) is None:
         why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
         why += " that can be read" if checkpoint.unread else ""
-        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
+        because = f" {checkpoint.unread}" if checkpoint.unread else ""
+        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.{because}")
     typed = re.findall(r"-?\d+", prompt.text)
     longest = len(max(typed, key=len).lstrip("-"))
     if longest > LONGEST_ID:

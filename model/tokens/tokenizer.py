@@ -92,6 +92,10 @@ class Tokenizer:
         The ids that begin and end a text, None where there is none.
     chats
         The checkpoint's chat templates, the one meant by default first.
+    ends
+        Other ids that end a text, or a turn of it.
+    notes
+        What was assumed about the format, in sentences.
     """
 
     def __init__(
@@ -100,11 +104,15 @@ class Tokenizer:
         bos_id: int | None = None,
         eos_id: int | None = None,
         chats: Sequence[ChatTemplate] = (),
+        ends: Iterable[int] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         self.codec = codec
         self.bos_id = bos_id
         self.eos_id = eos_id
         self.chats = tuple(chats)
+        self.ends = frozenset(ends) | ({eos_id} if eos_id is not None else set())
+        self.notes = tuple(notes)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
