@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from ropewalk.app.commands.options import Commands, command, count, json_option
 from ropewalk.app.commands.output import finished, print_json, runnable_model_handle
-from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.app.commands.prompting import end_option, prompt_of, prompt_options, say_end, stretched
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.errors import PromptError
-from ropewalk.model.readings.records import Sampling
+from ropewalk.model.readings.records import Run, Sampling
 
 
 def declare(commands: Commands) -> None:
@@ -23,7 +23,13 @@ def declare(commands: Commands) -> None:
     generate.add_argument("--top-k", type=int, default=0, metavar="K", help="keep the K most probable; 0 keeps all (0)")
     generate.add_argument("--top-p", type=float, default=1.0, metavar="P", help="keep the top that reaches P (1)")
     generate.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the draws (0)")
+    end_option(generate)
     json_option(generate)
+
+
+def _finish_reason(run: Run, ignore_eos: bool) -> str:
+    """Why there are no more tokens, in the words that servers of models use."""
+    return "stop" if run.ends_at(run.length) and not ignore_eos else "length"
 
 
 def generate_text(parsed: argparse.Namespace) -> None:
@@ -38,7 +44,7 @@ def generate_text(parsed: argparse.Namespace) -> None:
     asked = prompt_of(parsed, model_handle, parsed.prompt)
     changed = stretched(parsed, model_handle, asked, parsed.steps)
     before = finished(engine.run(model_handle, asked, 1, (0, 0), "last", changed))
-    handle = finished(engine.step(before, parsed.steps, sampling))
+    handle = finished(engine.step(before, parsed.steps, sampling, parsed.ignore_eos))
     ids = [token.id for token in handle.run.tokens]
     prompt, new = ids[: handle.run.prefill], ids[handle.run.prefill :]
     if parsed.json:
@@ -51,6 +57,7 @@ def generate_text(parsed: argparse.Namespace) -> None:
                 "ids": new,
                 "tokens": [token.text for token in handle.run.tokens[handle.run.prefill :]],
                 "text": engine.text_of(model_handle, new),
+                "finish_reason": _finish_reason(handle.run, parsed.ignore_eos),
                 "sampling": asdict(sampling),
                 "prefill_seconds": before.run.seconds,
                 "decode_seconds": handle.run.seconds,
@@ -58,3 +65,4 @@ def generate_text(parsed: argparse.Namespace) -> None:
         )
         return
     print(engine.text_of(model_handle, ids))
+    say_end(handle.run, parsed.steps)

@@ -86,9 +86,9 @@ class RemoteEngine:
         trace = kept.connection.keep(made.number)
         return RunHandle(made.run, model_handle, trace, made.cell, prompt=prompt, can=made.can)
 
-    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Calls[RunHandle]:
-        """Decode ``count`` tokens after the rows in view."""
-        return _grown(handle, (yield handle.trace.call(Decode(in_view(handle), count, sampling))))
+    def step(self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False) -> Calls[RunHandle]:
+        """Decode ``count`` tokens after the rows in view; fewer where one ends the text, unless ``past_end``."""
+        return _grown(handle, (yield handle.trace.call(Decode(in_view(handle), count, sampling, past_end))))
 
     def branch(self, handle: RunHandle, row: int, token: int) -> Calls[RunHandle]:
         """Put another token in the place of a decoded row, and forget what came after it."""

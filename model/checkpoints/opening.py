@@ -66,6 +66,8 @@ class Checkpoint:
         What the file left open and was assumed; what was inferred or left out, in sentences.
     unread
         Why there is no tokenizer although there is a file of one, in a sentence; it is among the notes too.
+    ends
+        Tokens that end a text or a turn of it.
     """
 
     model: Decoder
@@ -79,6 +81,7 @@ class Checkpoint:
     questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""
+    ends: frozenset[int] = frozenset()
 
     @property
     def shapes_only(self) -> bool:
@@ -182,6 +185,8 @@ def open_steps(
                 model, placements = without_later_layers(model, config), of_first_layers(placements, layers)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
         tokenizer, unread = yield from _tokenizer_steps(source)
+        assumed = () if tokenizer is None else tokenizer.notes
+        ends = {*source.ends, *(() if tokenizer is None else tokenizer.ends)}
         model.eval()
         count = sum(value.numel() for value in model.parameters())
         return Checkpoint(
@@ -195,8 +200,9 @@ def open_steps(
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=tuple(note for note in (*source.notes, _of_layers(layers, whole), unread) if note),
+            notes=tuple(note for note in (*source.notes, *assumed, _of_layers(layers, whole), unread) if note),
             unread=unread,
+            ends=frozenset(token for token in ends if 0 <= token < config.vocabulary),
         )
 
 

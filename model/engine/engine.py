@@ -77,9 +77,12 @@ def open_model(
         has_tokenizer=checkpoint.tokenizer is not None,
         bos=_bos(checkpoint),
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
+        ends=tuple(sorted(checkpoint.ends)),
     )
     answered = tuple(sorted((options or {}).items()))
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
+    if checkpoint.tokenizer is not None:
+        notice = " ".join(checkpoint.tokenizer.notes)
     return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
 
 
@@ -225,8 +228,14 @@ def run(
 
 
 @within_memory
-def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
-    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
+def step(handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False) -> Steps[RunHandle]:
+    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run.
+
+    Parameters
+    ----------
+    past_end
+        Whether to go on after a token that ends the text; the run ends with it otherwise, shorter than asked.
+    """
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     trace = in_view(handle)
     seconds = 0.0
@@ -237,6 +246,8 @@ def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
         yield Progress(done, count, "Decoding")
         trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
         seconds += took
+        if token in checkpoint.ends and not past_end:
+            break
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, handle.run.length), trace=trace)
 
 

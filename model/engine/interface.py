@@ -132,8 +132,10 @@ class Engine(Protocol):
     ) -> Generator[Progress, None, RunHandle]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 
-    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
-        """Decode ``count`` tokens after the rows in view."""
+    def step(
+        self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False
+    ) -> Generator[Progress, None, RunHandle]:
+        """Decode ``count`` tokens after the rows in view; fewer where one ends the text, unless ``past_end``."""
 
     def branch(self, handle: RunHandle, row: int, token: int) -> Generator[Progress, None, RunHandle]:
         """Put another token in the place of a decoded row, and forget what came after it."""

@@ -74,11 +74,12 @@ class RunPrompt:
 
 @dataclass(frozen=True)
 class Decode:
-    """Decode tokens after the rows in view → :class:`GrownRun`."""
+    """Decode tokens after the rows in view → :class:`GrownRun`, fewer where one ends the text, unless ``past_end``."""
 
     run: RunInView
     count: int
     sampling: Sampling
+    past_end: bool = False
 
 
 @dataclass(frozen=True)

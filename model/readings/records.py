@@ -214,6 +214,8 @@ class ModelCard:
     """What the tokenizer puts before a text, as a person reads it; empty where it puts nothing there."""
     chats: tuple[str, ...] = ()
     """Names of the checkpoint's chat templates, the one meant by default first."""
+    ends: tuple[int, ...] = ()
+    """Ids of tokens that end a text or a turn of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +266,10 @@ class Run:
     def steps(self) -> int:
         """Decode steps in view."""
         return self.length - self.prefill
+
+    def ends_at(self, length: int) -> bool:
+        """Whether the last of so many rows was decoded as the end of the text, or of a turn of it."""
+        return length > self.prefill and self.tokens[length - 1].id in self.model.ends
 
 
 @dataclass(frozen=True, eq=False)

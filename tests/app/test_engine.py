@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,22 @@ def test_steps_grow_the_run_and_an_earlier_step_branches(handle: RunHandle) -> N
     assert [token.id for token in branch.run.tokens[:13]] == [token.id for token in longer.run.tokens[:13]]
     same = finished(engine.step(at_thirteen, 2, Sampling()))
     assert [token.id for token in same.run.tokens] == [token.id for token in longer.run.tokens]
+
+
+def test_decoding_stops_where_the_text_ends(handle: RunHandle, tiny: Path, tmp_path: Path) -> None:
+    free = [token.id for token in finished(engine.step(handle, 8, Sampling())).run.tokens]
+    at = next(at for at in range(14, 19) if free[at] not in free[12:at])  # the first of its kind, after two others
+    folder = shutil.copytree(tiny, tmp_path / "ending")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [free[at], 3_000]}), encoding="utf-8")
+    model_handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    assert model_handle.card.ends == (free[at],), "an id that the model does not have is none"
+    run = finished(engine.run(model_handle, Prompt("abcdefabcdef"), 7))
+    ended = finished(engine.step(run, 8, Sampling()))
+    assert [token.id for token in ended.run.tokens] == free[: at + 1]
+    assert ended.run.ends_at(at + 1)
+    again = finished(engine.step(ended, 19 - at, Sampling(), past_end=True))
+    assert [token.id for token in again.run.tokens] == free
+    assert finished(engine.step(run, 8, Sampling(), past_end=True)).run.length == 20
 
 
 def _with_length(handle: RunHandle, length: int) -> RunHandle:
