@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -409,19 +409,26 @@ class JsonCodec:
         """
         with library_errors("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
             encoding = self.backend.encode(text, add_special_tokens=add_special)
-        covered = bytearray(len(text))
-        for start, end in encoding.offsets:
-            covered[start:end] = b"\1" * (end - start)
-        at = covered.find(0)
-        while at >= 0:
-            # white space, marks and controls may be normalised away on purpose
-            if unicodedata.category(text[at])[0] not in "ZCM":
-                raise TokenizerError(
-                    f"Character {at + 1} of the text, {text[at]!r}, cannot be spelled with this vocabulary; remove it."
-                )
-            at = covered.find(0, at + 1)
+        # white space, marks and controls may be normalised away on purpose
+        missed = [at for at in _uncovered(text, encoding) if unicodedata.category(text[at])[0] not in "ZCM"]
+        if missed and self.backend.normalizer is not None:  # it may have made one character of several
+            gone = frozenset(_uncovered(text, self._letters.encode(text)))
+            missed = [at for at in missed if at not in gone]
+        if missed:
+            at = missed[0]
+            raise TokenizerError(
+                f"Character {at + 1} of the text, {text[at]!r}, cannot be spelled with this vocabulary; remove it."
+            )
         ids: list[int] = encoding.ids
         return ids
+
+    @cached_property
+    def _letters(self) -> tokenizers.Tokenizer:
+        """A tokenizer of every character that the normalizer leaves, whose offsets say what each was made of."""
+        backend = tokenizers.Tokenizer(models.WordLevel({"": 0}, unk_token=""))
+        backend.normalizer = self.backend.normalizer
+        backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
+        return backend
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
@@ -455,6 +462,17 @@ class JsonCodec:
         for mark in self._spaces:
             name = name.replace(mark, " ")
         return name.encode()
+
+
+def _uncovered(text: str, encoding: tokenizers.Encoding) -> Iterator[int]:
+    """Places of characters that no token says to come from; composing a character leaves only its first part."""
+    covered = bytearray(len(text))
+    for start, end in encoding.offsets:
+        covered[start:end] = b"\1" * (end - start)
+    at = covered.find(0)
+    while at >= 0:
+        yield at
+        at = covered.find(0, at + 1)
 
 
 @cache
