@@ -24,6 +24,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.readings.records import TokenKind, TokenText, TokenTexts, token_text
+from ropewalk.model.tokens.added_tokens import named_tokens
 from ropewalk.model.tokens.chat import ChatTemplate
 
 END_OF_TEXT = "<|endoftext|>"
@@ -116,17 +117,19 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
-        """Read a ``tokenizer.json``, and which tokens begin and end a text from ``tokenizer_config.json`` beside it.
+        """Read a ``tokenizer.json``, and from the files beside it further tokens and which begin and end a text.
 
         Raises
         ------
         TokenizerError
             When a file is missing or cannot be understood.
         """
-        codec = JsonCodec.from_file(Path(path))
-        names = _special_names(Path(path).with_name("tokenizer_config.json"))
-        bos, eos = (None if name is None else codec.find(name) for name in names)
-        return cls(codec, bos, eos)
+        backend = JsonCodec.from_file(Path(path)).backend
+        named = named_tokens(Path(path).parent)
+        notes = named.add_to(backend)
+        codec = JsonCodec(backend)
+        bos, eos = (codec.find(named.special.get(name, "")) for name in ("bos_token", "eos_token"))
+        return cls(codec, bos, eos, notes=notes)
 
     @property
     def vocabulary(self) -> int:
@@ -516,24 +519,6 @@ def train_tokenizer(text: str, vocabulary: int) -> Tokenizer:
             "or a vocabulary from 257 to that number."
         )
     return Tokenizer(codec, eos_id=codec.find(END_OF_TEXT))
-
-
-def _special_names(path: Path) -> tuple[str | None, str | None]:
-    """Names of the tokens that begin and end a text, from a ``tokenizer_config.json`` if there is one."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None, None
-    if not isinstance(config, dict):
-        return None, None
-    return _name(config.get("bos_token")), _name(config.get("eos_token"))
-
-
-def _name(token: object) -> str | None:
-    """A token is spelled as its name, or as a dict that holds it."""
-    if isinstance(token, dict):
-        token = token.get("content")
-    return token if isinstance(token, str) else None
 
 
 def _state(part: decoders.Decoder | normalizers.Normalizer | None) -> dict[str, Any]:
