@@ -107,6 +107,25 @@ def test_a_prompt_that_cannot_be_run_is_a_sentence(
         finished(engine.run(model_handle, prompt, 1))
 
 
+def test_why_a_tokenizer_is_not_read_is_said_where_text_is_typed(tiny: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny, tmp_path / "unread")
+    (folder / "tokenizer.json").write_text("", encoding="utf-8")
+    handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    with pytest.raises(PromptError, match=r"type token ids such as 1, 2, 3\. tokenizer\.json is empty"):
+        finished(engine.run(handle, Prompt("abc"), 1))
+
+
+def test_what_was_assumed_about_a_tokenizer_is_said_when_it_opens(tiny: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny, tmp_path / "moved")
+    config = {"added_tokens_decoder": {"900": {"content": "<new>"}}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    assert handle.notice == "<new> has the id 256, as in transformers, though the files give it 900."
+    assert handle.notice in handle.checkpoint.notes
+    with pytest.raises(PromptError, match="Token id 256 is not there; the ids of this model are 0 to 255"):
+        finished(engine.run(handle, Prompt("a<new>"), 1))
+
+
 def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     model_handle = finished(engine.open_model(str(wordless), "cpu", "float32"))
     assert not model_handle.card.has_tokenizer
