@@ -81,9 +81,11 @@ def wilful(wishes: Path) -> Any:
             made = super().run(model_handle, prompt, run_id, head, interventions=interventions, decoded=decoded)
             return (yield from made)
 
-        def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
+        def step(
+            self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False
+        ) -> Generator[Progress, None, RunHandle]:
             yield from meet("step")
-            return (yield from super().step(handle, count, sampling))
+            return (yield from super().step(handle, count, sampling, past_end))
 
         def answer(self, handle: RunHandle, question: Question) -> Generator[Progress, None, Any]:
             yield from meet(type(question).__name__)

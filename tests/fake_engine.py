@@ -95,6 +95,7 @@ class FakeEngine:
     devices: tuple[str, ...] = ("cpu",)
     tiles: Any = None
     check_fails: bool = False
+    ends: tuple[int, ...] = ()
     config: ModelConfig = CONFIG
     asked: list[Question] = field(default_factory=list)
     consistency: dict[str, ConsistencyCheck] = field(default_factory=dict)
@@ -103,7 +104,9 @@ class FakeEngine:
 
     def card(self, path: str | None, device: str, dtype: str) -> ModelCard:
         """What is open."""
-        return ModelCard(path or "bundled", path or "resources/bundled", self.config, 1000, 4000, device, dtype)
+        return ModelCard(
+            path or "bundled", path or "resources/bundled", self.config, 1000, 4000, device, dtype, ends=self.ends
+        )
 
     def specs(self) -> tuple[AttentionSpec, ...]:
         """What every layer was told to do."""
@@ -211,13 +214,17 @@ class FakeEngine:
         run = self.described(Run(run_id, model_handle.card, self.specs(), text, tokens, n, prefill, n, 0))
         return RunHandle(run, model_handle, tokens, self.cell(run, head), prompt=prompt, tiles=self.tiles)
 
-    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
+    def step(
+        self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False
+    ) -> Generator[Progress, None, RunHandle]:
         self.calls.append(f"step {handle.run.length}+{count} {sampling.seed}")
         tokens = handle.run.tokens[: handle.run.length]
         for done in range(count):
             yield (point := Progress(done, count, "Decoding"))
             yield from self.gate.pass_through(point)
             tokens = (*tokens, self.after(tokens, sampling))
+            if tokens[-1].id in handle.run.model.ends and not past_end:
+                break
         run = replace(handle.run, tokens=tokens, length=len(tokens), newest=len(tokens))
         return replace(handle, run=run, trace=tokens)
 

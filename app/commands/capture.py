@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.app.commands.options import Commands, command, count, natural, token_ids
 from ropewalk.app.commands.output import check_folder, finished, model_handle_of, runnable
-from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.app.commands.prompting import end_option, prompt_of, prompt_options, say_end, stretched
 from ropewalk.app.commands.prompts_file import PromptLine, read_prompts
 from ropewalk.app.commands.traces import check_asked, saved_run, trace_options
 from ropewalk.model.decoder.costs import format_bytes
@@ -49,6 +49,7 @@ def declare(commands: Commands) -> None:
     prompt_options(capture)
     trace_options(capture)
     capture.add_argument("--steps", type=natural, default=0, metavar="N", help="tokens to decode after it, greedily")
+    end_option(capture)
     capture.add_argument("--pattern", action="store_true", help="add q and k before RoPE, scores and weights")
     capture.add_argument("--logits", choices=("last", "all"), help="rows whose logits are kept (all up to 1,024)")
     capture.add_argument(
@@ -101,8 +102,9 @@ def _decode_and_save(parsed: argparse.Namespace, handle: RunHandle, drawn: Seque
     from ropewalk.model.engine import engine
 
     if parsed.steps:
-        handle = finished(engine.step(handle, parsed.steps, Sampling()))
+        handle = finished(engine.step(handle, parsed.steps, Sampling(), parsed.ignore_eos))
     finished(engine.save_steps(handle, parsed.out, parsed.pattern, drawn=drawn))
+    say_end(handle.run, parsed.steps)
     _say(parsed.out, handle)
 
 

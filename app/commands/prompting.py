@@ -15,6 +15,7 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.rope_scaling import rule_named, scaling_for
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.errors import ChatError, RopewalkError
+from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 
 
@@ -28,6 +29,21 @@ def prompt_options(command: argparse.ArgumentParser) -> None:
         metavar="RULE[:FACTOR]",
         help="linear, ntk, yarn or llama3, for what is longer than the model; the factor that is needed if left out",
     )
+
+
+def end_option(command: argparse.ArgumentParser) -> None:
+    """Whether decoding goes on where the text ends."""
+    command.add_argument("--ignore-eos", action="store_true", help="decode on after a token that ends the text")
+
+
+def say_end(run: Run, steps: int) -> None:
+    """Say that fewer tokens were decoded than asked for."""
+    if run.steps < steps:
+        print(
+            f"The text ends after {run.steps} of {steps} tokens, with {run.tokens[run.length - 1].inline}; "
+            "--ignore-eos decodes on.",
+            file=sys.stderr,
+        )
 
 
 def rope_scaling(text: str) -> tuple[Scaling, float | None]:

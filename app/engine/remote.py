@@ -100,7 +100,7 @@ class RemoteEngine:
         path: str | None,
         device: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
         confirmed: bool = False,
     ) -> Calls[RunHandle]:
         """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""
@@ -108,9 +108,9 @@ class RemoteEngine:
         made: Attached = yield handle.trace.call(asked)
         return _made(made.run, _opened(made.model, handle.trace.connection), made.prompt)
 
-    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Calls[RunHandle]:
-        """Decode ``count`` tokens after the rows in view."""
-        return _grown(handle, (yield handle.trace.call(Decode(in_view(handle), count, sampling))))
+    def step(self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False) -> Calls[RunHandle]:
+        """Decode ``count`` tokens after the rows in view; fewer where one ends the text, unless ``past_end``."""
+        return _grown(handle, (yield handle.trace.call(Decode(in_view(handle), count, sampling, past_end))))
 
     def branch(self, handle: RunHandle, row: int, token: int) -> Calls[RunHandle]:
         """Put another token in the place of a decoded row, and forget what came after it."""

@@ -136,7 +136,7 @@ class Scenes:
         def staged(engine: RemoteEngine) -> Calls[RunHandle]:
             handle = yield from engine.run(model_handle, prompt, run_id, (0, 0), interventions=wanted)
             if decoded:
-                handle = yield from engine.step(handle, decoded, Sampling())
+                handle = yield from engine.step(handle, decoded, Sampling(), past_end=True)
             return handle
 
         def show(handle: RunHandle) -> None:

@@ -99,15 +99,21 @@ class Timeline(QObject):
         if self._session.handle is not None:
             self._view(self._session.handle.run.newest)
 
-    def run_to(self, length: int) -> None:
-        """Go to a length: by looking back, or by decoding what is missing in one job."""
+    def run_to(self, length: int, past_end: bool = False) -> None:
+        """Go to a length: by looking back, or by decoding what is missing in one job; to where the text ends at most.
+
+        Parameters
+        ----------
+        past_end
+            Whether to go on after a token that ends the text.
+        """
         self.leave()
         if self._session.handle is None:
             self._session.fail(Failure("There is nothing to step through yet; run a prompt first."))
         elif length <= self._session.handle.run.length:
             self._view(length)
         else:
-            self._decode_or_view(length)
+            self._decode_or_view(length, past_end)
 
     def branch(self, row: int, token: int) -> None:
         """Put another token in the place of a decoded row, and go on from there; later rows are forgotten."""
@@ -130,7 +136,7 @@ class Timeline(QObject):
         )
 
     def play(self) -> None:
-        """Step on and on, each step when the one before is on screen, until the positions end or somebody pauses."""
+        """Step on and on, each step when the one before is on screen, until the text or the positions end."""
         if self._session.handle is None or self._playing:
             return
         self._stride = 1
@@ -179,12 +185,12 @@ class Timeline(QObject):
 
     # How it works -------------------------------------------------------------------------------------------------
 
-    def _decode_or_view(self, length: int) -> None:
+    def _decode_or_view(self, length: int, past_end: bool = False) -> None:
         """Go forward to ``length``, with as little decoding as gives what a fresh decode would give."""
         if self._session.handle is not None:
-            self._go(self._session.handle, length)
+            self._go(self._session.handle, length, past_end)
 
-    def _go(self, handle: RunHandle, length: int) -> None:
+    def _go(self, handle: RunHandle, length: int, past_end: bool = False) -> None:
         limit = handle.run.context_limit
         if length > limit:
             self.pause()
@@ -208,7 +214,7 @@ class Timeline(QObject):
         self._session.submit(
             "step",
             Urgency.DECODE,
-            lambda engine: engine.step(base, count, sampling),
+            lambda engine: engine.step(base, count, sampling, past_end),
             lambda after: self._on_stepped(after, base.run, count, sampling),
             self._on_step_failed,
             what="Decoding",
@@ -222,18 +228,26 @@ class Timeline(QObject):
         return length
 
     def _on_stepped(self, handle: RunHandle, before: Run, count: int, sampling: Sampling) -> None:
-        self.drawn = (*self.drawn[: before.steps], *(sampling,) * count)
-        self._stride = self._next_stride(handle.run.seconds, count)
-        at_once = self._playing and not self._queued_steps and self._pace.interval() == 0
+        made, ended = handle.run.length - before.length, handle.run.ends_at(handle.run.length)
+        self.drawn = (*self.drawn[: before.steps], *(sampling,) * made)
+        self._stride = self._next_stride(handle.run.seconds, made)
+        at_once = self._playing and not self._queued_steps and self._pace.interval() == 0 and not ended
         if at_once:  # before panels ask about this one: what they ask in passing waits then, and only that
             self._decode_on(handle)
-        self._move_to(handle.run.length - 1 if count == 1 and not at_once else None)
+        self._move_to(handle.run.length - 1 if made == 1 and not at_once else None)
         self._session.show_run(handle, query=handle.run.length - 1)
         if not at_once:
-            self._after_step()
+            self._after_step(cut=made < count)
 
-    def _after_step(self) -> None:
-        if self._queued_steps:
+    def _after_step(self, cut: bool = False) -> None:
+        """Go on with what was asked for, unless the text ends here; ``cut`` says that decoding has stopped for that."""
+        run = self._session.run
+        if run is not None and run.ends_at(run.length) and (cut or self._queued_steps or self._playing):
+            self._queued_steps = 0
+            self.pause()
+            sentence = f"The text ends here, with {run.tokens[run.length - 1].inline}; step or play again to go on."
+            self._session.fail(Failure(sentence))
+        elif self._queued_steps:
             self._queued_steps -= 1
             self.step()
         elif self._playing:

@@ -82,6 +82,8 @@ class Checkpoint:
         Whether there is a last matrix; without one, logits are not numbers.
     unread
         Why there is no tokenizer although there is a file of one, in a sentence; it is among the notes too.
+    ends
+        Tokens that end a text or a turn of it.
     """
 
     model: Decoder
@@ -96,6 +98,7 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     unread: str = ""
     has_logits: bool = True
+    ends: frozenset[int] = frozenset()
 
     @property
     def shapes_only(self) -> bool:
@@ -228,6 +231,8 @@ def open_steps(
         elif lora is not None:
             merges_of(lora, described.family.weights, model, whole.layers)
         tokenizer, unread = yield from _tokenizer_steps(source)
+        assumed = () if tokenizer is None else tokenizer.notes
+        ends = {*source.ends, *(() if tokenizer is None else tokenizer.ends)}
         model.eval()
         count = sum(value.numel() for value in model.parameters())
         if described.headless:
@@ -244,9 +249,12 @@ def open_steps(
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=tuple(note for note in (*source.notes, _of_adapter(lora), _of_layers(layers, whole), unread) if note),
+            notes=tuple(
+                note for note in (*source.notes, *assumed, _of_adapter(lora), _of_layers(layers, whole), unread) if note
+            ),
             unread=unread,
             has_logits=not described.headless,
+            ends=frozenset(token for token in ends if 0 <= token < config.vocabulary),
         )
 
 

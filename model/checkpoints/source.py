@@ -112,6 +112,8 @@ class Source:
         What the format changes in the finished config: facts that the Hugging Face spelling cannot hold.
     tokenizer
         Reads the tokenizer; returns None where there is none.
+    ends
+        Tokens that end a text, as the files beside the weights list them; the tokenizer may know more.
     questions
         What the file leaves open and was assumed.
     notes
@@ -126,6 +128,7 @@ class Source:
     weights: WeightMap | None = None
     adjust: Callable[[ModelConfig], ModelConfig] | None = None
     tokenizer: Callable[[], Tokenizer | None] = lambda: None
+    ends: tuple[int, ...] = ()
     questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = field(default=())
 

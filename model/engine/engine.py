@@ -94,9 +94,12 @@ def open_model(
         bos=_bos(checkpoint),
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
         notes=checkpoint.notes,
+        ends=tuple(sorted(checkpoint.ends)),
     )
     answered = tuple(sorted((options or {}).items()))
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
+    if checkpoint.tokenizer is not None:
+        notice = " ".join(checkpoint.tokenizer.notes)
     can = EVERYTHING if checkpoint.has_logits else EVERYTHING - {"logits", "unembedding", "decode"}
     return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
 
@@ -341,7 +344,7 @@ def attach(
     path: str | None,
     device: str,
     *,
-    options: Mapping[str, int] | None = None,
+    options: Options | None = None,
     confirmed: bool = False,
 ) -> Steps[RunHandle]:
     """Open the checkpoint that a run from a file was made with, in the run's dtype; everything can be done then.
@@ -372,8 +375,13 @@ def attach(
 
 
 @within_memory
-def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
+def step(handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False) -> Steps[RunHandle]:
     """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run.
+
+    Parameters
+    ----------
+    past_end
+        Whether to go on after a token that ends the text; the run ends with it otherwise, shorter than asked.
 
     Raises
     ------
@@ -391,6 +399,8 @@ def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
         yield Progress(done, count, "Decoding")
         trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
         seconds += took
+        if token in checkpoint.ends and not past_end:
+            break
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, handle.run.length), trace=trace)
 
 

@@ -159,13 +159,15 @@ class Engine(Protocol):
         path: str | None,
         device: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
         confirmed: bool = False,
     ) -> Generator[Progress, None, RunHandle]:
         """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""
 
-    def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
-        """Decode ``count`` tokens after the rows in view."""
+    def step(
+        self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False
+    ) -> Generator[Progress, None, RunHandle]:
+        """Decode ``count`` tokens after the rows in view; fewer where one ends the text, unless ``past_end``."""
 
     def branch(self, handle: RunHandle, row: int, token: int) -> Generator[Progress, None, RunHandle]:
         """Put another token in the place of a decoded row, and forget what came after it."""

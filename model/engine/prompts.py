@@ -46,18 +46,19 @@ def read_prompt(checkpoint: Checkpoint, prompt: Prompt) -> Steps[tuple[list[int]
     ids = list(tokenizer.encode(text, add_special=False, names_special=True))
     if not ids:
         raise ChatError("The chat template writes nothing for this prompt; switch it off to run the text as it is.")
-    return ids, text
+    return _known_ids(checkpoint, ids), text
 
 
 def _ids_of(checkpoint: Checkpoint, prompt: Prompt) -> list[int]:
     if checkpoint.tokenizer is not None and not prompt.as_ids:
-        return list(checkpoint.tokenizer.encode(prompt.text, add_special=prompt.special))
+        return _known_ids(checkpoint, list(checkpoint.tokenizer.encode(prompt.text, add_special=prompt.special)))
     if not prompt.text.strip():
         return []
     if IDS.fullmatch(prompt.text) is None:
         why = "Ids were asked for" if checkpoint.tokenizer is not None else f"{checkpoint.name} has no tokenizer"
         why += " that can be read" if checkpoint.unread else ""
-        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.")
+        because = f" {checkpoint.unread}" if checkpoint.unread else ""
+        raise PromptError(f"{why}, so text cannot be run on it; type token ids such as 1, 2, 3.{because}")
     typed = re.findall(r"-?\d+", prompt.text)
     longest = len(max(typed, key=len).lstrip("-"))
     if longest > LONGEST_ID:

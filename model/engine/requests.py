@@ -94,18 +94,19 @@ class Attach:
     run: RunInView
     path: str | None
     device: str
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     confirmed: bool = False
     tile_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Decode tokens after the rows in view → :class:`GrownRun`."""
+    """Decode tokens after the rows in view → :class:`GrownRun`, fewer where one ends the text, unless ``past_end``."""
 
     run: RunInView
     count: int
     sampling: Sampling
+    past_end: bool = False
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _attach(handles: Handles, asked: Attach) -> Steps[Attached]:
 
 def _decode(handles: Handles, asked: Decode) -> Steps[GrownRun]:
     before = handles.run(asked.run)
-    after = yield from handles.engine.step(before, asked.count, asked.sampling)
+    after = yield from handles.engine.step(before, asked.count, asked.sampling, asked.past_end)
     return _grown(handles, before, after, asked.run.length)
 
 

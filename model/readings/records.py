@@ -216,6 +216,8 @@ class ModelCard:
     """Names of the checkpoint's chat templates, the one meant by default first."""
     notes: tuple[str, ...] = ()
     """What was left out, assumed or merged when it was opened, in sentences."""
+    ends: tuple[int, ...] = ()
+    """Ids of tokens that end a text or a turn of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +268,10 @@ class Run:
     def steps(self) -> int:
         """Decode steps in view."""
         return self.length - self.prefill
+
+    def ends_at(self, length: int) -> bool:
+        """Whether the last of so many rows was decoded as the end of the text, or of a turn of it."""
+        return length > self.prefill and self.tokens[length - 1].id in self.model.ends
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from ropewalk.model.errors import TokenizerError
 from ropewalk.model.readings.records import TokenKind, TokenText, TokenTexts, token_text
+from ropewalk.model.tokens.added_tokens import named_tokens
 from ropewalk.model.tokens.chat import ChatTemplate
 
 END_OF_TEXT = "<|endoftext|>"
@@ -92,6 +93,10 @@ class Tokenizer:
         The ids that begin and end a text, None where there is none.
     chats
         The checkpoint's chat templates, the one meant by default first.
+    ends
+        Other ids that end a text, or a turn of it.
+    notes
+        What was assumed about the format, in sentences.
     """
 
     def __init__(
@@ -100,25 +105,31 @@ class Tokenizer:
         bos_id: int | None = None,
         eos_id: int | None = None,
         chats: Sequence[ChatTemplate] = (),
+        ends: Iterable[int] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         self.codec = codec
         self.bos_id = bos_id
         self.eos_id = eos_id
         self.chats = tuple(chats)
+        self.ends = frozenset(ends) | ({eos_id} if eos_id is not None else set())
+        self.notes = tuple(notes)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
-        """Read a ``tokenizer.json``, and which tokens begin and end a text from ``tokenizer_config.json`` beside it.
+        """Read a ``tokenizer.json``, and from the files beside it further tokens and which begin and end a text.
 
         Raises
         ------
         TokenizerError
             When a file is missing or cannot be understood.
         """
-        codec = JsonCodec.from_file(Path(path))
-        names = _special_names(Path(path).with_name("tokenizer_config.json"))
-        bos, eos = (None if name is None else codec.find(name) for name in names)
-        return cls(codec, bos, eos)
+        backend = JsonCodec.from_file(Path(path)).backend
+        named = named_tokens(Path(path).parent)
+        notes = named.add_to(backend)
+        codec = JsonCodec(backend)
+        bos, eos = (codec.find(named.special.get(name, "")) for name in ("bos_token", "eos_token"))
+        return cls(codec, bos, eos, notes=notes)
 
     @property
     def vocabulary(self) -> int:
@@ -401,19 +412,26 @@ class JsonCodec:
         """
         with library_errors("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
             encoding = self.backend.encode(text, add_special_tokens=add_special)
-        covered = bytearray(len(text))
-        for start, end in encoding.offsets:
-            covered[start:end] = b"\1" * (end - start)
-        at = covered.find(0)
-        while at >= 0:
-            # white space, marks and controls may be normalised away on purpose
-            if unicodedata.category(text[at])[0] not in "ZCM":
-                raise TokenizerError(
-                    f"Character {at + 1} of the text, {text[at]!r}, cannot be spelled with this vocabulary; remove it."
-                )
-            at = covered.find(0, at + 1)
+        # white space, marks and controls may be normalised away on purpose
+        missed = [at for at in _uncovered(text, encoding) if unicodedata.category(text[at])[0] not in "ZCM"]
+        if missed and self.backend.normalizer is not None:  # it may have made one character of several
+            gone = frozenset(_uncovered(text, self._letters.encode(text)))
+            missed = [at for at in missed if at not in gone]
+        if missed:
+            at = missed[0]
+            raise TokenizerError(
+                f"Character {at + 1} of the text, {text[at]!r}, cannot be spelled with this vocabulary; remove it."
+            )
         ids: list[int] = encoding.ids
         return ids
+
+    @cached_property
+    def _letters(self) -> tokenizers.Tokenizer:
+        """A tokenizer of every character that the normalizer leaves, whose offsets say what each was made of."""
+        backend = tokenizers.Tokenizer(models.WordLevel({"": 0}, unk_token=""))
+        backend.normalizer = self.backend.normalizer
+        backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
+        return backend
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
@@ -447,6 +465,17 @@ class JsonCodec:
         for mark in self._spaces:
             name = name.replace(mark, " ")
         return name.encode()
+
+
+def _uncovered(text: str, encoding: tokenizers.Encoding) -> Iterator[int]:
+    """Places of characters that no token says to come from; composing a character leaves only its first part."""
+    covered = bytearray(len(text))
+    for start, end in encoding.offsets:
+        covered[start:end] = b"\1" * (end - start)
+    at = covered.find(0)
+    while at >= 0:
+        yield at
+        at = covered.find(0, at + 1)
 
 
 @cache
@@ -490,24 +519,6 @@ def train_tokenizer(text: str, vocabulary: int) -> Tokenizer:
             "or a vocabulary from 257 to that number."
         )
     return Tokenizer(codec, eos_id=codec.find(END_OF_TEXT))
-
-
-def _special_names(path: Path) -> tuple[str | None, str | None]:
-    """Names of the tokens that begin and end a text, from a ``tokenizer_config.json`` if there is one."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None, None
-    if not isinstance(config, dict):
-        return None, None
-    return _name(config.get("bos_token")), _name(config.get("eos_token"))
-
-
-def _name(token: object) -> str | None:
-    """A token is spelled as its name, or as a dict that holds it."""
-    if isinstance(token, dict):
-        token = token.get("content")
-    return token if isinstance(token, str) else None
 
 
 def _state(part: decoders.Decoder | normalizers.Normalizer | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,25 @@ def test_a_prompt_that_cannot_be_run_is_a_sentence(
         finished(engine.run(model_handle, prompt, 1))
 
 
+def test_why_a_tokenizer_is_not_read_is_said_where_text_is_typed(tiny: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny, tmp_path / "unread")
+    (folder / "tokenizer.json").write_text("", encoding="utf-8")
+    handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    with pytest.raises(PromptError, match=r"type token ids such as 1, 2, 3\. tokenizer\.json is empty"):
+        finished(engine.run(handle, Prompt("abc"), 1))
+
+
+def test_what_was_assumed_about_a_tokenizer_is_said_when_it_opens(tiny: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny, tmp_path / "moved")
+    config = {"added_tokens_decoder": {"900": {"content": "<new>"}}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    assert handle.notice == "<new> has the id 256, as in transformers, though the files give it 900."
+    assert handle.notice in handle.checkpoint.notes
+    with pytest.raises(PromptError, match="Token id 256 is not there; the ids of this model are 0 to 255"):
+        finished(engine.run(handle, Prompt("a<new>"), 1))
+
+
 def test_without_a_tokenizer_ids_are_typed(wordless: Path) -> None:
     model_handle = finished(engine.open_model(str(wordless), "cpu", "float32"))
     assert not model_handle.card.has_tokenizer
@@ -142,6 +163,22 @@ def test_steps_grow_the_run_and_an_earlier_step_branches(handle: RunHandle) -> N
     assert [token.id for token in branch.run.tokens[:13]] == [token.id for token in longer.run.tokens[:13]]
     same = finished(engine.step(at_thirteen, 2, Sampling()))
     assert [token.id for token in same.run.tokens] == [token.id for token in longer.run.tokens]
+
+
+def test_decoding_stops_where_the_text_ends(handle: RunHandle, tiny: Path, tmp_path: Path) -> None:
+    free = [token.id for token in finished(engine.step(handle, 8, Sampling())).run.tokens]
+    at = next(at for at in range(14, 19) if free[at] not in free[12:at])  # the first of its kind, after two others
+    folder = shutil.copytree(tiny, tmp_path / "ending")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [free[at], 3_000]}), encoding="utf-8")
+    model_handle = finished(engine.open_model(str(folder), "cpu", "float32"))
+    assert model_handle.card.ends == (free[at],), "an id that the model does not have is none"
+    run = finished(engine.run(model_handle, Prompt("abcdefabcdef"), 7))
+    ended = finished(engine.step(run, 8, Sampling()))
+    assert [token.id for token in ended.run.tokens] == free[: at + 1]
+    assert ended.run.ends_at(at + 1)
+    again = finished(engine.step(ended, 19 - at, Sampling(), past_end=True))
+    assert [token.id for token in again.run.tokens] == free
+    assert finished(engine.step(run, 8, Sampling(), past_end=True)).run.length == 20
 
 
 def _with_length(handle: RunHandle, length: int) -> RunHandle:

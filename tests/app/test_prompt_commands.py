@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,28 @@ def test_info_says_whether_there_is_a_template(run: Run, chatty: Path, tiny: Pat
     assert "chat template  default\n" in run("info", chatty)[1]
     assert "chat template  none\n" in run("info", tiny)[1]
     assert json.loads(run("info", chatty, "--json")[1])["chat_templates"] == ["default"]
+
+
+def test_decoding_stops_where_the_text_ends_and_says_so(run: Run, tiny: Path, tmp_path: Path) -> None:
+    asked = ("--prompt", "hi", "--steps", 6)
+    free = json.loads(run("generate", tiny, *asked, "--json")[1])
+    assert free["finish_reason"] == "length"
+    at = next(at for at in range(1, 5) if free["ids"][at] not in free["ids"][:at])
+    folder = shutil.copytree(tiny, tmp_path / "ending")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": free["ids"][at]}), encoding="utf-8")
+    status, out, err = run("generate", folder, *asked, "--json")
+    found = json.loads(out)
+    assert (status, found["ids"], found["finish_reason"]) == (0, free["ids"][: at + 1], "stop")
+    said = f"The text ends after {at + 1} of 6 tokens, with {free['tokens'][at]}; --ignore-eos decodes on.\n"
+    assert run("generate", folder, *asked)[2] == said
+    status, out, err = run("generate", folder, *asked, "--ignore-eos", "--json")
+    assert (json.loads(out)["ids"], json.loads(out)["finish_reason"], err) == (free["ids"], "length", "")
+    file = tmp_path / "a.safetensors"
+    status, out, err = run("capture", folder, *asked, "--out", file)
+    assert (status, err) == (0, said)
+    assert f"{3 + at} rows (2 of the prompt)" in out
+    assert "8 rows (2 of the prompt)" in run("capture", folder, *asked, "--ignore-eos", "--out", file)[1]
 
 
 @pytest.mark.parametrize("command", ["generate", "heads"])

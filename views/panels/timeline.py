@@ -26,7 +26,7 @@ BRANCH = "Put this token in the place of the last one in view, and go on from th
 
 
 class StepsView(QWidget):
-    """Cells of the steps of a run; the one in view is marked, the ones after it are faint."""
+    """Cells of the steps of a run: the one in view is marked, later ones are faint, a bar closes a text."""
 
     length_chosen = Signal(int)
     """A step was clicked or dragged to: how many tokens are to be in view."""
@@ -81,7 +81,8 @@ class StepsView(QWidget):
             return ""
         if length <= run.prefill:
             return f"the prompt: {wording.counted(run.prefill, 'token')}"
-        return f"step {length - run.prefill}: {run.tokens[length - 1].inline}, {wording.counted(length, 'token')}"
+        end = ", which ends the text" if run.ends_at(length) else ""
+        return f"step {length - run.prefill}: {run.tokens[length - 1].inline}{end}, {wording.counted(length, 'token')}"
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the cells."""
@@ -104,6 +105,8 @@ class StepsView(QWidget):
             )
             colour = look.faint if later else look.text
             ink.draw_text(painter, box.adjusted(4, 0, -4, 0), text, look.font("number"), colour, ink.CENTRE)
+            if run.ends_at(length):
+                painter.fillRect(QRectF(box.right() - 3, 2, 2, box.height() - 4), colour)
         painter.end()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

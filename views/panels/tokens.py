@@ -91,6 +91,7 @@ class TokensPanel(Panel):
         self.strip.set_weights(row.weights, row.visible, row.query)
         head = wording.head_name(row.layer, row.head)
         decoded = f" · {run.steps} decoded" if run.steps else ""
+        decoded += " · the text ends here" if run.ends_at(run.length) else ""
         decoded += " · in the chat template" if run.rendered else ""
         self._said = f"{wording.counted(run.length, 'token')}{decoded} · tinted by the weights of {head}"
         self._say()

@@ -151,7 +151,7 @@ def _decode(session: Session, window: MainWindow, steps: int) -> None:
         raise PromptError(
             f"{steps} steps after {run.length} tokens were asked for, but the model's positions end after {limit}."
         )
-    session.timeline.run_to(run.length + steps)
+    session.timeline.run_to(run.length + steps, past_end=True)
     wait_until_drawn(window)
 
 

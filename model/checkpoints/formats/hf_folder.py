@@ -5,7 +5,10 @@ A ``config.json`` without weights is a checkpoint of shapes only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ropewalk.model.checkpoints.config_file import read_json
 from ropewalk.model.checkpoints.formats import safetensors_files, torch_files
@@ -16,6 +19,7 @@ from ropewalk.model.errors import CheckpointError
 from ropewalk.model.options import Options
 
 CONFIG = "config.json"
+GENERATION = "generation_config.json"
 WEIGHT_SUFFIXES = (".safetensors", *torch_files.SUFFIXES, ".gguf", ".h5", ".msgpack", ".onnx")
 
 
@@ -53,17 +57,36 @@ def open_config(path: Path, options: Options) -> Source:
 
 
 def _source(path: Path, config: Path, files: TensorFile | None, notes: tuple[str, ...] = ()) -> Source:
-    folder = config.parent
+    folder, fields = config.parent, read_json(config)
     name = path.stem if path.is_file() and path.name != CONFIG else folder.resolve().name
     return Source(
         path,
         name,
-        read_json(config),
+        fields,
         files,
         config_name=config.name,
         tokenizer=lambda: tokenizer_beside(folder),
+        ends=_ends(fields, folder / GENERATION),
         notes=notes,
     )
+
+
+def _ends(config: Mapping[str, Any], generation: Path) -> tuple[int, ...]:
+    """Tokens that end a text: what is said of generation goes before the config, and that before its text part."""
+    said: Mapping[str, Any] = {}
+    with suppress(CheckpointError, OSError):  # it says nothing that a run needs
+        said = read_json(generation)
+    text = config.get("text_config")
+    found = next(
+        (
+            part["eos_token_id"]
+            for part in (said, config, text)
+            if isinstance(part, Mapping) and part.get("eos_token_id") is not None
+        ),
+        (),
+    )
+    listed = found if isinstance(found, Sequence) else (found,)
+    return tuple(token for token in listed if isinstance(token, int) and not isinstance(token, bool))
 
 
 def _files(path: Path) -> TensorFile | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ropewalk.model.checkpoints.damage import check_is_data
-from ropewalk.model.checkpoints.tokenizers import tekken
+from ropewalk.model.checkpoints.tokenizers import tekken, vocab_and_merges
 from ropewalk.model.checkpoints.tokenizers.chat_templates import templates_beside
 from ropewalk.model.checkpoints.tokenizers.sentencepiece import read_model
 from ropewalk.model.checkpoints.tokenizers.tiktoken import is_tiktoken, read_tiktoken
@@ -30,15 +30,19 @@ def tokenizer_beside(*folders: Path) -> Tokenizer | None:
 def _tokenizer_in(folder: Path) -> Tokenizer | None:
     names = [name for name in (JSON, *MODELS, tekken.NAME) if (folder / name).is_file()]
     found = [*(folder / name for name in names), *sorted(folder.glob("*.tiktoken"))]
+    if (folder / vocab_and_merges.VOCABULARY).is_file() and (folder / vocab_and_merges.MERGES).is_file():
+        found.append(folder / vocab_and_merges.VOCABULARY)
     if not found:
         return None
     path = found[0]
     try:
         check_is_data(path)
+        if path.name == JSON:
+            return Tokenizer.from_file(path)
+        if path.name == tekken.NAME:
+            return tekken.read_tekken(path)
+        if path.name == vocab_and_merges.VOCABULARY:
+            return vocab_and_merges.read_vocab_and_merges(folder)
+        return read_tiktoken(path) if is_tiktoken(path) else read_model(path)
     except CheckpointError as error:  # ids can still be typed
         raise TokenizerError(error.sentence, error.details) from error
-    if path.name == JSON:
-        return Tokenizer.from_file(path)
-    if path.name == tekken.NAME:
-        return tekken.read_tekken(path)
-    return read_tiktoken(path) if is_tiktoken(path) else read_model(path)

@@ -117,7 +117,7 @@ def _added(path: Path, config: Mapping[str, Any], pieces: Sequence[str]) -> dict
     for key, value in described.items() if isinstance(described, dict) else ():
         name = value.get("content") if isinstance(value, dict) else None
         if key.isdecimal() and len(key) < 10 and int(key) >= len(pieces) and isinstance(name, str) and name:
-            found[int(key)] = Added(name, special=value.get("special") is True)
+            found[int(key)] = Added(name, *(value.get(flag) is True for flag in ("special", "lstrip", "rstrip")))
     return found
 
 

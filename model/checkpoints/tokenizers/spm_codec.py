@@ -30,10 +30,15 @@ LOOKS_SPECIAL = re.compile(
 
 @dataclass(frozen=True)
 class Added:
-    """A token beside the vocabulary, from ``tokenizer_config.json`` or ``added_tokens.json``."""
+    """A token beside the vocabulary, from ``tokenizer_config.json`` or ``added_tokens.json``.
+
+    ``lstrip`` and ``rstrip`` say that it takes the white space to its left and to its right.
+    """
 
     name: str
     special: bool
+    lstrip: bool = False
+    rstrip: bool = False
 
 
 class SpmCodec:
@@ -106,8 +111,12 @@ class SpmCodec:
             For a character that neither pieces nor bytes can spell, in a vocabulary that has no unknown piece.
         """
         ids: list[int] = []
-        begins = True
-        for part, name in _parts(text, self._cut_named if names_special else self._cut):
+        begins, before = True, None
+        for between, name in _parts(text, self._cut_named if names_special else self._cut):
+            after = self._added.get(self._named.get(name, -1))
+            part = between.lstrip() if before is not None and before.rstrip else between
+            part = part.rstrip() if after is not None and after.lstrip else part
+            before = after
             ids += self._segmented(self._normalizer(part, self._kept, begins))
             if name:
                 token = self._named.get(name, self._ids.get(name, -1))

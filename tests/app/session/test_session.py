@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.opening import DEFAULT_PROMPT
@@ -354,6 +355,87 @@ def test_play_ends_with_the_positions(qtbot: QtBot, running: Session) -> None:
     assert not running.timeline.playing
     assert len(text(running)) == 64
     assert len(watch.failures) == 1
+
+
+# The end of the text --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ending(qtbot: QtBot, session: Session, engine: FakeEngine) -> Session:
+    """A session with a run of ``abc`` on screen, in a model whose texts end with ``e``."""
+    engine.ends = (ord("e"),)
+    with qtbot.waitSignal(session.settled):
+        session.opening.begin(prompt=Prompt("abc"))
+    return session
+
+
+@pytest.mark.parametrize("pace", [0, 2])
+def test_play_stops_where_the_text_ends_and_goes_on_when_it_is_asked_again(
+    qtbot: QtBot, ending: Session, pace: int
+) -> None:
+    watch = Watch(ending)
+    ending.timeline.set_pace(pace)
+    ending.timeline.play()
+    qtbot.waitUntil(lambda: bool(watch.failures))
+    assert not ending.timeline.playing
+    assert watch.failures == [("The text ends here, with e; step or play again to go on.", "")]
+    qtbot.waitUntil(lambda: not ending.busy)
+    assert text(ending) == "abcde"
+    assert ending.run is not None
+    assert [ending.run.ends_at(length) for length in (3, 4, 5)] == [False, False, True]
+    ending.timeline.play()
+    qtbot.waitUntil(lambda: len(text(ending)) > 6)
+    ending.timeline.pause()
+    assert text(ending).startswith("abcdefg")
+    assert len(watch.failures) == 1
+
+
+def test_several_tokens_at_once_stop_where_the_text_ends(qtbot: QtBot, ending: Session) -> None:
+    watch = Watch(ending)
+    settle(qtbot, ending, lambda: ending.timeline.run_to(9))
+    assert text(ending) == "abcde"
+    assert len(ending.timeline.drawn) == 2
+    assert "The text ends here" in watch.failures[0][0]
+    settle(qtbot, ending, lambda: ending.timeline.run_to(9))
+    assert text(ending) == "abcdefghi"
+    settle(qtbot, ending, lambda: ending.timeline.run_to(3))
+    settle(qtbot, ending, ending.timeline.step)
+    settle(qtbot, ending, ending.timeline.play)
+    assert text(ending) == "abcde", "it ends where it is looked at again, too"
+    assert len(watch.failures) == 2
+    settle(qtbot, ending, lambda: ending.timeline.run_to(9))
+    assert len(watch.failures) == 2
+
+
+def test_steps_one_by_one_show_the_end_and_go_on(qtbot: QtBot, ending: Session) -> None:
+    watch = Watch(ending)
+    settle(qtbot, ending, ending.timeline.step)
+    settle(qtbot, ending, ending.timeline.step)
+    settle(qtbot, ending, ending.timeline.step)
+    assert text(ending) == "abcdef"
+    assert not watch.failures
+
+
+def test_steps_that_wait_are_forgotten_at_the_end(qtbot: QtBot, ending: Session) -> None:
+    watch = Watch(ending)
+    settle(qtbot, ending, *[ending.timeline.step] * 4)
+    assert text(ending) == "abcde"
+    assert len(watch.failures) == 1
+
+
+def test_a_prompt_may_name_the_end(qtbot: QtBot, ending: Session) -> None:
+    watch = Watch(ending)
+    settle(qtbot, ending, lambda: ending.start(Prompt("cde")))
+    settle(qtbot, ending, lambda: ending.timeline.run_to(6))
+    assert text(ending) == "cdefgh"
+    assert not watch.failures
+
+
+def test_a_picture_has_as_many_tokens_as_it_was_asked_for(qtbot: QtBot, ending: Session) -> None:
+    watch = Watch(ending)
+    settle(qtbot, ending, lambda: ending.timeline.run_to(9, past_end=True))
+    assert text(ending) == "abcdefghi"
+    assert not watch.failures
 
 
 def test_stepping_back_stops_playing(qtbot: QtBot, running: Session) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import tokenizers
@@ -25,6 +27,7 @@ from ropewalk.model.tokens.tokenizer import (
     train_tokenizer,
     visible,
 )
+from tests.model.checkpoints.odd_texts import odd_texts
 
 TEXT = "The cat sat on the mat, and the cat was fat.\n" * 3
 
@@ -62,6 +65,12 @@ def sentencepiece() -> Tokenizer:
 def small() -> Tokenizer:
     """A byte-level BPE, trained once."""
     return train_tokenizer(TEXT, 270)
+
+
+def backend_of(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+    """A copy of the library's part."""
+    assert isinstance(tokenizer.codec, JsonCodec)
+    return tokenizers.Tokenizer.from_str(tokenizer.codec.backend.to_str())
 
 
 def read(tokenizer: Tokenizer, ids: list[int]) -> list[Read]:
@@ -208,6 +217,61 @@ def test_a_character_that_no_piece_spells_is_refused() -> None:
     assert codec.encode("ab", False) == [0, 1]
     with pytest.raises(TokenizerError, match="Character 2 of the text, 'z', cannot be spelled"):
         codec.encode("az", False)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKC", "NFD", "NFKD"])
+def test_a_text_is_composed_or_taken_apart_before_it_is_cut(form: Literal["NFC", "NFKC", "NFD", "NFKD"]) -> None:
+    backend = backend_of(small())
+    backend.normalizer = getattr(normalizers, form)()
+    tokenizer = Tokenizer(JsonCodec(backend))
+    assert tokenizer.encode("\u1112\u1161\u11ab") == tokenizer.encode("한")
+    for text in [*COMPOSED, *odd_texts(150, seed=4)]:
+        ids = tokenizer.encode(text)
+        assert ids == backend.encode(text).ids
+        if END_OF_TEXT not in text:
+            assert tokenizer.decode(ids) == unicodedata.normalize(form, text), ascii(text)
+
+
+COMPOSED = [
+    "\u1112\u1161\u11ab", "\u1112\u1161\u11ab 각\u11a8", "ｶﾞ ﾊﾟ", "ﬃ ½ ㍿", "a\u0323\u0301\u0302", "\u0915\u093c", "Å",
+]  # fmt: skip
+
+
+def test_a_composed_character_is_read_as_one() -> None:
+    backend = backend_of(small())
+    backend.normalizer = normalizers.NFC()
+    tokenizer = Tokenizer(JsonCodec(backend))
+    read_as = read(tokenizer, tokenizer.encode("\u1112\u1161\u11ab"))
+    assert [(text, kind) for text, kind, *_ in read_as] == [("<ED>", "bytes"), ("<95>", "bytes"), ("<9C>", "bytes")]
+    assert [character for *_, character in read_as] == ["한", "", ""]
+    assert len({group for *_, group, _ in read_as}) == 1
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "text", "refused"),
+    [
+        (normalizers.NFC(), "한\u1112\u1161\u11abx", ""),
+        (normalizers.NFC(), "x\u1112\u1161", "Character 2 of the text, '\u1112'"),
+        (normalizers.NFC(), "\u1112\u1161\u11ab\u1100", "Character 4 of the text, '\u1100'"),
+        (normalizers.NFKC(), "ｘ", ""),
+        (normalizers.NFKC(), "ｘﾞy", "Character 3 of the text, 'y'"),
+        (normalizers.Replace("yy", ""), "xyyx", ""),
+        (normalizers.Replace("yy", "x"), "yy", ""),
+        (normalizers.Replace("yy", ""), "xyyxy", "Character 5 of the text, 'y'"),
+        (normalizers.Lowercase(), "XZ", "Character 2 of the text, 'Z'"),
+    ],
+)
+def test_what_normalising_takes_away_is_spelled_and_what_the_vocabulary_lacks_is_not(
+    normalizer: normalizers.Normalizer, text: str, refused: str
+) -> None:
+    backend = tokenizers.Tokenizer(models.BPE({"한": 0, "x": 1, "\u3099": 2}, []))
+    backend.normalizer = normalizer
+    codec = JsonCodec(backend)
+    if refused:
+        with pytest.raises(TokenizerError, match=f"^{refused}, cannot be spelled"):
+            codec.encode(text, False)
+    else:
+        assert codec.encode(text, False) == backend.encode(text).ids != []
 
 
 @pytest.mark.parametrize("token", [-1, 270, 10**9])

@@ -199,6 +199,22 @@ def test_added_tokens_come_after_the_vocabulary(tmp_path: Path) -> None:
     assert [token.kind for token in tokenizer.describe([size, size + 1])] == ["special", "text"]
 
 
+@pytest.mark.parametrize(("left", "right"), [(False, True), (True, False), (True, True)])
+def test_an_added_token_takes_the_white_space_beside_it(left: bool, right: bool, tmp_path: Path) -> None:
+    model = train(tmp_path, "bpe", byte_fallback=True, remove_extra_whitespaces=False)
+    size = read_model(model).vocabulary
+    plain = {"content": "<|end|>", "special": True}
+    config = {"added_tokens_decoder": {str(size): plain, str(size + 1): {**plain, "lstrip": left, "rstrip": right}}}
+    config["added_tokens_decoder"][str(size + 1)]["content"] = "<|sep|>"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = read_model(model)
+    for name, lefts, rights in (("<|sep|>", left, right), ("<|end|>", False, False)):
+        ids = tokenizer.encode(f"to  {name}  be{name}", add_special=False)
+        without = ("to" if lefts else "to  ") + name + ("be" if rights else "  be") + name
+        assert ids == tokenizer.encode(without, add_special=False)
+        assert tokenizer.decode(ids) == without
+
+
 def test_a_kind_that_cuts_at_words_is_refused(tmp_path: Path) -> None:
     model = train(tmp_path, "char")
     with pytest.raises(TokenizerError, match=r"tokenizer\.model .*words or characters"):
