@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
     from ropewalk.model.decoder import hooks, interventions
     from ropewalk.model.errors import RopewalkError
+    from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
+    from ropewalk.model.notebooks.run import Run, load
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -31,7 +33,9 @@ __all__ = [
     "Checkpoint",
     "KeepAll",
     "LayerTrace",
+    "Model",
     "RopewalkError",
+    "Run",
     "Sampling",
     "Trace",
     "append",
@@ -41,8 +45,10 @@ __all__ = [
     "head_scores",
     "hooks",
     "interventions",
+    "load",
     "load_trace",
     "logit_lens",
+    "open",
     "open_checkpoint",
     "readout",
     "record",
@@ -55,7 +61,9 @@ _MODULES = {
     "Checkpoint": "model.checkpoints",
     "KeepAll": "model.runs.trace",
     "LayerTrace": "model.runs.layer_trace",
+    "Model": "model.notebooks.model",
     "RopewalkError": "model.errors",
+    "Run": "model.notebooks.run",
     "Sampling": "model.readings.records",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
@@ -65,8 +73,10 @@ _MODULES = {
     "head_scores": "model.readings.patterns",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
+    "load": "model.notebooks.run",
     "load_trace": "model.runs.trace_file",
     "logit_lens": "model.readings.lens",
+    "open": "model.notebooks.model",
     "open_checkpoint": "model.checkpoints",
     "readout": "model.readings.readout",
     "record": "model.runs.trace",
