@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ropewalk.model.errors import RopewalkError
     from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
     from ropewalk.model.notebooks.run import Run, load
+    from ropewalk.model.notebooks.window import view
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -55,6 +56,7 @@ __all__ = [
     "repeated_ids",
     "replay",
     "save_trace",
+    "view",
 ]
 
 _MODULES = {
@@ -83,6 +85,7 @@ _MODULES = {
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.runs.trace_file",
+    "view": "model.notebooks.window",
 }
 """Where each name comes from; a module's last word is its own."""
 

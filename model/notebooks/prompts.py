@@ -41,6 +41,28 @@ class Batch:
     positions: Tensor | None = None
     texts: tuple[str, ...] = ()
 
+    @property
+    def lengths(self) -> list[int]:
+        """The real tokens of each prompt."""
+        if self.padding is None:
+            return [self.inputs.shape[1]] * self.inputs.shape[0]
+        return [int(count) for count in self.padding.sum(1)]
+
+    @property
+    def last(self) -> Tensor:
+        """[B] the row of each prompt's last token."""
+        batch, tokens = self.inputs.shape[:2]
+        rows = torch.arange(tokens, device=self.inputs.device).expand(batch, tokens)
+        return (rows if self.padding is None else rows * self.padding).amax(1)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        inputs, padding, positions = (
+            None if one is None else one.to(device) for one in (self.inputs, self.padding, self.positions)
+        )
+        assert inputs is not None
+        return Batch(inputs, padding, positions, self.texts)
+
 
 def batch_of(prompts: Prompts, tokenizer: Tokenizer | None, mask: Any = None, *, special: bool = True) -> Batch:
     """Make a batch of prompts.
@@ -74,6 +96,37 @@ def batch_of(prompts: Prompts, tokenizer: Tokenizer | None, mask: Any = None, *,
     if padding is None or bool(padding.all()):
         return Batch(inputs, texts=texts)
     return Batch(inputs, padding, (padding.cumsum(1) - 1).clamp(min=0), texts)
+
+
+def token_id(token: int | str, tokenizer: Tokenizer | None, vocabulary: int) -> int:
+    """The id of one token, given as that or as its text.
+
+    Raises
+    ------
+    PromptError
+        For an id that is not there, and a text that is not one token.
+    """
+    if isinstance(token, str):
+        if tokenizer is None:
+            raise PromptError(
+                f"This model has no tokenizer, so {token!r:.40} cannot be looked up; give the token's id."
+            )
+        ids = list(tokenizer.encode(token, add_special=False))
+        if len(ids) != 1:
+            raise PromptError(
+                f"{token!r:.40} is {len(ids)} tokens of this model, but one is wanted; give another or its id."
+            )
+        return ids[0]
+    if isinstance(token, bool) or not isinstance(token, int | np.integer):
+        raise PromptError(f"{token!r:.40} is neither a token's text nor its id.")
+    if not 0 <= token < vocabulary:
+        raise PromptError(f"Token id {token} is not there; the ids of this model are 0 to {vocabulary - 1}.")
+    return int(token)
+
+
+def strings_of(ids: Sequence[int], tokenizer: Tokenizer | None) -> list[str]:
+    """Tokens as a person reads them, by their numbers where there is no tokenizer."""
+    return [str(token) for token in ids] if tokenizer is None else [one.text for one in tokenizer.describe(ids)]
 
 
 def _texts(prompts: Prompts) -> tuple[str, ...]:
