@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ropewalk.model.readings.records import Sampling
     from ropewalk.model.runs.layer_trace import LayerTrace
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
-    from ropewalk.model.runs.trace_file import load_trace, save_trace
+    from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
 
@@ -76,7 +76,7 @@ _MODULES = {
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
     "load": "model.notebooks.run",
-    "load_trace": "model.runs.trace_file",
+    "load_trace": "model.trace_files.trace_file",
     "logit_lens": "model.readings.lens",
     "open": "model.notebooks.model",
     "open_checkpoint": "model.checkpoints",
@@ -84,7 +84,7 @@ _MODULES = {
     "record": "model.runs.trace",
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
-    "save_trace": "model.runs.trace_file",
+    "save_trace": "model.trace_files.trace_file",
     "view": "model.notebooks.window",
 }
 """Where each name comes from; a module's last word is its own."""

@@ -13,9 +13,9 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
-Capability: TypeAlias = Literal["attention", "logits", "replay", "decode", "interventions", "tokens"]
+Capability: TypeAlias = Literal["attention", "logits", "replay", "decode", "interventions", "tokens", "run"]
 """What a run may let be done with it: its queries, keys and values read; its logits read; its rows run again, which
-takes tokens and weights; tokens decoded after it; the model changed; its token ids read."""
+takes tokens and weights; tokens decoded after it; the model changed; its token ids read; another prompt run."""
 
 EVERYTHING: Final[frozenset[Capability]] = frozenset(get_args(Capability))
 
@@ -26,6 +26,7 @@ WITHOUT: Final[dict[Capability, str]] = {
     "decode": "cannot be gone on with",
     "interventions": "cannot be run under experiments",
     "tokens": "has no tokens",
+    "run": "is of a model that runs no prompts",
 }
 """What a sentence says of a run without one."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from PySide6.QtCore import QObject
@@ -16,10 +17,12 @@ from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.jobs import Jobs
 from ropewalk.model.decoder.interventions import RopeScaling
 from ropewalk.model.decoder.spec import reaching
-from ropewalk.model.engine.interface import ModelHandle, RunHandle
-from ropewalk.model.engine.questions import AskNextTokenDifference, AskRow
+from ropewalk.model.engine import engine
+from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
+from ropewalk.model.engine.questions import EVERYTHING, AskNextTokenDifference, AskRow, Capability
 from ropewalk.model.engine.requests import AnswerQuestion
 from ropewalk.model.engine.urgency import Urgency
+from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
 from tests.in_process import InProcess, real
@@ -73,6 +76,21 @@ def test_a_run_is_what_its_process_says(asking: Asking) -> None:
     assert asking.handle.model_handle is asking.model
     assert theirs.tiles.limit == 12_345
     assert asking.ask(asking.engine.length_of(asking.model, Prompt("abc"))) == 3
+
+
+def test_what_may_be_done_with_a_model_is_said_of_it_and_of_its_runs(asking: Asking) -> None:
+    handles, can = asking.connection.server.handles, frozenset[Capability]({"run", "attention"})
+    narrow = replace(asking.kept(asking.model.checkpoint.number), can=can)
+    handles.load = lambda: cast(Engine, SimpleNamespace(open_model=lambda *_, **__: done(narrow), run=engine.run))
+    opened = asking.ask(asking.engine.open_model(None, "cpu", "float32"))
+    assert (asking.model.can, opened.can) == (EVERYTHING, can)
+    assert asking.ask(asking.engine.run(opened, Prompt("abc"), 2, None)).can == can
+
+
+def done(value: ModelHandle) -> Steps[ModelHandle]:
+    """A job that has its result."""
+    yield Progress(0, 1, "Opening")
+    return value
 
 
 def test_a_run_that_grows_is_put_together_here_as_it_is_there(asking: Asking) -> None:
