@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, json_option
-from ropewalk.app.commands.output import model_handle_of, print_json, print_table
+from ropewalk.app.commands.output import finished, model_handle_of, print_json, print_table
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
+from ropewalk.model.engine.interface import ModelHandle
 
 
 def declare(commands: Commands) -> None:
@@ -22,6 +24,7 @@ def show_info(parsed: argparse.Namespace) -> None:
     card, config = model_handle.card, model_handle.card.config
     per_token = kv_bytes(config, 1, card.dtype)
     notes = list(model_handle.checkpoint.notes)
+    trace = None if model_handle.origin is None else _trace_of(model_handle)
     if parsed.json:
         print_json(
             {
@@ -39,6 +42,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "devices": list(model_handle.devices),
                 "notes": notes,
                 "config": asdict(config),
+                **({} if trace is None else {"trace": trace}),
             }
         )
         return
@@ -51,7 +55,7 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("path", card.path),
         ("family", card.family),
         ("parameters", f"{format_count(card.parameters)} ({card.parameters:,})"),
-        ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}"),
+        ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}" if trace is None else "none"),
         ("layers", str(config.layers)),
         ("width D", str(config.width)),
         ("heads", f"{config.heads} query, {config.kv_heads} kv, {config.head_width} wide"),
@@ -63,6 +67,39 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
         ("chat template", ", ".join(card.chats) or "none"),
         ("devices", ", ".join(model_handle.devices)),
+        *([] if trace is None else _trace_rows(trace)),
         *(("note", note) for note in notes),
     ]
     print_table(rows)
+
+
+def _trace_of(model_handle: ModelHandle) -> dict[str, Any]:
+    """What the file of a run says of it."""
+    from ropewalk.model.engine import engine
+
+    opened = finished(engine.open_trace(model_handle, 1, (0, 0)))
+    run, file = opened.handle.run, model_handle.checkpoint.file
+    return {
+        "prompt": asdict(opened.handle.prompt),
+        "rows": run.length,
+        "prompt_rows": run.prefill,
+        "batch": file.trace.batch,
+        "logit_rows": 0 if file.trace.logits is None else file.trace.logits.length,
+        "bytes": run.trace_bytes,
+        "experiments": [intervention.label for intervention in opened.interventions],
+        "checkpoint": asdict(file.about.origin) if file.about.origin is not None else None,
+        "software": file.version,
+    }
+
+
+def _trace_rows(trace: dict[str, Any]) -> list[tuple[str, str]]:
+    made, asked = trace["checkpoint"], trace["prompt"]["text"]
+    return [
+        ("run", f"{trace['rows']:,} rows, {trace['prompt_rows']:,} of the prompt; {format_bytes(trace['bytes'])}"),
+        ("prompt", asked if len(asked) <= 80 else f"{asked[:80]}…"),
+        ("logits", f"of {trace['logit_rows']:,} rows"),
+        ("experiments", ", ".join(trace["experiments"]) or "none"),
+        ("made with", "unknown" if made is None else " ".join(filter(None, (made["name"], made["path"])))),
+        ("fingerprint", "unknown" if made is None or not made["fingerprint"] else made["fingerprint"]),
+        ("written by", f"Ropewalk {trace['software']}"),
+    ]

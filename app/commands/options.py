@@ -33,7 +33,9 @@ def command(
 
 def model_options(command: argparse.ArgumentParser) -> None:
     """Options that say what to open, and where."""
-    command.add_argument("path", nargs="?", metavar="PATH", help="a checkpoint; the bundled model when left out")
+    command.add_argument(
+        "path", nargs="?", metavar="PATH", help="a checkpoint or a trace; the bundled model when left out"
+    )
     device_options(command)
 
 

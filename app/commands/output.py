@@ -84,7 +84,11 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
 
 def runnable_model_handle(parsed: argparse.Namespace) -> ModelHandle:
     """The same, refused where there are shapes only."""
-    model_handle = model_handle_of(parsed)
+    return runnable(model_handle_of(parsed))
+
+
+def runnable(model_handle: ModelHandle) -> ModelHandle:
+    """Refuse a model of shapes alone."""
     if model_handle.shapes_only:
         raise CheckpointError(without_weights(model_handle.card))
     return model_handle

@@ -90,7 +90,7 @@ def open_file(path: Path) -> ModelHandle:
         Unattached(file, trace.config, KnownTokens(file.about.tokens), (what, *file.notes)),
         notice=" ".join(file.notes),
         can=frozenset(can),
-        advice="attach its checkpoint" + (f", {origin.name}" if origin.name else ""),
+        advice="attach its checkpoint" + (f" ({origin.name})" if origin.name else ""),
         origin=origin,
     )
 

@@ -64,6 +64,16 @@ class LayerTrace:
             *(rows.first(length) for rows in self.rows),
         )
 
+    def prompt(self, batch: int) -> LayerTrace:
+        """The layer of one prompt of a batch; nothing is copied."""
+        one = slice(batch, batch + 1)
+        return LayerTrace(
+            self.spec,
+            self.positions[one],
+            None if self.padding is None else self.padding[one],
+            *(Rows.of(rows.tensor[one]) for rows in self.rows),
+        )
+
     def check_head(self, head: int) -> None:
         """Refuse a head that is not there.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -254,14 +254,10 @@ def _opened(file: Any) -> TraceFile:
     described = {name: _Described(one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
     _check_tensors(header, described)
     trace = _trace(header, file, described)
-    decoded = trace.length - trace.prefill
-    about = About(
-        tokens=_tokens(trace, header),
-        prompt=header.prompt,
-        rendered=header.rendered,
-        drawn=header.drawn_tokens(decoded),
-        origin=header.origin,
-    )
+    drawn = header.drawn_tokens(trace.length - header.run.prefill)
+    about = About(tokens=_tokens(trace, header), origin=header.origin)
+    if trace.prefill == header.run.prefill:  # else the tokens are all that was asked for
+        about = replace(about, prompt=header.prompt, rendered=header.rendered, drawn=drawn)
     return TraceFile(
         trace, header.strings, metadata.get("version", "unknown"), about, header.lacks, goes_on=not header.changed
     )
@@ -361,7 +357,8 @@ def _trace(header: TraceHeader, file: Any, found: Mapping[str, _Described]) -> T
         ids=ids,
         positions=positions,
         padding=padding,
-        prefill=run.prefill,
+        # where a new token changed the earlier rows, what these were before it is not in the file
+        prefill=len(positions[0]) if any(one.breaks_cache for one in header.interventions or ()) else run.prefill,
         logits=Rows.of(file.get_tensor("logits")[:, None]) if "logits" in found else None,
         first_logit_row=run.first_logit_row,
         branch=run.branch,
