@@ -248,8 +248,9 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    by_kernel = layer.spec.cap is None and not sampled
-    entropy = _linear_entropy if by_kernel else _cell_entropy  # under a soft cap, scores are not linear in K'
+    # under a soft cap, scores are not linear in K'; and of two large numbers, the difference says little
+    by_kernel = layer.spec.cap is None and not sampled and layer.precision(batch=batch) == torch.float32
+    entropy = _linear_entropy if by_kernel else _cell_entropy
     total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
     for block in _blocks(rows, layer.length * layer.spec.heads):
         total += entropy(layer, block, batch).clamp_min(0.0).double().sum(-1)
@@ -286,9 +287,10 @@ def _cell_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
     hidden = ~layer.visible(rows, keys, batch=batch)
     found = []
     for head in range(layer.spec.heads):
-        raw = layer.raw_scores(head, rows, keys, batch=batch)
+        fine = layer.precision(head, rows, batch=batch)
+        raw = layer.raw_scores(head, rows, keys, batch=batch, dtype=fine)
         logs = layer.log_weights(raw, head, rows, batch=batch).masked_fill_(hidden, 0.0)
-        found.append(-(logs * logs.exp()).sum(-1))
+        found.append(-(logs * logs.exp()).sum(-1).float())
     taken: Tensor = torch.special.entr(layer.sink_weights(rows=rows, batch=batch))
     return torch.stack(found) + taken
 

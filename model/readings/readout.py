@@ -105,7 +105,8 @@ def _rectangle(layer: LayerTrace, head: int, rows: Span | None, columns: Span | 
 def read_row(layer: LayerTrace, head: int, query: int, *, batch: int = 0) -> RowReading:
     """One query row in float64: scores before the mask, weights, visibility, log-sum-exp and entropy.
 
-    The log-sum-exp is the run's own; the entropy, in nats, counts the sink's share where the layer has a sink.
+    The log-sum-exp is the run's own where that is fine enough; the entropy, in nats, counts the sink's share where the
+    layer has a sink.
     """
     layer.check_head(head)
     check_row(query, layer.length)
@@ -114,8 +115,7 @@ def read_row(layer: LayerTrace, head: int, query: int, *, batch: int = 0) -> Row
     seen = layer.visible(rows, batch=batch)
     weight = layer.log_weights(score, head, rows, batch=batch).exp_().masked_fill_(~seen, 0.0)
     sink = layer.sink_weights(head, rows, batch=batch, dtype=torch.float64)
-    # a log-sum-exp rounded down makes the weight of a sharp row a little more than 1
-    entropy = max(float((torch.special.entr(weight).sum(-1) + torch.special.entr(sink))[0]), 0.0)
+    entropy = float((torch.special.entr(weight).sum(-1) + torch.special.entr(sink))[0])
     lse = float(layer.normaliser(head, rows, batch=batch)[0])
     return RowReading(
         layer.spec.layer, head, query, frozen(score[0]), frozen(weight[0]), frozen(seen[0]), lse, entropy, float(sink)

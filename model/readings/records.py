@@ -7,7 +7,7 @@ No torch and no Qt here; nothing here computes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, get_args, overload
 
@@ -946,6 +946,12 @@ class LogitLens:
     actual: Doubles
     rank: NDArray[np.int64]
     tokens: Sequence[TokenText]
+
+    def until(self, end: int) -> LogitLens:
+        """The same of the rows before ``end``."""
+        count = end - self.rows[0]
+        arrays = ("top", "probabilities", "entropy", "final", "actual", "rank")
+        return replace(self, rows=(self.rows[0], end), **{name: getattr(self, name)[:, :count] for name in arrays})
 
     @classmethod
     def joined(cls, parts: Sequence[LogitLens]) -> LogitLens:

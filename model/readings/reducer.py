@@ -32,8 +32,9 @@ class Reducer:
 
     def __init__(self, layer: LayerTrace, frame: Frame) -> None:
         self.layer, self.frame = layer, frame
-        self.q = layer.query_vectors(frame.head, frame.rows, batch=frame.batch)
-        self.k = layer.key_vectors(frame.head, frame.columns, batch=frame.batch)
+        fine = layer.precision(frame.head, frame.rows, batch=frame.batch)
+        self.q = layer.query_vectors(frame.head, frame.rows, batch=frame.batch, dtype=fine)
+        self.k = layer.key_vectors(frame.head, frame.columns, batch=frame.batch, dtype=fine)
         self.lse = layer.normaliser(frame.head, frame.rows, batch=frame.batch)
         self.mean = frame.reduction == "mean"
         self.storage = self.q.new_empty(0)
@@ -81,7 +82,7 @@ class Reducer:
         else:
             _pool_into(self.scores[place], scores, wide, self.mean)
         if self.weights is not None:
-            weights = log_weights(scores.T, self.lse[n], out=scores.T).T.exp_()
+            weights = log_weights(scores.T, self.lse[n], out=scores.T).T.clamp_(max=0.0).exp_()
             for keys, unseen in masks:
                 weights[keys].masked_fill_(unseen, 0.0)
             _pool_into(self.weights[place], weights, wide, self.mean)
@@ -121,13 +122,14 @@ class Reducer:
         raw = None if self.raw is None else _pooled_rows(self.raw, high, self.mean)
         if self.weights is None:
             below = log_weights(self.scores.T, self.lse, out=self.scores.T).T
-            weights = _pooled_rows(below, high, self.mean).exp_()
+            weights = _pooled_rows(below, high, self.mean).clamp_(max=0.0).exp_()
         else:
             counts = _visible_counts(self.layer, frame).clamp_min(1)
             weights = _pooled_rows(self.weights, high, self.mean).div_(counts)
             scores = scores.div(counts)
             raw = None if raw is None else raw.div_(_cell_counts(frame, self.q.device))
-        return Pixels(scores.masked_fill(~visible, 0.0), weights, visible, raw)
+        shown = scores.masked_fill(~visible, 0.0), weights
+        return Pixels(shown[0].float(), shown[1].float(), visible, None if raw is None else raw.float())
 
 
 def reduced(layer: LayerTrace, frame: Frame) -> Steps[Pixels]:

@@ -269,16 +269,19 @@ def _sampled(layer: LayerTrace, frame: Frame) -> HeadPicture:
     """
     head, batch, device = frame.head, frame.batch, layer.positions.device
     (rows, _), (columns, _) = starts(frame.rows, frame.cell[0], device), starts(frame.columns, frame.cell[1], device)
-    raw, seen = layer.raw_scores(head, rows, columns, batch=batch), layer.visible(rows, columns, batch=batch)  # [h, w]
+    fine = layer.precision(head, rows, batch=batch)
+    raw = layer.raw_scores(head, rows, columns, batch=batch, dtype=fine)  # [h, w]
+    seen = layer.visible(rows, columns, batch=batch)
     weights = layer.log_weights(raw, head, rows, batch=batch).exp_()
     for diagonal in (rows, columns):
         on = diagonal[(diagonal >= frame.rows[0]) & (diagonal < frame.rows[1])]
         on = on[(on >= frame.columns[0]) & (on < frame.columns[1])]
         on = on[layer.sees(on, on, batch=batch)]
         place = (on - frame.rows[0]) // frame.cell[0], (on - frame.columns[0]) // frame.cell[1]
-        raw[place] = layer.paired_scores(on, on, head, batch=batch)
+        raw[place] = layer.paired_scores(on, on, head, batch=batch, dtype=fine)
         weights[place] = layer.log_weights(raw[place][:, None], head, on, batch=batch)[:, 0].exp_()
         seen[place] = True
-    found = Pixels(raw.masked_fill(~seen, 0.0), weights.masked_fill_(~seen, 0.0), seen, raw if frame.raw else None)
+    raw, weights = raw.float(), weights.float().masked_fill_(~seen, 0.0)
+    found = Pixels(raw.masked_fill(~seen, 0.0), weights, seen, raw if frame.raw else None)
     how: Reduction = "exact" if frame.cell == (1, 1) else "sampled"
     return _picture(layer, replace(frame, reduction=how), found)

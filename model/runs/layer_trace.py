@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.cache import Rows
-from ropewalk.model.decoder.scores import Span, count_visible, log_weights, paired_scores, scaled_scores, sees
+from ropewalk.model.decoder.scores import (
+    Span,
+    count_visible,
+    key_range,
+    log_weights,
+    paired_scores,
+    scaled_scores,
+    sees,
+)
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import TraceError
 
 Picked = Span | Tensor | None
 """Rows of a run: a half-open range, row numbers [n], or all."""
+FINE: Final = 64.0
+"""A kept log-sum-exp up to here gives weights that are right to some 1e-4: float32 has places enough."""
+BLOCK: Final = 1 << 21
+"""Scores held at once where larger ones are worked out again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,17 +163,38 @@ class LayerTrace:
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Softmax weights, 0 where a key is hidden; no other column is needed, since lse is known."""
-        raw = self.raw_scores(head, rows, keys, batch=batch, dtype=dtype)
+        fine = torch.promote_types(dtype, self.precision(head, rows, batch=batch))
+        raw = self.raw_scores(head, rows, keys, batch=batch, dtype=fine)
         weights = self.log_weights(raw, head, rows, batch=batch).exp_()
-        return weights.masked_fill_(~self.visible(rows, keys, batch=batch), 0.0)
+        return weights.masked_fill_(~self.visible(rows, keys, batch=batch), 0.0).to(dtype)
 
     def log_weights(self, raw: Tensor, head: int | None = None, rows: Picked = None, *, batch: int = 0) -> Tensor:
-        """Logarithms of what scores of some rows, [n, m] or [H, n, m], weigh where nothing hides them."""
-        return log_weights(raw, self.normaliser(head, rows, batch=batch))
+        """Logarithms of what scores of some rows, [n, m] or [H, n, m], weigh where nothing hides them; at most 0."""
+        return log_weights(raw, self.normaliser(head, rows, batch=batch)).clamp_(max=0.0)
+
+    def precision(self, head: int | None = None, rows: Picked = None, *, batch: int = 0) -> torch.dtype:
+        """In what to compute the scores of some rows from which weights are made: float64 where they are large."""
+        return torch.float64 if bool(_large(_picked(self.lse, batch, head, rows)).any()) else torch.float32
 
     def normaliser(self, head: int | None = None, rows: Picked = None, *, batch: int = 0) -> Tensor:
-        """Log-sum-exp of some rows' visible scores and the sink, [n] or [H, n]; +inf for a row that sees nothing."""
-        return _picked(self.lse, batch, head, rows)
+        """Log-sum-exp of some rows' visible scores and the sink, [n] or [H, n]; +inf for a row that sees nothing.
+
+        It is the run's own, in float32. Where that is beyond :data:`FINE`, its last place is worth more than a weight
+        may be off, so such rows are added up again, in float64: all their weights, and the sink's, are 1 together.
+        """
+        kept = _picked(self.lse, batch, head, rows)
+        large = _large(kept)
+        return torch.where(large, self._added_up(head, rows, batch), kept.double()) if bool(large.any()) else kept
+
+    def _added_up(self, head: int | None, rows: Picked, batch: int) -> Tensor:
+        """Log-sum-exp of some rows from their scores, in float64."""
+        found, sinks = [], self.sink_logits()
+        cells = self.length * (self.spec.heads if head is None else 1)  # of a row
+        for some in torch.split(self._numbers(rows), max(BLOCK // cells, 1)):
+            keys = key_range(self.spec, (int(some.min()), int(some.max()) + 1), self.length)
+            found.append(self.scores(head, some, keys, batch=batch, dtype=torch.float64).logsumexp(-1))
+        lse = torch.cat(found, -1)
+        return lse if sinks is None else torch.logaddexp(lse, sinks[:, None] if head is None else sinks[head])
 
     def sink_weights(
         self, head: int | None = None, rows: Picked = None, *, batch: int = 0, dtype: torch.dtype = torch.float32
@@ -169,7 +203,7 @@ class LayerTrace:
         lse, sinks = self.normaliser(head, rows, batch=batch).to(dtype), self.sink_logits()
         if sinks is None:
             return torch.zeros_like(lse)
-        return ((sinks[:, None] if head is None else sinks[head]) - lse).exp_()
+        return ((sinks[:, None] if head is None else sinks[head]) - lse).clamp_(max=0.0).exp_()
 
     def sink_logits(self) -> Tensor | None:
         """[H] the logits that take part in every row without a key, float32; None where the layer has no sink."""
@@ -192,19 +226,28 @@ class LayerTrace:
     # ------------------------------------------------------------------------------------------------------------------
     # Pairs
 
-    def paired_scores(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
-        """Scores before the mask of row ``queries[i]`` with ``keys[i]``, [n] of one head, [H, n] of all; float32."""
-        k = self.key_vectors(head, keys, batch=batch)
-        q = self.query_vectors(head, queries, batch=batch)
+    def paired_scores(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        head: int | None = None,
+        *,
+        batch: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Scores before the mask of row ``queries[i]`` with ``keys[i]``, [n] of one head, [H, n] of all."""
+        k = self.key_vectors(head, keys, batch=batch, dtype=dtype)
+        q = self.query_vectors(head, queries, batch=batch, dtype=dtype)
         if head is None and len(k) != len(q):
             k = k.repeat_interleave(len(q) // len(k), dim=0)
         return paired_scores(q, k, self.spec)
 
     def paired_weights(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
-        """Weights of the same pairs."""
-        raw = self.paired_scores(queries, keys, head, batch=batch)
+        """Weights of the same pairs, in float32."""
+        fine = self.precision(head, queries, batch=batch)
+        raw = self.paired_scores(queries, keys, head, batch=batch, dtype=fine)
         weights = self.log_weights(raw[..., None], head, queries, batch=batch)[..., 0].exp_()
-        return weights.masked_fill_(~self.sees(queries, keys, batch=batch), 0.0)
+        return weights.masked_fill_(~self.sees(queries, keys, batch=batch), 0.0).float()
 
     def _numbers(self, picked: Picked) -> Tensor:
         if isinstance(picked, Tensor):
@@ -222,6 +265,11 @@ def check_row(row: int, length: int) -> None:
     """
     if not 0 <= row < length:
         raise TraceError(f"Row {row} was asked for, but this run has {length} rows, from 0 to {length - 1}.")
+
+
+def _large(lse: Tensor) -> Tensor:
+    """Which log-sum-exps are beyond :data:`FINE`; infinity, of a row that sees nothing, is not."""
+    return (lse.abs() > FINE) & torch.isfinite(lse)
 
 
 def _picked(kept: Rows, batch: int, head: int | None, rows: Picked) -> Tensor:

@@ -39,6 +39,7 @@ from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.in_process import trace_of
@@ -529,6 +530,23 @@ def test_a_rotation_that_a_step_sets_going_rests_in_its_picture(qtbot: QtBot, le
     assert panel.reading is not None
     assert panel.position == panel.reading.query_position
     assert not panel.timer.isActive()
+
+
+def test_a_training_that_a_step_plays_has_ended_in_its_picture(qtbot: QtBot, window: MainWindow) -> None:
+    opened, exporter = load_shelf().lesson("17"), window.files.exporter
+    step = next(place for place, one in enumerate(opened.steps) if one.scene.play == "training")
+    window.reveal("lesson")
+    window.lesson.open(opened, step)
+    there: list[object] = []
+    failed: list[str] = []
+    exporter.task.run(walk_turns(window, exporter, step), there.append, failed.append)
+    qtbot.waitUntil(lambda: bool(there or failed), timeout=60_000)
+    assert failed == []
+    panel = window.panels["training"]
+    assert isinstance(panel, TrainingPanel)
+    assert panel.slider.value() == panel.slider.maximum() > 0
+    assert not panel.timer.isActive()
+    assert "after 3,500 steps" in panel.subtitle.text()
 
 
 @pytest.mark.slow

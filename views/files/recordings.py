@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from ropewalk.app.files.frames import Recording
 from ropewalk.model.errors import RopewalkError
@@ -13,6 +13,7 @@ from ropewalk.views.files import pictures
 from ropewalk.views.files.exporter import WINDOW, Exporter
 from ropewalk.views.files.task import Turns
 from ropewalk.views.panels.rope import PARTS, RopePanel
+from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.style import theme
 
 if TYPE_CHECKING:
@@ -214,6 +215,9 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     yield is_there
     window.session.timeline.pause()
     _rope(window).put_back()
+    scene = window.lesson_scenes.scene
+    if scene is not None and scene.play == "training":
+        cast("TrainingPanel", window.panels["training"]).finish()
 
 
 def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:

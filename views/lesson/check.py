@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from ropewalk.app.lessons.checks import Chosen, Clicked, Entered, Marked, Reply, Verdict
 from ropewalk.app.lessons.plan import Asked
@@ -19,6 +19,7 @@ from ropewalk.model.lessons.text import FilledText, Paragraph, plain_text
 from ropewalk.views.lesson.text import LessonText
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
+from ropewalk.views.style.flow import FlowLayout
 
 Answer = Callable[[Reply], Verdict]
 
@@ -78,6 +79,8 @@ class CheckCard(QFrame):
         self.replies: list[QPushButton] = []
         self.field: QLineEdit | None = None
         self.points: list[QCheckBox] = []
+        self._lines: list[QWidget] = []
+        """What each point stands in."""
         self._now = Selection()
         self._misses = 0
         self._seconds = 0
@@ -117,12 +120,18 @@ class CheckCard(QFrame):
         self._rows.addWidget(text)
         return text
 
-    def _button(self, text: str, name: str, act: Callable[[], None], row: QHBoxLayout) -> QPushButton:
+    def _button(self, text: str, name: str, act: Callable[[], None], row: QLayout) -> QPushButton:
         button = QPushButton(button_text(text))
         button.setAccessibleName(name)
         button.clicked.connect(act)
         row.addWidget(button)
         return button
+
+    def _flow(self) -> FlowLayout:
+        """A line of buttons, or more of them where it is narrow."""
+        row = FlowLayout(spacing=theme.GRID)
+        self._rows.addLayout(row)
+        return row
 
     # Ways to reply ------------------------------------------------------------------------------------------------
 
@@ -168,10 +177,7 @@ class CheckCard(QFrame):
             self._reply(Entered(self.field.text()))
 
     def _add_click(self) -> None:
-        row = QHBoxLayout()
-        self.replies.append(self._button("", "Answer with the selection", self._click, row))
-        row.addStretch(1)
-        self._rows.addLayout(row)
+        self.replies.append(self._button("", "Answer with the selection", self._click, self._flow()))
         self.show_selection(self._now)
 
     def show_selection(self, now: Selection) -> None:
@@ -190,24 +196,29 @@ class CheckCard(QFrame):
     # Say aloud ----------------------------------------------------------------------------------------------------
 
     def _add_clock(self) -> None:
-        row = QHBoxLayout()
+        row = self._flow()
         start = self._button("", "Start the clock and say it aloud", self._start, row)
         self.replies = [start, self._button("Reveal", "Stop the clock and reveal a model answer", self._reveal, row)]
-        row.addStretch(1)
-        self._rows.addLayout(row)
         self.model_answer = self._text("A model answer")
         self.model_answer.show_text(self.asked.reveal)
         self.model_answer.hide()
         for point in self.asked.points:
-            box = QCheckBox(button_text(plain_text(point)))
-            box.hide()
+            line = QWidget()
+            line.hide()
+            row_of_point = QHBoxLayout(line)
+            row_of_point.setContentsMargins(0, 0, 0, 0)
+            box, said = QCheckBox(), LessonText(plain_text(point))
+            box.setAccessibleName(plain_text(point))
+            said.show_text(point)
+            said.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the box says it too
             self.points.append(box)
-            self._rows.addWidget(box)
-        marks = QHBoxLayout()
-        self.mark = self._button("Mark", "Mark what you said", self._mark, marks)
+            self._lines.append(line)
+            self.texts.append(said)
+            row_of_point.addWidget(box, 0, Qt.AlignmentFlag.AlignTop)
+            row_of_point.addWidget(said, 1)
+            self._rows.addWidget(line)
+        self.mark = self._button("Mark", "Mark what you said", self._mark, self._flow())
         self.mark.hide()
-        marks.addStretch(1)
-        self._rows.addLayout(marks)
         self._show_clock()
 
     def _show_clock(self) -> None:
@@ -227,7 +238,7 @@ class CheckCard(QFrame):
     def _reveal(self) -> None:
         self._clock.stop()
         self._show_clock()
-        for part in (self.model_answer, self.mark, *self.points):
+        for part in (self.model_answer, self.mark, *self._lines):
             part.show()
 
     def _mark(self) -> None:
@@ -236,13 +247,11 @@ class CheckCard(QFrame):
     # What came of it ----------------------------------------------------------------------------------------------
 
     def _add_helps(self, again: Callable[[], None]) -> None:
-        row = QHBoxLayout()
+        row = self._flow()
         if self.asked.hint:
             self._button("Hint", "Show a hint", self.hint.show, row)
         if self.asked.is_practice:
             self._button("Fresh numbers", "Ask again with fresh numbers", again, row)
-        row.addStretch(1)
-        self._rows.addLayout(row)
 
     def _reply(self, reply: Reply) -> None:
         try:

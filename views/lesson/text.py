@@ -5,11 +5,15 @@ It takes nothing for markup.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import groupby
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl
 from PySide6.QtGui import (
     QFont,
+    QFontMetricsF,
+    QImage,
     QKeyEvent,
     QResizeEvent,
     QShowEvent,
@@ -18,6 +22,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextImageFormat,
+    QTextLength,
     QTextTableFormat,
 )
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextEdit, QWidget
@@ -27,6 +32,9 @@ from ropewalk.views.plots import arrow_keys
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.formulas import FINE, formula_picture
 from ropewalk.views.style.theme import Role
+
+EDGES = 4
+"""Pixels that the lines of a table take beside its columns."""
 
 
 class LessonText(QTextEdit):
@@ -51,6 +59,9 @@ class LessonText(QTextEdit):
         self.is_squeezed = False
         """Whether a formula had to be drawn smaller than the text."""
         self._widest = 0.0
+        self._tables: list[float] = []
+        """Widths of the tables with every cell on one line."""
+        self._written_for = 0.0
         self._role, self._strong = role, strong
         self.setAccessibleName(name)
         self.setReadOnly(True)
@@ -95,7 +106,9 @@ class LessonText(QTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the lines anew, and take the height that they need."""
         super().resizeEvent(event)
-        cut = self._widest > self.viewport().width()
+        width = self.viewport().width()
+        broken = any(table > min(width, self._written_for) for table in self._tables)
+        cut = broken or self._widest > width
         if (self.is_squeezed or cut) and event.size().width() != event.oldSize().width():
             self._write()  # a wide formula takes what width there is
         else:
@@ -129,7 +142,8 @@ class LessonText(QTextEdit):
             self.setFixedHeight(height)
 
     def _write(self) -> None:
-        self.is_squeezed, self._widest = False, 0.0
+        self.is_squeezed, self._widest, self._tables = False, 0.0, []
+        self._written_for = self.viewport().width()
         self.clear()
         cursor = QTextCursor(self.document())
         first = True
@@ -163,6 +177,7 @@ class LessonText(QTextEdit):
             cursor.insertText("•  ", self._format("words"))
 
     def _table(self, cursor: QTextCursor, rows: tuple[Paragraph, ...]) -> None:
+        """Write a table; where that would cut words in two, each row as lines of its own: heading and cell."""
         look = theme.current()
         form = QTextTableFormat()
         form.setBorder(1)
@@ -170,13 +185,42 @@ class LessonText(QTextEdit):
         form.setBorderCollapse(True)
         form.setCellPadding(look.grid(0.5))
         form.setTopMargin(look.grid(1))
-        table = cursor.insertTable(len(rows), max(len(row.cells) for row in rows), form)
-        for at, row in enumerate(rows):
-            for column, cell in enumerate(row.cells):
+        headings, *records = [tuple(row.cells) for row in rows]
+        cells = [headings, *records]
+        widths = self._widths(cells, between := 2 * (form.cellPadding() + form.border() + 1))
+        if sum(widths) > self._written_for - EDGES and len(headings) > 2:
+            pairs = [(pair, at == 0) for one in records for at, pair in enumerate(zip(headings, one, strict=False))]
+            cells = [tuple(map(_strong, pair)) if first else pair for pair, first in pairs]
+            widths = self._widths(cells, between)
+        form.setColumnWidthConstraints([QTextLength(QTextLength.Type.FixedLength, width) for width in widths])
+        table = cursor.insertTable(len(cells), len(widths), form)
+        for at, row in enumerate(cells):
+            for column, cell in enumerate(row):
                 inside = table.cellAt(at, column).firstCursorPosition()
                 for span in cell:
                     self._insert(inside, span, inline=True)
         cursor.movePosition(QTextCursor.MoveOperation.End)
+
+    def _widths(self, cells: list[tuple[tuple[Span, ...], ...]], between: float) -> list[float]:
+        """Widths of columns that cut no word, and keep as many cells on one line as there is room for."""
+        columns = [[row[at] for row in cells if at < len(row)] for at in range(max(map(len, cells)))]
+        least = [max(map(self._longest, column)) + between for column in columns]
+        whole = [max(map(self._whole, column)) + between for column in columns]
+        self._tables.append(sum(whole))
+        share = (self._written_for - EDGES - sum(least)) / max(sum(whole) - sum(least), 1)
+        return [low + (high - low) * min(max(share, 0.0), 1.0) for low, high in zip(least, whole, strict=True)]
+
+    def _whole(self, cell: tuple[Span, ...]) -> int:
+        """Width of a cell on one line."""
+        return sum(self._longest((replace(span, text=span.text.replace(" ", "\N{NO-BREAK SPACE}")),)) for span in cell)
+
+    def _longest(self, cell: tuple[Span, ...]) -> int:
+        """Width of the widest of what a cell cannot break."""
+        pictures = [self._picture(span, inline=True) for span in cell if span.kind == "formula"]
+        drawn = [0.0 if picture is None else picture.width() / FINE for picture in pictures]
+        parts = [(part, span.kind) for span in cell if span.kind != "formula" for part in span.text.split(" ")]
+        written = [QFontMetricsF(self._format(kind).font()).horizontalAdvance(part) for part, kind in parts]
+        return math.ceil(max((*drawn, *written), default=0.0))
 
     def _insert(self, cursor: QTextCursor, span: Span, inline: bool) -> None:
         form = self._format(span.kind)
@@ -188,8 +232,7 @@ class LessonText(QTextEdit):
 
     def _draw(self, cursor: QTextCursor, span: Span, inline: bool) -> bool:
         """Insert a formula as a picture; says whether it could be drawn."""
-        look = theme.current()
-        picture = formula_picture(span.text, round(self._pixels() * 1.1), look.text.name(), inline)
+        look, picture = theme.current(), self._picture(span, inline)
         if picture is None:
             return False
         name = f"formula:{look.name}:{self._pixels()}:{span.text}"
@@ -206,6 +249,10 @@ class LessonText(QTextEdit):
         cursor.insertImage(form)
         return True
 
+    def _picture(self, span: Span, inline: bool) -> QImage | None:
+        """A formula as a picture, None where it cannot be drawn."""
+        return formula_picture(span.text, round(self._pixels() * 1.1), theme.current().text.name(), inline)
+
     def _format(self, kind: str) -> QTextCharFormat:
         look = theme.current()
         mono = kind in ("code", "value", "formula", "missing")
@@ -218,6 +265,11 @@ class LessonText(QTextEdit):
         form.setFont(font)
         form.setForeground({"value": look.accent, "missing": look.bad}.get(kind, look.text))
         return form
+
+
+def _strong(cell: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The same in bold type, formulas aside."""
+    return tuple(span if span.kind == "formula" else replace(span, kind="strong") for span in cell)
 
 
 class ReadingArea(QScrollArea):

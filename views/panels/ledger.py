@@ -138,6 +138,8 @@ EXTRA = ("flops", "parameters", "causal", "decode_flops", "decode_memory", "dtyp
 
 COSTS = ("flops", "causal", "shape", "parameters", "memory")
 """What a projector shows in place of all columns."""
+COSTS_FIRST = ("operation", "shape", "decode", "flops", "causal", "parameters", "decode_flops", "decode_memory")
+"""Where columns begin of which not all can be seen at a time."""
 
 
 class LedgerModel(QAbstractTableModel):
@@ -154,6 +156,8 @@ class LedgerModel(QAbstractTableModel):
         """Whether the shapes are those of a decode step that no prefill stands beside."""
         self.walked: frozenset[str] = frozenset()
         """Rows that the walk through the block is at."""
+        self.folds: dict[int, int] = {}
+        """Rows that stand for so many that are not shown."""
 
     def show(self, rows: tuple[LedgerRow, ...], step_alone: bool = False) -> None:
         """Take other rows; where they are the same operations, only cells that say something else are announced."""
@@ -199,6 +203,10 @@ class LedgerModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return the text of a cell, its tooltip, or what a screen reader says."""
         row = self.rows[index.row()]
+        if index.row() in self.folds:
+            text = f"⋯ {self.folds[index.row()]} more" if COLUMNS[index.column()].key == "operation" else ""
+            tip = "Show all operations" if role == Qt.ItemDataRole.ToolTipRole else None
+            return text if role == Qt.ItemDataRole.DisplayRole else tip
         if role == Qt.ItemDataRole.DisplayRole:
             return self.texts[index.row()][index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -232,13 +240,15 @@ def description(row: LedgerRow) -> str:
 class LedgerDelegate(QStyledItemDelegate):
     """Paints a cell: a colour chip before the name, quiet symbols, a drawn tick or cross."""
 
-    PAD = 10
-    """Air in a cell, left and right together."""
-
     def __init__(self, model: LedgerModel, parent: QWidget) -> None:
         super().__init__(parent)
         self.model = model
         """Read directly: hundreds of cells are painted at a time."""
+
+    @staticmethod
+    def pad() -> int:
+        """Air in a cell, left and right together."""
+        return theme.current().grid(1.25)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of one line and some air."""
@@ -259,7 +269,10 @@ class LedgerDelegate(QStyledItemDelegate):
             self._paint_hover(painter, box)
         if key in self.model.walked:
             self._paint_walked(painter, box, number)
-        inner = box.adjusted(self.PAD / 2, 0, -self.PAD / 2, 0)
+        inner = box.adjusted(self.pad() / 2, 0, -self.pad() / 2, 0)
+        if place in self.model.folds:
+            ink.draw_text(painter, inner.adjusted(12, 0, 0, 0), index.data() or "", look.font("label"), look.faint)
+            return
         if column.key == "operation":
             self._paint_name(painter, inner, row)
         elif column.key == "check":
@@ -357,13 +370,22 @@ class WholeRows(QWidget):
 
     def fit(self) -> None:
         """Round the height down to whole rows."""
-        row = max(self.table.verticalHeader().defaultSectionSize(), 1)
-        header = self.table.horizontalHeader()
-        head = header.height() or header.sizeHint().height()
-        bar = self.table.horizontalScrollBar()
-        under = bar.sizeHint().height() if bar.isVisible() else 0
-        rows = max((self.height() - head - under) // row, 1)
-        self.table.setGeometry(0, 0, self.width(), min(head + under + rows * row, self.height()))
+        height = self._around + self.holds(self.height()) * self._row
+        self.table.setGeometry(0, 0, self.width(), min(height, self.height()))
+
+    def holds(self, height: int) -> int:
+        """How many rows there are in a height, at least one."""
+        return max((height - self._around) // self._row, 1)
+
+    @property
+    def _row(self) -> int:
+        return max(self.table.verticalHeader().defaultSectionSize(), 1)
+
+    @property
+    def _around(self) -> int:
+        """Height of the heading, and of the bar that scrolls sideways."""
+        header, bar = self.table.horizontalHeader(), self.table.horizontalScrollBar()
+        return (header.height() or header.sizeHint().height()) + (bar.sizeHint().height() if bar.isVisible() else 0)
 
 
 class LedgerPanel(Panel):
@@ -382,6 +404,8 @@ class LedgerPanel(Panel):
         """What is said of the whole ledger, briefly and at length."""
         self.outline: ShapeLedger | None = None
         """The ledger of a config alone, which is shown in place of the run's."""
+        self._folds = True
+        """Whether rows may be folded: a click on a fold shows them all, until others are named."""
         self.model = LedgerModel(self)
         self.table = self._make_table()
         self.totals = plain_label("", "label")
@@ -391,12 +415,12 @@ class LedgerPanel(Panel):
         self.all_columns.setToolTip("Show every column and scroll sideways; otherwise what fits is shown.")
         self.all_columns.toggled.connect(self.fit_columns)
         self.head_row.addWidget(self.all_columns)
-        layout = QVBoxLayout(self.body)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
+        self._lines = QVBoxLayout(self.body)
+        self._lines.setContentsMargins(0, 0, 0, 0)
+        self._lines.setSpacing(8)
         self.frame = WholeRows(self.table)
-        layout.addWidget(self.frame, 1)
-        layout.addWidget(self.totals)
+        self._lines.addWidget(self.frame, 1)
+        self._lines.addWidget(self.totals)
         session.walk.moved.connect(self._show_walked)
         self.theme_changed()
 
@@ -427,18 +451,57 @@ class LedgerPanel(Panel):
     def show_highlights(self) -> None:
         """Band the rows that are named, and bring them into sight."""
         self.model.highlighted = frozenset(self.highlighted.get("rows", frozenset()))
+        self._folds = True
         self.table.viewport().update()
         self._bring_highlights_into_sight()
 
     def _bring_highlights_into_sight(self) -> None:
-        rows = [place for place, row in enumerate(self.model.rows) if row.entry.key in self.model.highlighted]
+        self._spare()
+        self._fold()
+        rows = self._places(self.model.highlighted)
         seen = self.table.viewport().rect()
         if not all(seen.contains(self.table.visualRect(self.model.index(place, 0)).center()) for place in rows):
             self.table.scrollTo(self.model.index(rows[0], 0), QAbstractItemView.ScrollHint.PositionAtTop)
 
+    def _places(self, keys: frozenset[str]) -> list[int]:
+        return [place for place, row in enumerate(self.model.rows) if row.entry.key in keys]
+
+    def _spare(self) -> None:
+        """Leave the sums out where the rows that are named would not all be seen beside them."""
+        under = self.totals.heightForWidth(self.body.width()) + self._lines.spacing()
+        named = set(self._places(self.model.highlighted))
+        needed = 0
+        if named:
+            together = max(named) - min(named) + 1
+            needed = min(together, len(named) + len(gaps(len(self.model.rows), named))) if self._folds else together
+        self.totals.setVisible(self.frame.holds(self.body.height() - under) >= needed)
+        self._lines.activate()
+
+    def _fold(self) -> None:
+        """Where the named rows are too far apart to be seen together, fold what lies between them."""
+        rows, room = range(len(self.model.rows)), self.frame.holds(self.frame.height())
+        shown = set(self._places(self.model.highlighted))
+        apart = self._folds and bool(shown) and max(shown) - min(shown) >= room
+        shown |= set(self._places(self.model.walked | {self.model.pointed or ""})) if apart else set()
+        folds = folded(len(rows), shown, room) if apart else {}
+        if folds != self.model.folds:
+            self._unfold()
+            self.model.folds = folds
+            for first, count in folds.items():
+                for place in range(first + 1, first + count):
+                    self.table.hideRow(place)
+            self.table.viewport().update()
+
+    def _unfold(self) -> None:
+        self.model.folds = {}
+        for place in range(len(self.model.rows)):
+            self.table.showRow(place)
+            self.table.setRowHeight(place, self.table.verticalHeader().defaultSectionSize())  # else as high as it was
+
     def _show_walked(self) -> None:
         """Frame the rows that the walk is at, and bring them into sight."""
         self.model.walked = self.session.walk.lit if self.outline is None else frozenset()
+        self._fold()
         for place in reversed(range(len(self.model.rows))):
             if self.model.rows[place].entry.key in self.model.walked:
                 self.table.scrollTo(self.model.index(place, 0))
@@ -462,6 +525,7 @@ class LedgerPanel(Panel):
         if hover.operation == self.model.pointed:
             return
         self.model.pointed = hover.operation
+        self._fold()
         for place, row in enumerate(self.model.rows):
             if row.entry.key == hover.operation:
                 self.table.scrollTo(self.model.index(place, 0))
@@ -472,17 +536,21 @@ class LedgerPanel(Panel):
         look = theme.current()
         self.all_columns.setText("Costs" if look.projector else "All columns")
         rows = self.table.verticalHeader()
+        self._unfold()
         rows.setDefaultSectionSize(round(ink.line_height(look.font("body")) + look.grid(0.5)))
         self.table.horizontalHeader().setFont(look.font("label"))
         self._sum_up()
         self.frame.fit()
         self.fit_columns()
+        self._bring_highlights_into_sight()
         self.table.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Say the sums briefly where there is little room."""
+        """Say the sums briefly where there is little room, and have what is named in sight."""
         super().resizeEvent(event)
         self._sum_up()
+        self.body.layout().activate()  # type: ignore[union-attr]
+        self._bring_highlights_into_sight()
 
     def _sum_up(self) -> None:
         wide = self.width() >= 3 * ink.text_width(theme.current().font("label"), "whole model: 886 K params")
@@ -503,14 +571,29 @@ class LedgerPanel(Panel):
         elif not self.all_columns.isChecked():
             widths["operation"] = max(widths["operation"] + spare, 40)
         header = self.table.horizontalHeader()
+        scrolled = self.all_columns.isChecked() and not self._fits(wanted, widths)
+        first = [column for key in COSTS_FIRST for column in COLUMNS if column.key == key] if scrolled else []
+        order = dict.fromkeys((*first, *COLUMNS))
+        for place, column in enumerate(order):
+            header.moveSection(header.visualIndex(COLUMNS.index(column)), place)
         for i, column in enumerate(COLUMNS):
             self.table.setColumnHidden(i, column.key not in wanted)
             header.resizeSection(i, widths[column.key])  # once: each other width paints the table again
 
     def _asked_for(self, widths: dict[str, int]) -> set[str]:
-        """All columns, to be scrolled; nobody scrolls on a projector, so there the costs replace other columns."""
+        """All columns, to be scrolled; nobody scrolls on a projector, so there the costs replace other columns.
+
+        Columns of a step have nothing to say where there is none, and the memory is said briefly where that is enough
+        for all columns to be seen.
+        """
         if not theme.current().projector:
-            return set(widths) - {"memory"}
+            wanted = {key for key in widths if not key.startswith("decode") or self._has_decode}
+            brief = wanted - {"spared"}
+            return (
+                brief
+                if self._fits(brief, widths) and not self._fits(wanted - {"memory"}, widths)
+                else wanted - {"memory"}
+            )
         wanted, room = {"operation"}, self.table.viewport().width() - widths["operation"]
         for key in COSTS:
             if widths[key] <= room:
@@ -518,10 +601,16 @@ class LedgerPanel(Panel):
                 room -= widths[key]
         return wanted
 
+    @property
+    def _has_decode(self) -> bool:
+        return any(row.decode is not None for row in self.model.rows)
+
+    def _fits(self, keys: set[str], widths: dict[str, int]) -> bool:
+        return sum(widths[key] for key in keys) <= self.table.viewport().width()
+
     def _fitting(self, widths: dict[str, int]) -> set[str]:
-        has_decode = any(row.decode is not None for row in self.model.rows)
-        essential = [key for key in ESSENTIAL if key != "decode" or has_decode]
-        extra = [key for key in EXTRA if not key.startswith("decode") or has_decode]
+        essential = [key for key in ESSENTIAL if key != "decode" or self._has_decode]
+        extra = [key for key in EXTRA if not key.startswith("decode") or self._has_decode]
         room = self.table.viewport().width()
         wanted: set[str] = set()
         for key in essential:
@@ -541,13 +630,13 @@ class LedgerPanel(Panel):
     def _width(self, number: int) -> int:
         look, column = theme.current(), COLUMNS[number]
         if column.key == "check":
-            return round(ink.line_height(look.font("body"))) + LedgerDelegate.PAD
+            return round(ink.line_height(look.font("body"))) + LedgerDelegate.pad()
         font = look.font(column.role)
         texts = {texts[number] for texts in self.model.texts}
         widest = max((ink.text_width(font, text) for text in texts), default=0)
         chip = 12 if column.key == "operation" else 0
         heading = ink.text_width(look.font("label"), column.heading) + 8
-        return round(max(widest + chip, heading, 12)) + LedgerDelegate.PAD
+        return round(max(widest + chip, heading, 12)) + LedgerDelegate.pad()
 
     def _make_table(self) -> LedgerTable:
         table = LedgerTable(self)
@@ -569,15 +658,45 @@ class LedgerPanel(Panel):
         table.setAccessibleName("Shape ledger: one row per operation")
         table.row_chosen.connect(self._request_panel)
         table.resized.connect(self.fit_columns)
+        table.resized.connect(self._bring_highlights_into_sight)
         return table
 
     def _request_panel(self, row: int) -> None:
         """Go to the operation in the walk, where that is looked at and has it, else to the panel that shows it."""
+        if row in self.model.folds:
+            self._folds = False
+            self._fold()
+            return
         entry, walk = self.model.rows[row].entry, self.session.walk
         if self.outline is None and walk.in_sight and walk.seek(entry.key):
             return
         if entry.panel:
             self.panel_requested.emit(entry.panel)
+
+
+def folded(count: int, shown: set[int], room: int) -> dict[int, int]:
+    """Which rows of a table stand for themselves and those after them, and for how many, so that it fits.
+
+    Rows next to ``shown`` ones stay for as long as there is room. Nothing is folded where that would not be enough.
+    """
+    kept = set(shown)
+    if len(kept) + len(gaps(count, kept)) > room:
+        return {}
+    for place in sorted(set(range(count)) - kept, key=lambda place: (min(abs(place - one) for one in shown), place)):
+        if len(kept) + 1 + len(gaps(count, kept | {place})) <= room:
+            kept.add(place)
+    return gaps(count, kept)
+
+
+def gaps(count: int, kept: set[int]) -> dict[int, int]:
+    """Where rows follow each other that are not kept, and how many."""
+    found: dict[int, int] = {}
+    first = 0
+    for place in (*sorted(kept), count):
+        if place > first:
+            found[first] = place - first
+        first = place + 1
+    return found
 
 
 def _subtitle(prefill: ShapeLedger, decode: ShapeLedger | None) -> str:

@@ -51,6 +51,8 @@ class LensPanel(Panel):
         self.head_row.addWidget(self.quantity)
         self.said, self.more = ElidedLabel(), ElidedLabel()
         self._names: tuple[str, ...] = ()
+        self._known: LogitLens | None = None
+        """What need not be read again of a run that has been stepped on or back."""
         self._at_embedding = False
         """Whether the embedding is selected, which is no layer: the selection has the first one then."""
         layout = QVBoxLayout(self.body)
@@ -70,7 +72,21 @@ class LensPanel(Panel):
         self.forget("more")
         if self._lacks():
             return None
-        return AskLens(self.map.sight_of(run.length, selection.query))
+        wanted, known = self.map.sight_of(run.length, selection.query), self._still_true(run)
+        on = known is not None and known.rows[0] <= wanted[0] <= known.rows[1] < wanted[1]
+        self._known = known if on else None
+        return AskLens(wanted if self._known is None else (self._known.rows[1], wanted[1]))
+
+    def _still_true(self, run: Run) -> LogitLens | None:
+        """What was read before a step on or back, and is so still: all but what was the last row, or now is."""
+        before = self.readings.get("lens")
+        if before is None or before.run.run_id != run.run_id:
+            return None
+        lens: LogitLens = before.value
+        decoded = range(run.prefill, min(before.run.length, run.length))
+        others = (at for at in decoded if before.run.tokens[at].id != run.tokens[at].id)
+        end = min(next(others, decoded.stop) - 1, lens.rows[1])
+        return lens.until(end) if end > lens.rows[0] else None
 
     def show_part(self, part: Reading[LogitLens]) -> None:
         """Draw some positions as soon as they are read."""
@@ -129,6 +145,9 @@ class LensPanel(Panel):
         known, new, run = self.lens, reading.value, reading.run
         if known is None:
             self._show_run(run)
+            known = self._known
+        if known is None:
+            pass
         elif known.rows[1] == new.rows[0]:
             new = LogitLens.joined((known, new))
         elif new.rows[1] == known.rows[0]:

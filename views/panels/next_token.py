@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
     QSpinBox,
+    QToolButton,
     QToolTip,
     QVBoxLayout,
     QWidget,
@@ -329,6 +330,14 @@ class NextTokenPanel(Panel):
         controls.addLayout(self._step_row())
         controls.addStretch(1)
         self.parts = BesideOrUnder(self.candidates, handle)
+        self.controls = QToolButton()
+        self.controls.setText("sampling")
+        self.controls.setCheckable(True)
+        self.controls.setProperty("toggle", "yes")
+        self.controls.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.controls.setToolTip("Show the temperature, top-k, top-p and seed, which leave less room to the bars")
+        self.controls.toggled.connect(self._share_room)
+        self.head_row.addWidget(self.controls)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.parts)
@@ -340,6 +349,7 @@ class NextTokenPanel(Panel):
         for signal in (session.recovery.engine_ended, session.recovery.engine_back):
             signal.connect(self._enable)
         self._size_boxes()
+        self._share_room()
 
     def _sampling_row(self) -> QGridLayout:
         self.temperature = QDoubleSpinBox()
@@ -490,11 +500,17 @@ class NextTokenPanel(Panel):
 
     def theme_changed(self) -> None:
         """Size the boxes and paint anew."""
-        self.parts.second.setVisible(not theme.current().projector)  # its keys are there, and the bars need the room
         self._size_boxes()
-        self.parts.arrange()
+        self._share_room()
         self.candidates.updateGeometry()
         self.candidates.update()
+
+    def _share_room(self) -> None:
+        """On a projector the bars have the room until somebody asks for the rest."""
+        projector = theme.current().projector
+        self.controls.setVisible(projector)
+        self.parts.second.setVisible(not projector or self.controls.isChecked())
+        self.parts.arrange()
 
     def _on_sampling(self, sampling: Sampling) -> None:
         self._take(sampling)

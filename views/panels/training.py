@@ -61,7 +61,8 @@ class StepsPlot(Plot):
 
     wanted = Signal(float)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, more: str = "") -> None:
+        self._name, self._more = name, ""
         self.lines: list[tuple[str, Any, Any]] = []
         """Name, steps and values of what is drawn, and named beside its end."""
         self._drawn: list[Any] = []
@@ -70,6 +71,7 @@ class StepsPlot(Plot):
         self.add(self.now)
         self.bottom.name("steps taken")
         self.heading.say(name)
+        self._more = more
         self.setAccessibleName(f"{name} over the steps of the training")
 
     def show_lines(
@@ -115,6 +117,14 @@ class StepsPlot(Plot):
             columns += [(f"{name}: steps", xs.tolist()), (name, ys.tolist())]
         return columns
 
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """Say more above the plot where there is room for it."""
+        super().resizeEvent(event)
+        whole = self._name + self._more
+        if self._more:
+            fits = ink.text_width(theme.current().font("label"), whole) <= self.width()
+            self.heading.say(whole if fits else self._name)
+
     def sizeHint(self) -> QSize:
         """A strip in which a fall can be seen."""
         return QSize(240, 130)
@@ -151,7 +161,10 @@ class TrainingPanel(Panel):
         self.head_row.addWidget(self.play_button)
         self.all_heads, self.map = ScoreMap("every head"), Heatmap("weights")
         self.map.titles = ("query", "key")
-        self.losses, self.curves = StepsPlot(f"loss, nats a token, means of {WINDOW} steps"), StepsPlot("every head")
+        self.losses, self.curves = (
+            StepsPlot("loss, nats a token", f", means of {WINDOW} steps"),
+            StepsPlot("every head"),
+        )
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName("Checkpoint")
         self.slider.setToolTip(
@@ -267,12 +280,17 @@ class TrainingPanel(Panel):
             self.pause()
         elif self.history is not None:
             if motion.reduced():
-                self.slider.setValue(self.slider.maximum())
+                self.finish()
                 return
             if self.slider.value() == self.slider.maximum():
                 self.slider.setValue(0)
             self.timer.start()
             self.play_button.setText("Pause")
+
+    def finish(self) -> None:
+        """Show where the training ends."""
+        self.pause()
+        self.slider.setValue(self.slider.maximum())
 
     def pause(self) -> None:
         """Stop where it is."""
@@ -365,10 +383,11 @@ class TrainingPanel(Panel):
         self.map.set_levels(Levels(0.0, 1.0))
         for plot in (self.losses, self.curves):
             plot.stand_at(step)
-        self.describe(f"after {step:,} of {total:,} steps")
+        self.describe(f"after {step:,} steps · {total:,} in all")
         self.sentence.setText(self._sentence(history, at, layer, head))
         means = f"{history.formulas[self.chosen]}; mean of {history.sequences} random sequences said twice."
-        self.sentence.setToolTip(wording.tooltip(f"{means} The map is of one of {length} tokens."))
+        losses = f"The losses are means of {WINDOW} steps."
+        self.sentence.setToolTip(wording.tooltip(f"{means} The map is of one of {length} tokens. {losses}"))
 
     def _sentence(self, history: TrainingHistory, at: int, layer: int, head: int) -> str:
         """Say what the head does now, and what it did at the start and does at the end."""

@@ -11,6 +11,7 @@ import torch
 
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.interventions import ScaleScores
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Partial, finished
 from ropewalk.model.readings import frames, readout, reducer, tiles
@@ -290,3 +291,41 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         read_head(trace[0], 0, reduction="median")  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="picture of 0 pixels"):
         read_head(trace[0], 0, pixels=0)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_weight_passes_1_where_scores_are_a_thousand_times_as_large(name: str) -> None:
+    """Float32 then has places for a score to some 1e-3, and the kept log-sum-exp is off by as much."""
+    padding = torch.ones(2, 40, dtype=torch.bool)
+    padding[1, :5] = False
+    trace = capture(make(name), random_ids(40, batch=2), padding=padding, interventions=[ScaleScores(1000.0)])
+    rows = torch.arange(40)
+    worst = 0.0
+    for layer in trace:
+        for head in range(4):
+            scores = layer.scores(head, batch=1, dtype=torch.float64)
+            sinks = layer.sink_logits()
+            joined = scores if sinks is None else torch.cat([scores, sinks[head].double().expand(40, 1)], 1)
+            expected = joined.softmax(-1)[:, :40].nan_to_num(0.0).float()
+            kept = layer.lse.tensor[1, head]
+            worst = max(worst, float((scores.float() - kept[:, None]).exp().max()))
+            before = (rows - 1).clamp_min(0)
+            found = {
+                "all": layer.weights(head, batch=1),
+                "heads together": layer.weights(batch=1)[head],
+                "exact": torch.tensor(read_head(layer, head, batch=1).weights.values),
+                "pairs": layer.paired_weights(rows, before, head, batch=1),
+            }
+            found["row"] = torch.tensor(readout.read_row(layer, head, 30, batch=1).weights)
+            cell = readout.read_cell(layer, head, 30, 12, batch=1)
+            wanted = dict.fromkeys(found, expected) | {"pairs": expected[rows, before], "row": expected[30].double()}
+            for way, weights in found.items():
+                assert float(weights.max()) <= 1.0, way
+                torch.testing.assert_close(weights, wanted[way], rtol=0.0, atol=2e-4, msg=way)
+            assert cell.weight == pytest.approx(float(expected[30, 12]), abs=2e-4)
+            coarse = read_head(layer, head, pixels=10, batch=1)
+            whole, _ = refined(refine_steps(layer, head, pixels=10, batch=1), coarse)
+            blocks = expected.view(10, 4, 10, 4).amax((1, 3))
+            torch.testing.assert_close(torch.tensor(whole.weights.values), blocks, rtol=0.0, atol=2e-4)
+            assert coarse.weights.values.max() <= 1.0
+    assert worst > 1.0 or name == "soft_cap", "or nothing is proved"

@@ -408,6 +408,55 @@ def test_values_and_gaps_tell_their_source(qtbot: QtBot) -> None:
     assert text.toPlainText() == "<b>bold</b>"
 
 
+def lines_of(text: LessonText) -> list[str]:
+    """What stands on each line of a text, cells of tables included."""
+    found, block = [], text.document().begin()
+    while block.isValid():
+        layout, said = block.layout(), block.text()
+        for at in range(layout.lineCount()):
+            line = layout.lineAt(at)
+            found.append(said[line.textStart() : line.textStart() + line.textLength()])
+        block = block.next()
+    return found
+
+
+TABLE = tuple(
+    Paragraph("row", tuple((Span("words", cell),) for cell in row))
+    for row in (
+        ("after", "loss of the repeats", "loss of the text", "strongest induction"),
+        ("1,200 steps", "5.24", "4.90", "0.32"),
+        ("1,275 steps", "1.89", "5.19", "0.65"),
+    )
+)
+
+
+@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("width", [280, 330, 600])
+def test_a_table_cuts_no_word_whatever_its_width(qtbot: QtBot, projector: bool, width: int) -> None:
+    theme.apply("dark", projector=projector)
+    text = LessonText("A text")
+    qtbot.addWidget(text)
+    text.show_text(TABLE)
+    text.show()
+    text.resize(width, 400)
+    words_on_screen = [word for line in lines_of(text) for word in line.split()]
+    whole = {word for row in TABLE for span in row.spans for word in span.text.split()}
+    assert set(words_on_screen) == whole
+    assert text.document().idealWidth() <= width
+    listed = words_on_screen.count("repeats") == 2  # a heading beside every value
+    assert listed == (projector and width < 400)
+    text.resize(900, 400)
+    assert [word for line in lines_of(text) for word in line.split()].count("repeats") == 1
+
+
+def test_a_question_is_as_narrow_as_a_projector_needs(lesson_panel: LessonPanel, window: MainWindow) -> None:
+    window.set_look("dark", True)
+    card = lesson_panel.cards[5]
+    card.replies[1].click()
+    assert [card.points[0].isVisible(), card.mark.isVisible()] == [True, True]
+    assert max(one.minimumSizeHint().width() for one in lesson_panel.cards) <= 330
+
+
 def ink(picture: QImage) -> bool:
     return any(picture.pixelColor(x, y).alpha() for x in range(picture.width()) for y in range(picture.height()))
 

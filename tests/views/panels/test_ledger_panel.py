@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
-from ropewalk.model.ledger.ledger import Check, LedgerEntry
+from ropewalk.model.ledger.ledger import Check, LedgerEntry, build_ledger
 from ropewalk.views.panels.ledger import COLUMNS, LedgerPanel, LedgerRow, description, memory_text, paired, totals_text
 from ropewalk.views.style import theme, wording
 from tests.views import canned
@@ -131,7 +131,47 @@ def test_what_is_shown_fits_the_width(running: Session, shown: Shown, width: int
     panel = shown(LedgerPanel, running, width, 600)
     assert panel.table.horizontalHeader().length() <= panel.table.viewport().width()
     panel.all_columns.click()
-    assert len(panel.shown_columns()) == len(COLUMNS) - 1  # memory is said once
+    without = {"decode", "decode_flops", "decode_memory", "spared" if "memory" in panel.shown_columns() else "memory"}
+    assert set(panel.shown_columns()) == {one.key for one in COLUMNS} - without  # no step; memory is said once
+
+
+def headings(panel: LedgerPanel) -> list[str]:
+    """The headings on screen, from left to right."""
+    header = panel.table.horizontalHeader()
+    places = sorted(range(len(COLUMNS)), key=header.visualIndex)
+    horizontal = Qt.Orientation.Horizontal
+    return [str(panel.model.headerData(at, horizontal)) for at in places if not panel.table.isColumnHidden(at)]
+
+
+@pytest.mark.parametrize("stepped", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_every_column_has_a_heading_of_its_own(running: Session, shown: Shown, stepped: bool, alone: bool) -> None:
+    panel = shown(LedgerPanel, running, 1300, 600)
+    if stepped:
+        running.timeline.step()
+        settle(running, panel)
+    if alone:
+        panel.show_outline(build_ledger(canned.CONFIG, 0, 1, 1, 63, "bfloat16", "cpu", "fused"))
+    for _ in range(2):
+        panel.all_columns.toggle()
+        found = headings(panel)
+        assert len(found) == len(set(found))
+        assert ("Decode" in found) == (stepped or alone)
+        assert "step FLOPs" not in found or (stepped and not alone)
+
+
+def test_all_columns_fit_with_the_memory_said_briefly_and_the_costs_come_first_where_they_do_not(
+    running: Session, shown: Shown
+) -> None:
+    panel = shown(LedgerPanel, running, 700, 600)
+    panel.all_columns.click()
+    assert "memory" in panel.shown_columns()
+    assert panel.table.horizontalHeader().length() <= panel.table.viewport().width()
+    assert headings(panel)[1] == "Symbol"
+    panel.resize(480, 600)
+    assert panel.table.horizontalHeader().length() > panel.table.viewport().width()
+    assert headings(panel)[:4] == ["Operation", "Prefill", "FLOPs", "causal"]
+    assert panel.table.columnViewportPosition(column("causal")) < panel.table.viewport().width() - 40
 
 
 def test_no_row_is_cut_in_two(running: Session, shown: Shown) -> None:
@@ -299,7 +339,60 @@ def test_as_many_of_the_named_rows_as_fit_are_brought_into_sight(running: Sessio
     panel = shown(LedgerPanel, running, 700, 220)
     panel.highlighted = {"rows": frozenset({"q", "k", "v", "split_k"})}
     panel.show_highlights()
-    seen = panel.table.viewport().rect()
     for name in ("Q projection", "K projection", "V projection"):
-        assert seen.contains(panel.table.visualRect(panel.model.index(row_named(panel, name), 0)))
-    assert not seen.contains(panel.table.visualRect(panel.model.index(row_named(panel, "Scores"), 0)))
+        assert in_sight(panel, name)
+    assert not in_sight(panel, "Scores")
+
+
+def in_sight(panel: LedgerPanel, name: str) -> bool:
+    box = panel.table.visualRect(panel.model.index(row_named(panel, name), 0))
+    return not box.isEmpty() and panel.table.viewport().rect().contains(box)
+
+
+NAMED = {"embed": "Embedding", "blend": "P · V", "o": "W_O", "lm_head": "lm_head"}
+
+
+@pytest.mark.parametrize("look", ["dark", "projector"])
+def test_named_rows_that_are_far_apart_are_all_in_sight(
+    running: Session, shown: Shown, qtbot: QtBot, look: str
+) -> None:
+    theme.apply("dark", projector=look == "projector")
+    panel = shown(LedgerPanel, running, 700, 300 if look == "dark" else 420)
+    panel.highlighted = {"rows": frozenset(NAMED)}
+    panel.show_highlights()
+    table, row = panel.table, panel.table.verticalHeader().defaultSectionSize()
+    assert [name for name in NAMED.values() if not in_sight(panel, name)] == []
+    shown_rows = [place for place in range(len(panel.model.rows)) if not table.isRowHidden(place)]
+    folds = panel.model.folds
+    assert len(shown_rows) + sum(count - 1 for count in folds.values()) == len(panel.model.rows)
+    assert sum(table.rowHeight(place) for place in shown_rows) == row * len(shown_rows) <= table.viewport().height()
+    first = min(folds)
+    assert panel.model.index(first, 0).data() == f"⋯ {folds[first]} more"
+    with qtbot.assertNotEmitted(panel.panel_requested):
+        click_row(qtbot, panel, first)
+    assert not any(table.isRowHidden(place) for place in range(len(panel.model.rows)))
+    panel.highlighted = {"rows": frozenset({"embed"})}
+    panel.show_highlights()
+    assert not panel.model.folds
+
+
+def test_an_operation_that_is_pointed_at_comes_out_of_its_fold(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 700, 320)
+    panel.highlighted = {"rows": frozenset(NAMED)}
+    panel.show_highlights()
+    assert not in_sight(panel, "K projection")
+    running.selection.point_at(Hover(operation="k"))
+    assert in_sight(panel, "K projection")
+    assert [name for name in NAMED.values() if not in_sight(panel, name)] == []
+
+
+def test_the_sums_give_way_to_rows_that_are_named(running: Session, shown: Shown) -> None:
+    panel = shown(LedgerPanel, running, 700, 160)
+    assert panel.totals.isVisible()
+    panel.highlighted = {"rows": frozenset({"q", "k", "v"})}
+    panel.show_highlights()
+    assert not panel.totals.isVisible()
+    assert all(in_sight(panel, f"{name} projection") for name in "QKV")
+    panel.highlighted = {}
+    panel.show_highlights()
+    assert panel.totals.isVisible()

@@ -388,11 +388,20 @@ def test_parts_are_drawn_before_all_is_read(running: Session, shown: Shown, engi
     assert panel.lens.rows == (0, 12)
 
 
-def test_a_decoded_token_gets_its_column(running: Session, shown: Shown) -> None:
+def test_a_decoded_token_gets_its_column_and_no_other_is_read_again(
+    running: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    """But for the one before it, which has learned what really follows."""
     panel = shown(LensPanel, running, 900, 560)
     assert not panel.lens.rank[:, 11].any()
-    running.timeline.step()
-    settle(running, panel)
+    for step in (running.timeline.step, running.timeline.step, running.timeline.step_back):
+        step()
+        settle(running, panel)
+        whole, found = lens_of(running), panel.lens
+        assert found.rows == (0, len(whole.rank[0]))
+        for name in ("top", "probabilities", "entropy", "final", "actual", "rank"):
+            assert np.array_equal(getattr(found, name), getattr(whole, name), equal_nan=True), name
+    assert asked_of(engine) == [(0, 12), (11, 13), (12, 14), (12, 13)]
     assert panel.map.sight() == (0, 13)
     assert panel.lens.rank[:, 11].all()
     assert panel.map.text(4, 12) != ""

@@ -167,6 +167,22 @@ def test_it_fits_its_place_in_the_window(running: Session, shown: Shown) -> None
     assert len(panel.candidates.shown()) >= 5
 
 
+def test_on_a_projector_the_sampling_can_be_asked_for(running: Session, shown: Shown) -> None:
+    panel = shown(NextTokenPanel, running, 640, 500)
+    assert not panel.controls.isVisible()
+    theme.apply("dark", projector=True)
+    panel.theme_changed()
+    assert panel.controls.isVisible()
+    assert not panel.temperature.isVisible()
+    panel.controls.click()
+    assert panel.temperature.isVisible()
+    assert panel.candidates.isVisible()
+    panel.temperature.setValue(0.5)
+    assert running.timeline.sampling.temperature == 0.5
+    panel.controls.click()
+    assert not panel.temperature.isVisible()
+
+
 def test_the_controls_stand_beside_the_candidates_only_where_they_fit(running: Session, shown: Shown) -> None:
     panel = shown(NextTokenPanel, running, 640, 300)
     assert panel.parts.beside

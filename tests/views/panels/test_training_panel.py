@@ -50,7 +50,7 @@ def test_it_begins_with_the_last_checkpoint_of_the_selected_head(
     panel: TrainingPanel, history: TrainingHistory, running: Session
 ) -> None:
     now = running.selection.now
-    assert panel.subtitle.text() == "after 60 of 60 steps"
+    assert panel.subtitle.text() == "after 60 steps · 60 in all"
     assert np.array_equal(shown_weights(panel), history.maps[6, now.layer, now.head].astype(np.float32))
     assert panel.map.is_masked(2, 4)
     for layer in range(4):
@@ -78,7 +78,7 @@ def test_the_slider_goes_through_the_checkpoints_and_a_click_into_a_line_goes_th
 ) -> None:
     panel.slider.setFocus()
     QTest.keyClick(panel.slider, Qt.Key.Key_Home)
-    assert panel.subtitle.text() == "after 0 of 60 steps"
+    assert panel.subtitle.text() == "after 0 steps · 60 in all"
     now = running.selection.now
     assert np.array_equal(shown_weights(panel), history.maps[0, now.layer, now.head].astype(np.float32))
     QTest.keyClick(panel.slider, Qt.Key.Key_Right)
@@ -87,7 +87,7 @@ def test_the_slider_goes_through_the_checkpoints_and_a_click_into_a_line_goes_th
         panel.slider.setValue(0)
         place = plot.at(41.0, plot.whole_range.center().y()).toPoint()
         QTest.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(place))
-        assert panel.subtitle.text() == "after 40 of 60 steps"
+        assert panel.subtitle.text() == "after 40 steps · 60 in all"
 
 
 def test_a_statistic_is_followed_by_the_head_that_has_most_of_it_at_the_end(
@@ -116,12 +116,12 @@ def test_a_click_on_a_head_selects_it(panel: TrainingPanel, running: Session) ->
 
 def test_playing_goes_from_the_first_to_the_last_and_stops(panel: TrainingPanel) -> None:
     QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
-    assert panel.subtitle.text() == "after 0 of 60 steps"
+    assert panel.subtitle.text() == "after 0 steps · 60 in all"
     seen = list[str]()
     while panel.timer.isActive() and len(seen) < 20:
         panel.advance()
         seen.append(panel.subtitle.text())
-    assert seen == [f"after {step} of 60 steps" for step in (10, 20, 30, 40, 50, 60)]
+    assert seen == [f"after {step} steps · 60 in all" for step in (10, 20, 30, 40, 50, 60)]
     assert panel.play_button.text() == "Play"
 
 
@@ -130,7 +130,7 @@ def test_where_nothing_shall_move_play_shows_the_last(panel: TrainingPanel) -> N
     panel.slider.setValue(2)
     QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
     assert not panel.timer.isActive()
-    assert panel.subtitle.text() == "after 60 of 60 steps"
+    assert panel.subtitle.text() == "after 60 steps · 60 in all"
 
 
 def test_losses_are_means_of_steps_and_say_so(panel: TrainingPanel, history: TrainingHistory) -> None:

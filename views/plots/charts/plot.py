@@ -82,11 +82,14 @@ class NumberAxis(AxisItem):
             for gap, values in super().tickValues(minVal / unit, maxVal / unit, size)
         ]
         gap, values = next(((gap, values) for gap, values in levels if self.kind == "real" or gap >= 1), levels[-1])
-        if self.orientation == "left":  # no two upon each other
-            apart = 1.2 * theme.current().face("number").height
-            step = max(math.ceil(apart * abs(maxVal - minVal) / (gap * max(size, 1))), 1)
-            gap, values = gap * step, [value for value in values if round(value / gap) % step == 0]
-        return [(gap, values)]
+        now = theme.current()
+        if self.orientation == "left":
+            apart = 1.2 * now.face("number").height
+        else:
+            texts = self.tickStrings(values, 1, gap)
+            apart = max((ink.text_width(now.font("number"), text) for text in texts), default=0.0) + now.grid(1)
+        step = max(math.ceil(apart * abs(maxVal - minVal) / (gap * max(size, 1))), 1)  # no two upon each other
+        return [(gap * step, [value for value in values if round(value / gap) % step == 0])]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """How numbers so far apart are written."""

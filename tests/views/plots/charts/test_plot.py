@@ -129,6 +129,17 @@ def test_no_two_numbers_of_a_low_axis_touch(qtbot: QtBot) -> None:
         assert len(values) < 2 or apart >= theme.current().size("number")
 
 
+@pytest.mark.parametrize("projector", [False, True])
+def test_no_two_numbers_of_a_narrow_axis_touch(qtbot: QtBot, projector: bool) -> None:
+    theme.apply("dark", projector=projector)
+    axis = NumberAxis("bottom", "whole")
+    for width in (150, 230, 300, 700):
+        ((gap, values),) = axis.tickValues(0, 3500, width)
+        texts = axis.tickStrings(values, 1, gap)
+        widest = max(ink.text_width(theme.current().font("number"), text) for text in texts)
+        assert len(values) < 2 or gap * width / 3500 > widest
+
+
 def test_where_keys_are_more_than_pixels_the_largest_is_still_seen(qtbot: QtBot) -> None:
     bars = RowBars()
     qtbot.addWidget(bars)
