@@ -10,7 +10,7 @@ from typing import Final, cast
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QSize
-from PySide6.QtWidgets import QApplication, QLabel, QMenu, QPushButton, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QPushButton, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
@@ -38,6 +38,8 @@ from tests.views.measuring import faults
 SIZES: Final = ((1366, 768), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
 """Screens, in pixels of the window: 1280 × 720 and 960 × 540 are 1920 × 1080 at 150 and at 200 per cent."""
 LOOKS: Final = ("dark", "light", "projector")
+LARGEST_TYPE: Final = (pytest.param("dark", marks=pytest.mark.slow), "projector")
+"""Looks with another size of type, of which the ordinary run has the one that leaves less room."""
 FEW: Final = (("dark", (960, 540)), ("dark", (1366, 768)), ("projector", (1024, 768)), ("projector", (1366, 768)))
 """Where there is least room for what is written."""
 
@@ -78,8 +80,25 @@ def look_through(window: MainWindow, screens: Iterator[tuple[str, tuple[int, int
         for name in NAMED:
             put_on(window, name, size)
             assert window.size() == QSize(*size)
-            found += [f"{name}, {size}, {look}: {fault}" for fault in faults(window)]
+            found += [f"{name}, {size}, {look}: {fault}" for fault in (*faults(window), *faults_of_bar(window))]
     return found
+
+
+def faults_of_bar(window: MainWindow) -> list[str]:
+    """What cannot be read in the bar, or is neither there nor in its menu."""
+    tabs, looks = window.bar.tabs.buttons, window.bar.looks
+    found = [f"the tab {name} reads {tab.text()}" for name, tab in tabs.items() if not whole(name, tab)]
+    offered = {action.text() for action in filled(window.bar.checkpoint.menu()).actions()}
+    texts = {"panels": "Show a panel", "theme": keys.tip("theme"), "keys": keys.tip("keys")}
+    return found + [
+        f"{text} is there twice or not at all"
+        for look, text in texts.items()
+        if (text in offered) != looks[look].isHidden()
+    ]
+
+
+def whole(name: str, tab: QAbstractButton) -> bool:
+    return tab.text().startswith(NAMED[name].title) and tab.width() >= tab.sizeHint().width()
 
 
 def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWindow) -> None:
@@ -119,8 +138,11 @@ def test_sorted_heads_and_the_board_are_whole_on_any_screen(window: MainWindow) 
     assert not (found := faults_of_heads(window, product(LOOKS, SIZES))), "\n".join(found)
 
 
-def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindow) -> None:
-    for look, size in FEW:
+@pytest.mark.parametrize("screens", [FEW[::2], pytest.param(FEW[1::2], marks=pytest.mark.slow)])
+def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(
+    window: MainWindow, screens: tuple[tuple[str, tuple[int, int]], ...]
+) -> None:
+    for look, size in screens:
         dress(window, look)
         put_on(window, "heads", size, "lines")
         panel = cast("LinesPanel", window.panels["lines"])
@@ -130,19 +152,6 @@ def test_nothing_of_the_lines_of_a_layer_is_cut_off_or_covered(window: MainWindo
         plot, line = panel.view.plot, theme.current().size("label")
         assert plot.width() >= 4 * line, (look, size)
         assert plot.height() >= 4 * line, (look, size)
-
-
-@pytest.mark.parametrize(("look", "size"), FEW)
-def test_every_workspace_can_be_read_in_the_bar(window: MainWindow, look: str, size: tuple[int, int]) -> None:
-    dress(window, look)
-    for name in NAMED:
-        put_on(window, name, size)
-        for other, button in window.bar.tabs.buttons.items():
-            assert button.text().startswith(NAMED[other].title)
-            assert button.width() >= button.sizeHint().width()
-    offered = {action.text() for action in filled(window.bar.checkpoint.menu()).actions()}
-    for looks, text in (("panels", "Show a panel"), ("theme", keys.tip("theme")), ("keys", keys.tip("keys"))):
-        assert (text in offered) == window.bar.looks[looks].isHidden()
 
 
 def filled(menu: QMenu) -> QMenu:
@@ -167,7 +176,7 @@ def test_score_maps_of_many_tokens_are_large(
     window.deleteLater()
 
 
-@pytest.mark.parametrize("look", ["dark", "projector"])
+@pytest.mark.parametrize("look", LARGEST_TYPE)
 def test_the_maps_of_a_comparison_are_large(window: MainWindow, engine: CannedEngine, look: str) -> None:
     changes = tuple(TokenChange(word(at), 0.1 * at, 0.5) for at in range(8))
 
@@ -187,7 +196,7 @@ def test_the_maps_of_a_comparison_are_large(window: MainWindow, engine: CannedEn
             assert min(heatmap.plot.width(), heatmap.plot.height()) >= 200, size
 
 
-@pytest.mark.parametrize("look", ["dark", "projector"])
+@pytest.mark.parametrize("look", LARGEST_TYPE)
 def test_the_thumbnails_of_270_heads_are_at_least_24_pixels_and_the_rest_is_scrolled(
     qtbot: QtBot, tmp_path: Path, look: str
 ) -> None:
@@ -211,7 +220,7 @@ def test_the_thumbnails_of_270_heads_are_at_least_24_pixels_and_the_rest_is_scro
         window.deleteLater()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", [*LARGEST_TYPE, pytest.param("light", marks=pytest.mark.slow)])
 def test_64_planes_are_at_least_44_pixels_beside_a_dial_that_is_larger_and_the_rest_is_scrolled(
     qtbot: QtBot, tmp_path: Path, look: str
 ) -> None:
@@ -236,7 +245,7 @@ def test_64_planes_are_at_least_44_pixels_beside_a_dial_that_is_larger_and_the_r
         window.deleteLater()
 
 
-@pytest.mark.parametrize("look", ["dark", "projector"])
+@pytest.mark.parametrize("look", LARGEST_TYPE)
 def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
     dress(window, look)
     panel = cast("CachePanel", window.panels["cache"])
@@ -247,7 +256,7 @@ def test_the_cache_has_most_of_its_panel(window: MainWindow, look: str) -> None:
         assert block.width() * block.height() >= 0.1 * panel.width() * panel.height(), (name, size)
 
 
-@pytest.mark.parametrize("look", ["dark", "projector"])
+@pytest.mark.parametrize("look", LARGEST_TYPE)
 def test_the_logit_lens_has_most_of_its_panel_and_nothing_in_it_is_cut_off(window: MainWindow, look: str) -> None:
     dress(window, look)
     panel = cast("LensPanel", window.panels["lens"])
