@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
-from ropewalk.model.checkpoints.source import Options
+from ropewalk.model.options import Options
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import Intervention
