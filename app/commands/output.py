@@ -10,13 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.app.commands.options import opened_with
 from ropewalk.model.engine.interface import ModelHandle, without_weights
 from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
+
+if TYPE_CHECKING:
+    from ropewalk.model.checkpoints import Outline
 
 Result = TypeVar("Result")
 
@@ -78,8 +81,16 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
     from ropewalk.model.engine import engine
 
-    options = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
-    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
+    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+
+
+def outline_of(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Outline:
+    """What a command was told to open, not loaded, so that it need not fit into memory."""
+    from ropewalk.model.checkpoints import device_of, dtype_of, outline_checkpoint
+
+    device_of(parsed.device)
+    dtype_of(parsed.dtype)
+    return outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
 
 
 def runnable_model_handle(parsed: argparse.Namespace) -> ModelHandle:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ropewalk.model.decoder.config import Scaling
+from ropewalk.model.options import Option
 
 Range = tuple[int, int]
 
@@ -17,7 +18,7 @@ class Shot:
     """A picture that was asked for.
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
-    ``engine`` is the command that starts the engine, "" for this machine.
+    ``engine`` is the command that starts the engine, "" for this machine; ``options`` are how the checkpoint is opened.
     """
 
     out: Path
@@ -37,6 +38,7 @@ class Shot:
     system: str = ""
     scaling: tuple[Scaling, float | None] | None = None
     engine: str = ""
+    options: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True)
