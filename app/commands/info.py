@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, json_option
-from ropewalk.app.commands.output import finished, model_handle_of, print_json, print_table
+from ropewalk.app.commands.output import dtype_in, finished, model_handle_of, outline_of, print_json, print_table
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 from ropewalk.model.engine.interface import ModelHandle
 
@@ -20,27 +20,32 @@ def declare(commands: Commands) -> None:
 
 def show_info(parsed: argparse.Namespace) -> None:
     """What a checkpoint is."""
-    model_handle = model_handle_of(parsed)
-    card, config = model_handle.card, model_handle.card.config
-    per_token = kv_bytes(config, 1, card.dtype)
-    notes = list(model_handle.checkpoint.notes)
-    trace = None if model_handle.origin is None else _trace_of(model_handle)
+    from ropewalk.model.checkpoints import available_devices, device_name
+    from ropewalk.model.trace_files.trace_file import is_trace
+
+    outline = outline_of(parsed, tokenizer=True)
+    config, devices = outline.config, available_devices()
+    dtype = dtype_in(outline, parsed)
+    per_token = kv_bytes(config, 1, dtype)
+    chats = () if outline.tokenizer is None else tuple(one.name for one in outline.tokenizer.chats)
+    trace = _trace_of(model_handle_of(parsed)) if parsed.path and is_trace(parsed.path) else None
     if parsed.json:
         print_json(
             {
-                "name": card.name,
-                "path": card.path,
-                "family": card.family,
-                "device": card.device,
-                "dtype": card.dtype,
-                "parameters": card.parameters,
+                "name": outline.name,
+                "path": outline.path,
+                "family": outline.family,
+                "device": device_name(parsed.device),
+                "dtype": dtype,
+                "parameters": outline.parameters,
                 "parameters_by_part": asdict(parameters(config)),
-                "weight_bytes": card.weight_bytes,
+                "weight_bytes": outline.bytes_in[dtype],
+                "weight_bytes_by_dtype": dict(outline.bytes_in),
                 "kv_bytes_per_token": per_token,
-                "has_tokenizer": card.has_tokenizer,
-                "chat_templates": list(card.chats),
-                "devices": list(model_handle.devices),
-                "notes": notes,
+                "has_tokenizer": outline.tokenizer is not None,
+                "chat_templates": list(chats),
+                "devices": list(devices),
+                "notes": list(outline.notes),
                 "config": asdict(config),
                 **({} if trace is None else {"trace": trace}),
             }
@@ -50,12 +55,13 @@ def show_info(parsed: argparse.Namespace) -> None:
     turns = "none" if config.position != "rotary" or rope is None else f"base {rope.base:g}, {rope.pairing} pairs"
     if rope is not None and rope.scaling != "default":
         turns += f", {rope.scaling} × {rope.factor:g}"
+    held = [f"{format_bytes(size)} as {kind}" for kind, size in outline.bytes_in.items()]
     rows = [
-        ("name", card.name),
-        ("path", card.path),
-        ("family", card.family),
-        ("parameters", f"{format_count(card.parameters)} ({card.parameters:,})"),
-        ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}" if trace is None else "none"),
+        ("name", outline.name),
+        ("path", outline.path),
+        ("family", outline.family),
+        ("parameters", f"{format_count(outline.parameters)} ({outline.parameters:,})"),
+        ("weights", "none" if trace is not None else ", ".join(held)),
         ("layers", str(config.layers)),
         ("width D", str(config.width)),
         ("heads", f"{config.heads} query, {config.kv_heads} kv, {config.head_width} wide"),
@@ -64,11 +70,11 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("positions", f"{config.max_position:,}, {config.position}"),
         ("RoPE", turns),
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
-        ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
-        ("chat template", ", ".join(card.chats) or "none"),
-        ("devices", ", ".join(model_handle.devices)),
+        ("tokenizer", "none: give token ids" if outline.tokenizer is None else "yes"),
+        ("chat template", ", ".join(chats) or "none"),
+        ("devices", ", ".join(devices)),
         *([] if trace is None else _trace_rows(trace)),
-        *(("note", note) for note in notes),
+        *(("note", note) for note in outline.notes),
     ]
     print_table(rows)
 

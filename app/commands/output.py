@@ -10,13 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.app.commands.options import opened_with
 from ropewalk.model.engine.interface import ModelHandle, without_weights
 from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
+
+if TYPE_CHECKING:
+    from ropewalk.model.checkpoints import Outline
 
 Result = TypeVar("Result")
 
@@ -78,8 +81,29 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
     from ropewalk.model.engine import engine
 
-    options = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
-    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
+    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+
+
+def outline_of(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Outline:
+    """What a command was told to open, not loaded, so that it need not fit into memory."""
+    from ropewalk.model.checkpoints import Outline, device_of, dtype_of, outline_checkpoint
+    from ropewalk.model.engine.saved_runs import outline_file
+    from ropewalk.model.trace_files.trace_file import is_trace
+
+    device_of(parsed.device)
+    dtype_of(parsed.dtype)
+    if parsed.path is not None and is_trace(parsed.path):
+        found = outline_file(Path(parsed.path))
+        sizes = found.bytes_in, found.kv_bytes_in
+        return Outline(
+            found.name, found.path, found.family, found.config, found.parameters, *sizes, False, (), found.notes
+        )
+    return outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
+
+
+def dtype_in(outline: Outline, parsed: argparse.Namespace) -> str:
+    """The dtype that was asked for, or the one of a trace, whose numbers have been computed."""
+    return parsed.dtype if parsed.dtype in outline.bytes_in else next(iter(outline.bytes_in))
 
 
 def runnable_model_handle(parsed: argparse.Namespace) -> ModelHandle:

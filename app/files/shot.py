@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ropewalk.model.decoder.config import Scaling
+from ropewalk.model.options import Option
 
 Range = tuple[int, int]
 
@@ -17,8 +18,8 @@ class Shot:
     """A picture that was asked for.
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
-    ``engine`` is the command that starts the engine, "" for this machine. ``checkpoint`` is given to the run of a trace
-    file, with ``other_weights`` although that was not made with it.
+    ``engine`` is the command that starts the engine, "" for this machine; ``options`` are how what is shown is opened.
+    ``checkpoint`` is given to the run of a trace file, with ``other_weights`` although that was not made with it.
     """
 
     out: Path
@@ -40,6 +41,7 @@ class Shot:
     engine: str = ""
     checkpoint: str | None = None
     other_weights: bool = False
+    options: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True)

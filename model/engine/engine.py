@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
+from ropewalk.model.checkpoints import Checkpoint, available_devices, device_name, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
@@ -87,7 +87,7 @@ def open_model(
         config=checkpoint.config,
         parameters=checkpoint.parameters,
         weight_bytes=checkpoint.weight_bytes,
-        device=device,
+        device=device_name(device),
         dtype=dtype,
         family=checkpoint.family,
         has_tokenizer=checkpoint.tokenizer is not None,

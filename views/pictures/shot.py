@@ -102,7 +102,7 @@ def _interruptible() -> Iterator[None]:
 
 def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
-    session.opening.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt))
+    session.opening.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt), dict(shot.options))
     wait_until_drawn(window)
     prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
     if prompt and not any(letter.isdigit() for letter in prompt):
@@ -129,7 +129,7 @@ def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
 
 def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
     """Run the prompt as it is meant, by the controls of the bar, once the model is there."""
-    session.opening.begin(shot.path)
+    session.opening.begin(shot.path, options=dict(shot.options))
     wait_until_drawn(window)
     bar, prompt = window.bar, session.prompt.text if shot.prompt is None else shot.prompt
     if shot.chat:
