@@ -128,7 +128,8 @@ class Tokenizer:
         named = named_tokens(Path(path).parent)
         notes = named.add_to(backend)
         codec = JsonCodec(backend)
-        bos, eos = (codec.find(named.special.get(name, "")) for name in ("bos_token", "eos_token"))
+        names = (named.special.get(name) for name in ("bos_token", "eos_token"))
+        bos, eos = (None if name is None else codec.find(name) for name in names)
         return cls(codec, bos, eos, notes=notes)
 
     @property

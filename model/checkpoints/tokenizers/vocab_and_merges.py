@@ -14,7 +14,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 from ropewalk.model.checkpoints.damage import check_is_data
 from ropewalk.model.checkpoints.tokenizers.splitters import SPLITTERS
 from ropewalk.model.errors import TokenizerError
-from ropewalk.model.tokens.added_tokens import json_object, named_tokens
+from ropewalk.model.tokens.added_tokens import NamedTokens, json_object, named_tokens
 from ropewalk.model.tokens.tokenizer import JsonCodec, Tokenizer, library_errors
 
 VOCABULARY = "vocab.json"
@@ -55,18 +55,20 @@ def read_vocab_and_merges(folder: Path) -> Tokenizer:
     _cut(backend, kind, named.config.get("add_prefix_space") is True)
     special = {**USUAL[kind], **named.special}
     notes = replace(named, special=special).add_to(backend)
-    before, after = (special.get(f"{side}_token", "") for side in ("bos", "eos"))
-    around = [
-        name if named.config.get(f"add_{side}_token") is True and backend.token_to_id(name) is not None else ""
-        for side, name in (("bos", before), ("eos", after))
-    ]
-    if any(around):
-        backend.post_processor = processors.TemplateProcessing(
-            single=[part for part in (around[0], "$A", around[1]) if part],
-            special_tokens=[(name, backend.token_to_id(name)) for name in {*around} if name],
-        )
-    codec = JsonCodec(backend)
-    return Tokenizer(codec, codec.find(before), codec.find(after), notes=notes)
+    ids = {name: backend.token_to_id(name) for name in special.values()}
+    before, after = (
+        [name] if (name := special.get(f"{side}_token")) and ids[name] is not None else [] for side in ("bos", "eos")
+    )
+    backend.post_processor = processors.TemplateProcessing(
+        single=[*(before if _flag(named, "bos") else []), "$A", *(after if _flag(named, "eos") else [])],
+        special_tokens=[(name, ids[name]) for name in {*before, *after}],
+    )
+    bos, eos = (ids[side[0]] if side else None for side in (before, after))
+    return Tokenizer(JsonCodec(backend), bos, eos, notes=notes)
+
+
+def _flag(named: NamedTokens, side: str) -> bool:
+    return named.config.get(f"add_{side}_token") is True
 
 
 def _kind(config: Mapping[str, Any], folder: Path) -> str:
