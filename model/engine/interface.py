@@ -120,7 +120,8 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 
 def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
-    lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
+    said = lacking - {"unembedding"} or lacking  # what has no logits, or is not run again, needs no last matrix either
+    lacks = " and ".join(without for one, without in WITHOUT.items() if one in said)
     return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
 
 
