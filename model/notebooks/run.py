@@ -22,7 +22,7 @@ from ropewalk.model.readings.attribution import direct_attribution, head_parts
 from ropewalk.model.readings.lens import logit_lens
 from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores
-from ropewalk.model.readings.records import Doubles, Reduction, Sampling
+from ropewalk.model.readings.records import Reduction, Sampling
 from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
@@ -169,20 +169,9 @@ class Run:
 
         Of several prompts they are the mean over those that define them.
         """
-        found: dict[str, list[Doubles]] = {}
-        undefined: dict[str, str] = {}
-        for one in self:
-            scores, without = head_scores(one.trace, names)
-            for name, values in scores.items():
-                if name in without:
-                    undefined[name] = without[name]
-                else:
-                    found.setdefault(name, []).append(values)
-        nothing = np.full((self.trace.config.layers, self.trace.config.heads), np.nan)
-        missing = {name: why for name, why in undefined.items() if name not in found}
+        found = [head_scores(one.trace, names) for one in self]
         formulas = formulas_of(self[0].trace)
-        every = {name: found.get(name, [nothing]) for name in formulas if name in found or name in missing}
-        return HeadScores(every, {name: formulas[name] for name in every}, missing)
+        return HeadScores.over(found, {name: formulas[name] for name in found[0][0]})
 
     # What the trace does not keep -------------------------------------------------------------------------------------
 
