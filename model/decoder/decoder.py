@@ -258,7 +258,7 @@ class Decoder(nn.Module):
         cache
             Where K and V go, and where earlier ones come from.
         positions
-            [B, T] position ids; P … P + T − 1 when not given.
+            [B, T] position ids; when not given, P … P + T − 1, or counted from each row's first real token.
         padding
             [B, S] bool over past and present rows, True for a real token.
         branch
@@ -305,18 +305,18 @@ class Decoder(nn.Module):
         batch, tokens = inputs.shape[:2]
         if batch == 0 or tokens == 0:
             raise PromptError("The prompt is empty; a forward pass needs at least one token.")
+        if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
+            raise ShapeError(
+                f"The padding mask has shape {tuple(padding.shape)}, but batch and keys are ({batch}, {past + tokens})."
+            )
         if positions is None:
-            positions = torch.arange(past, past + tokens, device=inputs.device).expand(batch, tokens)
+            positions = counted_positions(batch, past, tokens, padding, inputs.device)
             length = past + tokens
         else:
             length = past + tokens if positions.is_meta else self._length_of(positions, batch, tokens)
         length = max(length, rotary_length)
         if length > self.context_limit:
             self.config.check_position(length - 1)
-        if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
-            raise ShapeError(
-                f"The padding mask has shape {tuple(padding.shape)}, but batch and keys are ({batch}, {past + tokens})."
-            )
         x = self.hook_embed(self._embedded(inputs, positions))
         call = Call(past, length, positions, self._rotations(positions, length), branch, padding, cache)
         return x, call
@@ -448,6 +448,14 @@ def _tie_again(model: nn.Module, keys: Any) -> None:
     if isinstance(model, Decoder) and model.config.tied:
         model._tie()
         keys.missing_keys[:] = [key for key in keys.missing_keys if key != "head.weight"]
+
+
+def counted_positions(batch: int, past: int, tokens: int, padding: Tensor | None, device: torch.device) -> Tensor:
+    """Position ids [B, T] of rows that come after P others: real tokens are counted, whatever lies before them."""
+    if padding is None:
+        return torch.arange(past, past + tokens, device=device).expand(batch, tokens)
+    counted = padding[:, : past + tokens].long().cumsum(1) - 1
+    return counted.clamp(min=0)[:, past:]
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

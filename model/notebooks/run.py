@@ -108,6 +108,7 @@ class Run:
     @property
     def logits(self) -> Tensor:
         """[B, n, V] of the rows whose logits were kept: all of up to 1,024 tokens."""
+        self.model.check_logits()
         if self.trace.logits is None:
             raise TraceError('This run kept no logits; capture it with logits="all" or "last".')
         return self.trace.logits.tensor[:, 0]
@@ -225,6 +226,7 @@ class Run:
         count
             How many of the most probable tokens are named.
         """
+        self.model.check_logits()
         one = self[prompt]
         lens = logit_lens(self.model.decoder, one.trace, count=count)
         tokenizer = self.model.tokenizer
@@ -243,6 +245,7 @@ class Run:
         row
             The last one when not given.
         """
+        self.model.check_logits()
         one = self[prompt]
         row = one.trace.length - 1 if row is None else row
         parts = [
@@ -259,6 +262,7 @@ class Run:
     @property
     def next_logits(self) -> Tensor:
         """[B, V] the logits after each prompt's last token."""
+        self.model.check_logits()
         last = [one.trace.logits_of(one.trace.length - 1) for one in self]
         if any(row is None for row in last):
             raise TraceError('This run did not keep the logits of its last rows; capture it with logits="all".')

@@ -18,7 +18,7 @@ from torch import Tensor
 from ropewalk.model.decoder.attention import Call
 from ropewalk.model.decoder.cache import KvCache, Rows, grow_ahead
 from ropewalk.model.decoder.config import Branch, ModelConfig
-from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.decoder import Decoder, counted_positions
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
 from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
@@ -345,7 +345,7 @@ def record_steps(
     logits = logits or default_logits(tokens)
     device = inputs.device
     if positions is None:
-        positions = torch.arange(tokens, device=device).expand(batch, tokens)
+        positions = counted_positions(batch, 0, tokens, padding, device)
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
     maker = _Maker(model, store, interventions)
     rotary_length = int(positions.max()) + 1 if tokens else 0

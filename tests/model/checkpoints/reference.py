@@ -270,9 +270,10 @@ def save(model: Any, folder: Path) -> Path:
 
 
 def reference_logits(model: Any, ids: Tensor, mask: Tensor | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Logits [B, T, V] and attention weights [B, H, T, S] of each layer."""
+    """Logits [B, T, V] and attention weights [B, H, T, S] of each layer; positions as `generate` counts them."""
+    counted = {} if mask is None else {"position_ids": (mask.long().cumsum(-1) - 1).clamp(min=0)}
     with torch.no_grad():
-        out = model(ids, attention_mask=mask, output_attentions=True, use_cache=False)
+        out = model(ids, attention_mask=mask, output_attentions=True, use_cache=False, **counted)
     return out.logits, out.attentions
 
 
