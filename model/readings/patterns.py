@@ -248,8 +248,9 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    # under a soft cap, scores are not linear in K'; and of two large numbers, the difference says little
-    by_kernel = layer.spec.cap is None and not sampled and layer.precision(batch=batch) == torch.float32
+    # capped or written scores are not linear in K'; and of two large numbers, the difference says little
+    linear = layer.spec.cap is None and not layer.spec.written and not sampled
+    by_kernel = linear and layer.precision(batch=batch) == torch.float32
     entropy = _linear_entropy if by_kernel else _cell_entropy
     total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
     for block in _blocks(rows, layer.length * layer.spec.heads):

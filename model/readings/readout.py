@@ -134,6 +134,8 @@ def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int 
     dot = q @ k
     scaled = dot * spec.scale
     score = soft_capped(scaled.clone(), spec.cap)
+    if any(pattern.head == head and query < len(pattern.rows) for pattern in spec.written):
+        score = layer.raw_scores(head, row, (key, key + 1), batch=batch, dtype=torch.float64)[0, 0]
     hidden = _hidden_because(layer, query, key, batch)
     weight = layer.log_weights(score[None, None], head, row, batch=batch).exp_()
     group = spec.heads // spec.kv_heads

@@ -68,7 +68,10 @@ class Reducer:
         wide, origin = self.frame.cell[1], self.frame.columns[0]
         n = slice(rows[0] - self.frame.rows[0], rows[1] - self.frame.rows[0])
         place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide)), n
-        scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
+        if any(pattern.head == self.frame.head for pattern in self.layer.spec.written):
+            scores = self.layer.raw_scores(self.frame.head, rows, columns, batch=self.frame.batch).T.contiguous()
+        else:
+            scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
         if self.raw is not None:
             _pool_into(self.raw[place], scores, wide, self.mean)
         masks = [

@@ -7,6 +7,7 @@ ask for all of it. A head of None stands for all heads at once. Letters as in ``
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.scores import (
+    LEAST_WEIGHT,
     Span,
     count_visible,
     key_range,
@@ -22,8 +24,9 @@ from ropewalk.model.decoder.scores import (
     paired_scores,
     scaled_scores,
     sees,
+    written_weights,
 )
-from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 from ropewalk.model.errors import TraceError
 
 Picked = Span | Tensor | None
@@ -138,7 +141,11 @@ class LayerTrace:
             float32 for pictures, float64 for rows and cells.
         """
         query = self.query_vectors(head, rows, batch=batch, dtype=dtype)
-        return scaled_scores(query, self.key_vectors(head, keys, batch=batch, dtype=dtype), self.spec)
+        raw = scaled_scores(query, self.key_vectors(head, keys, batch=batch, dtype=dtype), self.spec)
+        for pattern, part, queries, place in self._written(raw, head, rows):
+            weights = written_weights(pattern, queries[:, None], self._numbers(keys))
+            part[place] = weights.clamp_min(LEAST_WEIGHT).to(dtype).log()
+        return raw
 
     def scores(
         self,
@@ -203,7 +210,10 @@ class LayerTrace:
         lse, sinks = self.normaliser(head, rows, batch=batch).to(dtype), self.sink_logits()
         if sinks is None:
             return torch.zeros_like(lse)
-        return ((sinks[:, None] if head is None else sinks[head]) - lse).clamp_(max=0.0).exp_()
+        share = ((sinks[:, None] if head is None else sinks[head]) - lse).clamp_(max=0.0).exp_()
+        for _, part, _, place in self._written(share, head, rows):
+            part[place] = 0.0
+        return share
 
     def sink_logits(self) -> Tensor | None:
         """[H] the logits that take part in every row without a key, float32; None where the layer has no sink."""
@@ -240,7 +250,10 @@ class LayerTrace:
         q = self.query_vectors(head, queries, batch=batch, dtype=dtype)
         if head is None and len(k) != len(q):
             k = k.repeat_interleave(len(q) // len(k), dim=0)
-        return paired_scores(q, k, self.spec)
+        scores = paired_scores(q, k, self.spec)
+        for pattern, part, rows, place in self._written(scores, head, queries):
+            part[place] = written_weights(pattern, rows, keys[place]).clamp_min(LEAST_WEIGHT).log()
+        return scores
 
     def paired_weights(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
         """Weights of the same pairs, in float32."""
@@ -248,6 +261,16 @@ class LayerTrace:
         raw = self.paired_scores(queries, keys, head, batch=batch, dtype=fine)
         weights = self.log_weights(raw[..., None], head, queries, batch=batch)[..., 0].exp_()
         return weights.masked_fill_(~self.sees(queries, keys, batch=batch), 0.0).float()
+
+    def _written(
+        self, of: Tensor, head: int | None, rows: Picked
+    ) -> Iterator[tuple[WrittenPattern, Tensor, Tensor, Tensor]]:
+        """Patterns that were written: each with its head's part of ``of``, the rows it has, and their places there."""
+        for pattern in self.spec.written:
+            if head in (None, pattern.head):
+                numbers = self._numbers(rows)
+                place = (numbers < len(pattern.rows)).nonzero()[:, 0]
+                yield pattern, of if head is not None else of[pattern.head], numbers[place], place
 
     def _numbers(self, picked: Picked) -> Tensor:
         if isinstance(picked, Tensor):

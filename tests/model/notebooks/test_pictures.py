@@ -86,7 +86,8 @@ def test_readings_are_drawn_with_their_axes(bundled: Model) -> None:
     assert list(frame.columns) == ["layer", "head", "position", "value"]
     assert len(frame) == 96
     run = bundled.capture("to be or not to be")
-    assert [texts[0] for _, texts in drawn(run.head_scores()._repr_html_())] == ["previous token", "sink", "entropy"]
+    titles = [texts[0] for _, texts in drawn(run.head_scores()._repr_html_())]
+    assert titles == ["previous token", "sink", "duplicate token", "entropy"]
     assert drawn(run.attribution(3)._repr_html_())[0][0].shape[:2] == (4, 9)
 
 
