@@ -56,7 +56,7 @@ def _check(file: Path, lesson: Lesson) -> None:
     gaps = _gaps(lesson, runs) or "every number is there"
     claims = len(lesson.claims)
     print(f"{file}: {len(lesson.steps)} steps, {len(lesson.checks)} checks, {claims} claims, {gaps}")
-    for problem in lesson.unclaimed:
+    for problem in (*lesson.unclaimed, *lesson.unread):
         print(f"  line {problem.line}: {problem.why}")
     found = list(contradicted(lesson, runs))
     for one in found:

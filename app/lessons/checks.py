@@ -334,12 +334,13 @@ def _figure(text: str) -> float:
 
 
 def _agree(typed: tuple[float, ...], wanted: tuple[float, ...], tolerance: float) -> bool:
-    """Whether all numbers agree, within the tolerance of the largest for those that should be 0."""
+    """Whether all numbers agree, within the tolerance of the largest for those that are 0 but for rounding."""
     if len(typed) != len(wanted):
         return False
-    floor = max((abs(number) for number in wanted), default=0.0) * max(tolerance, 1e-6) + 1e-9
+    largest = max((abs(number) for number in wanted), default=0.0)
+    floor = min(largest * max(tolerance, 1e-6) + 1e-9, 1e-3)
     return all(
-        math.isfinite(a) and abs(a - b) <= max(tolerance * abs(b), min(floor, 1e-3) if b == 0 else 1e-9)
+        math.isfinite(a) and abs(a - b) <= max(tolerance * abs(b), floor if abs(b) <= 1e-6 * largest else 1e-9)
         for a, b in zip(typed, wanted, strict=True)
     )
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from ropewalk.app.lessons.filling import Worth, answered, worth_in
-from ropewalk.app.lessons.plan import Claim, Lesson
+from ropewalk.app.lessons.checks import Entered, judge
+from ropewalk.app.lessons.claims import counts
+from ropewalk.app.lessons.filling import Worth, answered, fill_check, worth_in
+from ropewalk.app.lessons.plan import Check, Claim, Counted, Lesson
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name
-from ropewalk.model.lessons.values import write
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name, parts
+from ropewalk.model.lessons.values import numbers, write
 
 if TYPE_CHECKING:
     from ropewalk.model.lessons.runs import Runs
 
 DRAWS: Final = 8
 """Draws of fresh numbers that a claim about a check has to hold for."""
+SEVERAL: Final = frozenset(("all_of", "none_of", "differ"))
+"""Comparisons that say of how many things they are."""
+CHAINED: Final = frozenset(("equal", "less", "more", "in_order"))
+"""Comparisons that say so from three on: the first two are the comparison itself."""
+MOST_COUNTED: Final = 64
+"""Numbers of a list that what is counted may be one of; a longer list has every number."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +60,74 @@ class Contradiction:
 def contradicted(lesson: Lesson, runs: Runs | None) -> Iterator[Contradiction]:
     """Evaluate every claim of a lesson; give those that are not so, and those that nobody can decide.
 
-    What is claimed of a check has to hold for several draws of its fresh numbers.
+    What is claimed of a check has to hold for several draws of its fresh numbers. What a sentence counts has to be
+    among the numbers that its claims come to, and a known mistake must not pass for the answer.
     """
     for step in lesson.steps:
         worth = worth_in(lesson, runs, lets=step.scene.named(lesson.models))
+        decides = {id(claim): worth for claim in step.claims}
         for claim in step.claims:
             yield from _contradicted(claim, worth)
         for check in step.checks:
-            worths = [answered(lesson, check, runs, seed) for seed in range(DRAWS if check.draws else 1)]
+            seeds = range(DRAWS if check.draws else 1)
+            worths = [answered(lesson, check, runs, seed) for seed in seeds]
+            decides |= {id(claim): worths[0] for claim in check.claims}
             for claim in check.claims:
                 yield from islice(chain.from_iterable(_contradicted(claim, worth) for worth in worths), 1)
+            yield from islice(chain.from_iterable(_misjudged(lesson, check, runs, seed) for seed in seeds), 1)
+        for counted in step.counted:
+            yield from _miscounted(counted, decides)
+
+
+def _miscounted(counted: Counted, decides: Mapping[int, Worth]) -> Iterator[Contradiction]:
+    inside = [(part, decides[id(claim)]) for claim in counted.claims for one in claim.holds for part in parts(one)]
+    missing = counted.numbers - {number for part, _ in inside for number in _written_in(part)}
+    for part, worth in inside:
+        if not missing:
+            return
+        missing -= _come_to(part, worth)
+    if missing:
+        why = f"no claim on it comes to {' or '.join(map(write, sorted(missing)))}."
+        yield Contradiction(counted.line, counted.says, why)
+
+
+def _written_in(part: Expression) -> Iterator[float]:
+    """The numbers that stand in a part of a claim: its own, and how many things it compares."""
+    match part:
+        case Constant(str() as said):
+            yield from counts(said)
+        case Constant(int() | float() as number):
+            yield float(number)
+        case Items(items):
+            yield float(len(items))
+        case Call(function, arguments, _):
+            compared = len(arguments) - (function == "in_order")
+            if function in SEVERAL or (function in CHAINED and compared > 2):
+                yield float(compared)
+
+
+def _come_to(part: Expression, worth: Worth) -> set[float]:
+    """The numbers that a part of a claim comes to, one part of so many among them, and how many there are."""
+    try:
+        value = worth(part)
+        found = set() if isinstance(value, bool) else set(numbers(value)[:MOST_COUNTED])
+    except LessonError:
+        return set()
+    found |= {float(len(value))} if isinstance(value, tuple) else set()
+    return found | {float(round(1 / number)) for number in found if 0 < number < 1}
+
+
+def _misjudged(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Iterator[Contradiction]:
+    """The answer as it is written has to pass, and no known mistake may."""
+    asked = fill_check(lesson, check, runs, seed)
+    if check.kind != "number" or asked.missing:
+        return
+    line, says = check.claims[0].line if check.claims else 1, check.id
+    if not judge(asked, Entered(asked.written)).right:
+        yield Contradiction(line, says, f"the answer as it is written, {asked.written}, does not pass.")
+    for value, _ in asked.mistakes:
+        if judge(asked, Entered(write(value, check.unit))).right:
+            yield Contradiction(line, says, f"a known mistake, {write(value, check.unit)}, passes for {asked.written}.")
 
 
 def _contradicted(claim: Claim, worth: Worth) -> Iterator[Contradiction]:

@@ -191,6 +191,16 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A sentence that says numbers from two on; what the claims on it compare has to come to each of them."""
+
+    says: str
+    line: int
+    numbers: frozenset[float]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
 class Check:
     """A question.
 
@@ -241,6 +251,7 @@ class Check:
     def named(self) -> dict[str, Expression]:
         """What its claims have to decide, by the names that they have for it."""
         named: dict[str, Expression] = {} if self.answer is None else {"answer": self.answer}
+        named |= {} if self.tolerance is None else {"tolerance": Constant(self.tolerance)}
         return named | ({"mistakes": Items(tuple(one.value for one in self.mistakes))} if self.mistakes else {})
 
     @property
@@ -261,6 +272,7 @@ class Step:
     checks: tuple[Check, ...] = ()
     challenge: str = ""
     claims: tuple[Claim, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -297,6 +309,8 @@ class Lesson:
         Models by name; ``main`` is the one it opens with.
     unclaimed
         Sentences and answers that no claim decides.
+    unread
+        What was changed since somebody read it against its claims, or never was read so.
     """
 
     id: str
@@ -311,6 +325,7 @@ class Lesson:
     configs: Mapping[str, ModelConfig] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
     unclaimed: tuple[Problem, ...] = ()
+    unread: tuple[Problem, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from ropewalk.app.lessons.checks import unit_of
-from ropewalk.app.lessons.claims import tidy, unclaimed
+from ropewalk.app.lessons.claims import WAYS, counts, figures, quoted, stamp, states_nothing, tidy, ways
 from ropewalk.app.lessons.models import ModelReader, read_config
 from ropewalk.app.lessons.plan import (
     HIGHLIGHTS,
@@ -27,6 +27,7 @@ from ropewalk.app.lessons.plan import (
     Check,
     CheckKind,
     Claim,
+    Counted,
     Draw,
     HighlightDraft,
     InterventionDraft,
@@ -47,7 +48,7 @@ from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.ledger.walk import STEPS
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
-from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, names, read_expression
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, calls, names, read_expression
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.table import TABLE
 from ropewalk.model.lessons.text import Hole, Text, holes, holes_of, read_line, read_text
@@ -58,10 +59,10 @@ Result = TypeVar("Result")
 MAIN = "main"
 MOST_PANELS = 3
 NAME = re.compile(r"[A-Za-z_]\w*\Z")
-LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step")
+LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step", "read")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "training", "walk", "challenge", "claims", "check",
+    "play", "training", "walk", "challenge", "claims", "tells", "read", "check",
 )  # fmt: skip
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive", "claims")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
@@ -106,10 +107,12 @@ class _Reader:
         self.scope = Scope()
         self.models: dict[str, LessonModel] = {}
         self.unclaimed: list[Problem] = []
+        self.unread: list[Problem] = []
 
     def lesson(self) -> Lesson:
         top = self.top
         top.only(LESSON_KEYS)
+        self._stamped(top, "step")
         configs = {name: read_config(top.inner("configs").inner(name)) for name in top.inner("configs").values}
         given = self._given(top.inner("given"))
         self.scope = Scope(given, configs)
@@ -138,6 +141,7 @@ class _Reader:
             configs=dict(self.scope.configs),
             path=self.path,
             unclaimed=tuple(self.unclaimed),
+            unread=tuple(self.unread),
         )
 
     # What is given ----------------------------------------------------------------------------------------------------
@@ -180,8 +184,10 @@ class _Reader:
         seen: set[str] = set()
         for table in tables:
             table.only(STEP_KEYS)
+            self._stamped(table)
             before, scene = scene, self._scene(table, scene)
             checks = tuple(self._check(one, seen) for one in table.tables("check"))
+            claims, counted = self._claims(table, before, scene, checks)
             steps.append(
                 Step(
                     title=self._line(table, "title"),
@@ -191,7 +197,8 @@ class _Reader:
                     look_at=self._line(table, "look_at", ""),
                     checks=checks,
                     challenge=table.one_of("challenge", ("", *CHALLENGES), ""),
-                    claims=self._claims(table, before, scene, checks),
+                    claims=claims,
+                    counted=tuple(counted),
                 )
             )
         return tuple(steps)
@@ -262,38 +269,73 @@ class _Reader:
 
     def _claims(
         self, table: Table, before: SceneDraft, scene: SceneDraft, checks: tuple[Check, ...]
-    ) -> tuple[Claim, ...]:
-        """What decides the texts of a step; what nothing decides is noted."""
+    ) -> tuple[tuple[Claim, ...], list[Counted]]:
+        """What decides the texts of a step, and what they count; what nothing decides is noted."""
         stated = [*_stated(table), *([(self.top, "about", self.top.text("about"))] if table.place[-1] == 0 else [])]
-        told = [tidy(text) for _, _, text in stated]
+        replies = [reply for asked in table.tables("check") for reply in _replies(asked)]
+        told = [tidy(text) for _, _, text in (*stated, *replies)]
         outer, self.scope = self.scope, replace(self.scope, lets={**self.scope.lets, **scene.named(self.models)})
         claims = tuple(self._claim(one, told) for one in table.tables("claims"))
         self.scope = outer
-        quotes = [quote for of in (claims, *(check.claims for check in checks)) for claim in of for quote in claim.says]
+        deciding = [
+            (tidy(quote), claim)
+            for claim in (*claims, *(claim for check in checks for claim in check.claims))
+            for quote in claim.says
+        ]
+        quotes = [*(quote for quote, _ in deciding), *self._tells(table, told)]
+        counted: list[Counted] = []
         for place, key, text in stated:
-            for sentence in unclaimed(text, quotes, is_asked=key == "ask"):
-                self._note(place, key, sentence, "no claim decides")
-        used = _used(claims)
-        for name in sorted(scene.new_in(before, self.models) - used):
+            for sentence, is_covered, touching in quoted(text, quotes):
+                if not is_covered:
+                    self._note(place, key, sentence, "no claim decides")
+                used = [deciding[of][1] for of in touching if of < len(deciding)]
+                counted += self._compared(place, key, sentence, used)
+        for place, key, text in replies:
+            used = [claim for quote, claim in deciding if quote == tidy(text)]
+            if not used:
+                self._note(place, key, text, "no claim holds as one what is said to which answer:")
+            counted += self._compared(place, key, place.text(key), used)
+        for name in sorted(scene.new_in(before, self.models) - _used(claims)):
             self._note(table, "title", name, "no claim decides what is on screen:")
-        for asked in table.tables("check"):
-            for option in asked.tables("options"):
-                is_claimed, is_right = (
-                    tidy(option.text("text")) in map(tidy, quotes),
-                    option.values.get("right") is True,
-                )
-                if is_claimed != is_right:
-                    why = "no claim decides that it is right to say" if is_right else "a claim holds the wrong option"
-                    self._note(option, "text", option.text("text"), why)
-        return claims
+        for option in (option for asked in table.tables("check") for option in asked.tables("options")):
+            text, is_right = option.text("text"), option.values.get("right") is True
+            if (tidy(text) in quotes) != is_right:
+                why = "no claim decides that it is right to say" if is_right else "a claim holds the wrong option"
+                self._note(option, "text", text, why)
+        return claims, counted
+
+    def _compared(self, place: Table, key: str, sentence: str, used: list[Claim]) -> Iterator[Counted]:
+        """What a sentence counts; that it says more or less where no claim on it compares that way is noted."""
+        for way in ways(sentence) if used else ():
+            if not any(call.function in WAYS[way][1] for claim in used for one in claim.holds for call in calls(one)):
+                self._note(place, key, sentence, f"it says that something is {way}, but no claim compares so:")
+        numbers = counts(sentence) - figures(sentence)
+        if numbers and used:
+            yield Counted(sentence, place.broken("", key, sentence[:12]).line, numbers, tuple(used))
+
+    def _tells(self, table: Table, told: list[str]) -> Iterator[str]:
+        """What only asks, or tells somebody to do something: it states nothing, but is held to its words."""
+        for sentence in map(tidy, table.words("tells")):
+            if not any(sentence in text for text in told):
+                raise table.broken(f"No text of this step says {sentence!r}; write it as it stands.", "tells", sentence)
+            if not states_nothing(sentence):
+                self._note(table, "tells", sentence, "a claim has to decide what is presumed in")
+            yield sentence
 
     def _note(self, place: Table, key: str, sentence: str, why: str) -> None:
         line = place.broken("", key, sentence[:12]).line
         self.unclaimed.append(Problem(self.path, line, f"{why} “{sentence}”"))
 
+    def _stamped(self, table: Table, *below: str) -> None:
+        """Note that a table is no longer, or not yet, as somebody read it against its claims."""
+        now = stamp({key: value for key, value in table.values.items() if key not in ("read", *below)})
+        if table.text("read", "") != now:
+            why = f'nobody has read this against its claims as it stands; whoever has writes read = "{now}"'
+            self.unread.append(Problem(self.path, table.broken("", "read").line, why))
+
     def _claims_of_check(self, table: Table, read: Check) -> tuple[Claim, ...]:
         """What decides the texts, the answer and the known mistakes of a check, for whatever is drawn."""
-        told = [tidy(text) for _, _, text in _stated_by(table)]
+        told = [tidy(text) for _, _, text in (*_stated_by(table), *_replies(table))]
         claims = tuple(self._claim(one, told) for one in table.tables("claims"))
         for name in sorted(read.named.keys() - _used(claims)):
             self._note(table, "ask", tidy(table.text("ask")), f"no claim decides the {name} of")
@@ -512,22 +554,23 @@ def _stated(table: Table) -> Iterator[tuple[Table, str, str]]:
 
 
 def _stated_by(asked: Table) -> Iterator[tuple[Table, str, str]]:
-    """Every text of a check that states something; what shall be said aloud states it in its reveal."""
-    keys = ("ask", "why", "hint", "reveal")[asked.values.get("kind") == "say" :]
-    yield from ((asked, key, asked.text(key, "")) for key in keys)
+    """Every text of a check that states something."""
+    yield from ((asked, key, asked.text(key, "")) for key in ("ask", "why", "hint", "reveal"))
     yield from ((asked, "points", point) for point in asked.words("points"))
-    for option in asked.tables("options"):
-        yield from (
-            (option, key, option.text(key, "")) for key in ("text", "why")[option.values.get("right") is not True :]
-        )
-    yield from ((mistake, "says", mistake.text("says", "")) for mistake in asked.tables("mistakes"))
+    yield from ((one, "text", one.text("text")) for one in asked.tables("options") if one.values.get("right") is True)
+
+
+def _replies(asked: Table) -> Iterator[tuple[Table, str, str]]:
+    """What is said to each option and to each known mistake, after what it is said to."""
+    for key, to, says in (("options", "text", "why"), ("mistakes", "value", "says")):
+        yield from ((one, says, f"{one.values.get(to)} → {one.text(says, '')}") for one in asked.tables(key))
 
 
 def _quoted(sentence: str, needle: str) -> str:
     """The text that a sentence quotes, if the file has it; else the needle."""
-    for quoted in re.findall(r"'([^']+)'", sentence):
-        if len(quoted) > 3 and quoted in needle:
-            return str(quoted)
+    for piece in re.findall(r"'([^']+)'", sentence):
+        if len(piece) > 3 and piece in needle:
+            return str(piece)
     return needle
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import LessonError, RopewalkError
-from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name, calls, names
+from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, Name, parts
 from ropewalk.model.lessons.kinds import KINDS
 from ropewalk.model.lessons.table import TABLE, Entry
 from ropewalk.model.lessons.values import ModelName, Value
@@ -89,11 +89,12 @@ def check(expression: Expression, scope: Scope) -> None:
     LessonError
         With what is wrong.
     """
-    found = [(_entry_of(call), call) for call in calls(expression)]
+    inside = [*parts(expression)]
+    found = [(_entry_of(part), part) for part in inside if isinstance(part, Call)]
     bound = [(entry, entry.bound(call)) for entry, call in found]
-    for name in names(expression):
-        if name not in scope.lets:
-            scope.lookup(name)
+    for part in inside:
+        if isinstance(part, Name) and part.name not in scope.lets:
+            scope.lookup(part.name)
     for entry, arguments in bound:
         for name, given in _arguments(arguments):
             _check_argument(entry, name, given, scope)
@@ -116,13 +117,16 @@ def _check_argument(entry: Entry, name: str, given: Expression, scope: Scope) ->
 
 def is_measured(expression: Expression, scope: Scope) -> bool:
     """Whether an expression has to be measured: by its functions, or by naming a model whose sizes are in a file."""
-    runs = any(TABLE[call.function].measured for call in calls(expression) if call.function in TABLE)
-    return runs or any(
-        is_measured(scope.lets[name], scope)
-        if name in scope.lets
-        else (name in ALWAYS or name in scope.models) and name not in scope.configs
-        for name in names(expression)
-    )
+    for part in parts(expression):
+        match part:
+            case Call(function) if function in TABLE and TABLE[function].measured:
+                return True
+            case Name(name) if name in scope.lets and is_measured(scope.lets[name], scope):
+                return True
+            case Name(name) if name not in scope.lets and name not in scope.configs:
+                if name in ALWAYS or name in scope.models:
+                    return True
+    return False
 
 
 def evaluate(expression: Expression, scope: Scope) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from ropewalk.model.errors import LessonError
@@ -53,6 +54,7 @@ LARGEST = 1 << 63
 """What whole numbers stay below, in expressions as in TOML."""
 
 
+@lru_cache(maxsize=4096)
 def read_expression(text: str) -> Expression:
     """Read one expression.
 
@@ -105,24 +107,24 @@ def _taken(node: ast.expr, source: str) -> Expression:
     )
 
 
+def parts(expression: Expression) -> Iterator[Expression]:
+    """Every expression in one, outermost first."""
+    left = [expression]
+    while left:
+        part = left.pop()
+        yield part
+        if isinstance(part, Call):
+            left += [value for _, value in reversed(part.named)]
+            left += reversed(part.arguments)
+        elif isinstance(part, Items):
+            left += reversed(part.items)
+
+
 def calls(expression: Expression) -> Iterator[Call]:
     """Every call in an expression, outermost first."""
-    if isinstance(expression, Call):
-        yield expression
-        for argument in (*expression.arguments, *(value for _, value in expression.named)):
-            yield from calls(argument)
-    elif isinstance(expression, Items):
-        for item in expression.items:
-            yield from calls(item)
+    return (part for part in parts(expression) if isinstance(part, Call))
 
 
 def names(expression: Expression) -> Iterator[str]:
     """Every name in an expression that is not a function's."""
-    if isinstance(expression, Name):
-        yield expression.name
-    elif isinstance(expression, Items):
-        for item in expression.items:
-            yield from names(item)
-    elif isinstance(expression, Call):
-        for argument in (*expression.arguments, *(value for _, value in expression.named)):
-            yield from names(argument)
+    return (part.name for part in parts(expression) if isinstance(part, Name))

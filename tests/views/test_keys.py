@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -10,9 +16,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QTextEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.lessons.claims import UNREAD
+from ropewalk.app.lessons.shelf import FOLDER
 from ropewalk.views import keys
+from ropewalk.views.panels import interventions
 from ropewalk.views.style import theme
 from ropewalk.views.window.key_sheet import KeySheet
+
+LESSONS = sorted(FOLDER.glob("*.toml"))
 
 
 def test_no_two_actions_share_a_key() -> None:
@@ -41,6 +52,44 @@ def test_names_are_unique() -> None:
 )
 def test_keys_are_those_of_the_design(name: str, written: str) -> None:
     assert keys.written(keys.action(name).keys) == written
+
+
+SAID_OF_KEYS = {
+    "Blank the screen (B)": ("blank",),
+    "the spotlight (S)": ("spotlight",),
+    "D and Shift+D go through every operation": ("walk_on", "walk_back"),
+    "Switch the first column off and on again (K)": ("scores.skip_first",),
+}
+"""What lessons say of keys, and what those keys have to do."""
+CHORD = re.compile(r"(?<=\()[A-Z](?=\))|\bD(?= and)|\b(?:Ctrl|Alt|Shift)\+\w+|\b(?:F\d{1,2}|PageDown|PageUp|Esc)\b")
+SAID_IN = frozenset(("title", "about", "text", "notes", "look_at", "ask", "why", "hint", "reveal", "points", "says"))
+
+
+def said_in(lesson: Any, key: str = "") -> Iterator[str]:
+    """Every text of a lesson's file, its claims left out, without formulas and numbers."""
+    if isinstance(lesson, str) and key in SAID_IN:
+        yield " ".join(UNREAD.sub(" ", lesson).split())
+    elif isinstance(lesson, list):
+        yield from (said for one in lesson for said in said_in(one, key))
+    elif isinstance(lesson, dict):
+        yield from (said for key, one in lesson.items() if key != "claims" for said in said_in(one, key))
+
+
+def test_the_keys_that_lessons_name_do_what_is_said() -> None:
+    said = "\n".join(chain.from_iterable(said_in(tomllib.loads(path.read_text("utf-8"))) for path in LESSONS))
+    for words, names in SAID_OF_KEYS.items():
+        assert CHORD.findall(words) == [keys.action(name).keys[0] for name in names]
+        assert words in said
+        said = said.replace(words, "")
+    assert CHORD.findall(said) == []
+
+
+def test_the_experiments_that_lessons_name_are_in_their_panel() -> None:
+    said = "\n".join(path.read_text("utf-8") for path in LESSONS)
+    named = set(re.findall(rf"\*{interventions.InterventionsPanel.title}, ([^*]+)\*", said))
+    assert named == {"no 1/√Dh", "no RoPE"}
+    buttons = inspect.getsource(interventions)
+    assert all(f', "{name}", lambda' in buttons for name in named)
 
 
 class Recorder:

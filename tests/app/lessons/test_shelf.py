@@ -217,7 +217,7 @@ STATED = {
     "07-walk-one-block": {4, 5, 6, 7, 8, 12},  # numbers of stages; the shapes asked about
     "09-what-grows": {4, 8, 16},  # bits and bytes asked about
     "10-what-it-costs": {4, 1024, 4096, 32768, 131072},  # the 4 of a formula; lengths of a table
-    "12-cached-equals-full": {6, 7, 20, 50, 128},  # prefills and steps of the tables
+    "12-cached-equals-full": {6, 7, 10, 20, 50, 128},  # prefills and steps of the tables; the size of a logit
     "13-to-minimind": {4, 5, 6, 768},  # numbers of steps; a width in an option
     "14-drawing-a-token": {5, 93},  # the k of top-k; a word of the prompt
     "15-softmax-in-float32": {10, 12, 89, 256, 65504},  # scores asked about; what claims decide
