@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QScrollBar, QTabBar
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QTabBar
 
 from ropewalk.model.decoder.interventions import AblateHeads, RopeOff
 from ropewalk.views.main_window import MainWindow
@@ -51,6 +54,28 @@ def test_no_button_and_no_title_is_an_authors_word(window: MainWindow) -> None:
     assert not said & OPAQUE
     assert "built-in model" in window.bar.checkpoint.text()
     assert window.status.facts.text().startswith("built-in model · ")
+
+
+def test_every_negative_number_has_a_minus_sign(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    write, write_laid_out = QPainter.drawText, QPainter.drawStaticText
+
+    def draw_text(painter: QPainter, *given: Any) -> Any:
+        said.extend(part for part in given if isinstance(part, str))
+        return write(painter, *given)
+
+    def draw_static_text(painter: QPainter, *given: Any) -> Any:
+        said.append(given[-1].text())
+        return write_laid_out(painter, *given)
+
+    monkeypatch.setattr(QPainter, "drawText", draw_text)
+    monkeypatch.setattr(QPainter, "drawStaticText", draw_static_text)
+    for panel in window.panels:
+        front(window, panel)
+        window.grab()
+        said += [label.text() for label in window.findChildren(QLabel) if label.isVisible()]
+    assert sum(wording.MINUS in text for text in said) > 20
+    assert {text for text in said if re.search(r"(?<![\w-])-\.?\d", text)} == set()
 
 
 def test_after_a_step_the_time_is_that_of_the_step(window: MainWindow) -> None:

@@ -275,7 +275,7 @@ class LessonPanel(Panel):
 
     def _fill_chooser(self) -> None:
         self.chooser.clear()
-        self.chooser.addItem("Choose a lesson")
+        self.chooser.addItem("All lessons")
         for lesson in self.lessons():
             self.chooser.addItem(f"{lesson.number}  {lesson.title}")
         now = self.lesson

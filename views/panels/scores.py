@@ -47,6 +47,9 @@ BESIDE = 1.3
 SMALL = 160
 """Pixels of a map, in ordinary type, below which one stands by itself where it is larger then."""
 
+NARROWEST = 160
+"""Pixels, in ordinary type, of a row that says anything beside a map."""
+
 LARGER = 1.2
 """How many times as wide it must be for that."""
 
@@ -375,20 +378,28 @@ class ScoresPanel(Panel):
     def _share_room(self) -> None:
         """Leave what the maps cannot use to the row; where there is little of it, the maps go before the row."""
         now, triptych, body = theme.current(), self.triptych, self.body
-        self.row.setVisible(self.height() >= (28 if now.projector else 18) * now.size("label"))
+        beside = triptych.alone is not None and body.width() > BESIDE * body.height()
+        left = body.width() - triptych.width_for(body.height()) - theme.GRID if beside else body.width()
+        self.row.setVisible(self._is_tall and left >= now.grid(NARROWEST / theme.GRID))  # else the map has all there is
         crowded = self._is_crowded()
         if crowded != self.crowded:
             self.crowded = crowded
             self._show_state()  # which comes back here
             return
-        beside = triptych.alone is not None and body.width() > BESIDE * body.height()
         self._plots.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
         tallest, widest = UNBOUND, UNBOUND
         if beside:
-            widest = max(triptych.width_for(body.height()), triptych.minimumWidth())
+            used = max(triptych.width_for(body.height()), triptych.minimumWidth())
+            widest = UNBOUND if self.row.isHidden() else used
         else:
             tallest = max(triptych.shown[0].form.height_for(triptych.side_in(body.width())), triptych.minimumHeight())
         triptych.setMaximumSize(widest, tallest)
+
+    @property
+    def _is_tall(self) -> bool:
+        """Whether there is room for the row below the maps."""
+        now = theme.current()
+        return self.height() >= (28 if now.projector else 18) * now.size("label")
 
     def _is_crowded(self) -> bool:
         """Whether three maps would be small, and one by itself larger.
@@ -398,7 +409,7 @@ class ScoresPanel(Panel):
         """
         row, left, top = self.row, self.body.x(), self.body.y()
         width, height = self.width() - 2 * left, self.height() - top - left
-        above = height - (0 if row.isHidden() else max(row.minimumSizeHint().height(), height // 5) + theme.GRID)
+        above = height - (max(row.minimumSizeHint().height(), height // 5) + theme.GRID if self._is_tall else 0)
         three = self.triptych.cells_in(width, above, 3)
         if not three or three >= theme.current().grid(SMALL / theme.GRID):
             return False

@@ -15,6 +15,8 @@ from ropewalk.views.plots.rotation.shares import SharesView
 from ropewalk.views.plots.rotation.turning import Moves, Turned
 from ropewalk.views.style import ink, theme
 
+LOWEST = 6
+"""Lines of type that the shares keep where a row of planes needs a little of theirs."""
 ALL = "own radius each · λ: positions a turn · |q| |k| · share of score"
 
 
@@ -34,7 +36,10 @@ class TurningPage(QWidget):
         """Draw everything with query and key at their positions; ``scores`` [M] are those at ``positions``."""
         self.dial.show_turned(turned)
         self.score.show_turned(turned, moves)
+        before = self.view.cell
         self.view.show_turned(turned)
+        if self.view.cell != before:
+            self.arrange()
         self.shares.show_turned(turned, positions, scores, moves)
 
     def mark(self, plane: int) -> None:
@@ -84,6 +89,11 @@ class TurningPage(QWidget):
             child.setGeometry(rest.left(), top, rest.width(), high)
             top += high + (gap if high and child is self.score else 0)
         self.shares.setVisible(shares > 0)
+        room = max(bottom - top - shares - (gap if shares else 0), 0)
+        self.scroller.setGeometry(rest.left(), top, rest.width(), room)
+        if self.view.height() > room >= self.view.cell.height():  # it scrolls: by whole rows, of which none is cut
+            row, spare = self.view.cell.height(), max(shares - LOWEST * line, 0)
+            most = min(self.view.height(), room + spare)
+            self.scroller.setGeometry(rest.left(), top, rest.width(), most // row * row)
+            shares = max(bottom - self.scroller.geometry().bottom() - 1 - gap, 0) if shares else 0
         self.shares.setGeometry(rest.left(), bottom - shares, rest.width(), shares)
-        bottom -= shares + (gap if shares else 0)
-        self.scroller.setGeometry(rest.left(), top, rest.width(), max(bottom - top, 0))

@@ -29,6 +29,7 @@ from ropewalk.views.panels.panel import ElidedLabel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.maps.heatmap import Heatmap
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.style import theme
 from tests.views.canned import CannedEngine, canned_session, visible, weights, word
@@ -42,6 +43,8 @@ LARGEST_TYPE: Final = (pytest.param("dark", marks=pytest.mark.slow), "projector"
 """Looks with another size of type, of which the ordinary run has the one that leaves less room."""
 FEW: Final = (("dark", (960, 540)), ("dark", (1366, 768)), ("projector", (1024, 768)), ("projector", (1366, 768)))
 """Where there is least room for what is written."""
+FILLED: Final = 0.55
+"""The least share of its room that a map takes, of the width or of the height; the rest are names and numbers."""
 
 
 @pytest.fixture
@@ -162,16 +165,24 @@ def filled(menu: QMenu) -> QMenu:
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "least"), [((1280, 800), 220), ((1366, 768), 220), ((1920, 1080), 340)])
-def test_score_maps_of_many_tokens_are_large(
-    qtbot: QtBot, long_run: Callable[[int], Session], size: tuple[int, int], least: int
+@pytest.mark.parametrize("tokens", [31, 90])
+def test_three_score_maps_are_large_and_no_map_is_a_stamp_in_an_empty_panel(
+    qtbot: QtBot, long_run: Callable[[int], Session], tokens: int
 ) -> None:
-    window = window_over(long_run(90))
+    window = window_over(long_run(tokens))
     window.show()
-    put_on(window, "scores", size)
-    panel = cast("ScoresPanel", window.panels["scores"])
-    for heatmap in panel.maps:
-        assert min(heatmap.plot.width(), heatmap.plot.height()) >= least
+    for size, least in (((1024, 768), 0), ((1280, 800), 220), ((1366, 768), 220), ((1920, 1080), 340)):
+        for name in ("overview", "scores", "rope", "lesson"):
+            put_on(window, name, size)
+            for heatmap in filter(Heatmap.isVisible, window.stage.findChildren(Heatmap)):
+                plot = heatmap.plot
+                filled = max(plot.width() / heatmap.width(), plot.height() / heatmap.height())
+                assert filled >= FILLED, (name, size, heatmap.title, plot.size(), heatmap.size())
+                assert plot.width() >= 100, (name, size, heatmap.title)
+            panel = cast("ScoresPanel", window.panels["scores"])
+            if name == "scores" and least:
+                assert panel.one.isVisible()
+                assert [one for one in panel.maps if min(one.plot.width(), one.plot.height()) < least] == [], size
     window.close()
     window.deleteLater()
 
@@ -239,10 +250,32 @@ def test_64_planes_are_at_least_44_pixels_beside_a_dial_that_is_larger_and_the_r
             assert min(circle.width() for circle in circles) >= 44, (name, size)
             assert panel.dial.circle.width() >= 1.5 * circles[0].width(), (name, size)
             assert max(circle.right() for circle in circles) <= panel.scroller.viewport().width(), (name, size)
-            reach = panel.scroller.verticalScrollBar().maximum() + panel.scroller.viewport().height()
+            seen, row = panel.scroller.viewport().height(), panel.view.cell.height()
+            reach = panel.scroller.verticalScrollBar().maximum() + seen
             assert reach >= max(panel.view.cell_of(plane).bottom() for plane in range(64)), (name, size)
+            assert seen >= panel.view.height() or seen % row == 0 or seen < row, (name, size, "a row is cut in two")
         window.close()
         window.deleteLater()
+
+
+def test_both_rows_of_8_planes_are_in_sight_where_there_is_room_for_them(window: MainWindow) -> None:
+    put_on(window, "rope", (1280, 720))
+    panel = cast("RopePanel", window.panels["rope"])
+    assert panel.view.height() <= panel.scroller.viewport().height()
+    assert panel.shares.isVisible()
+    assert panel.shares.height() >= 6 * theme.current().size("label")
+
+
+def test_a_row_beside_one_map_is_wide_or_not_there(window: MainWindow) -> None:
+    seen = set()
+    for look, size in (*FEW, ("dark", (1920, 1080))):
+        dress(window, look)
+        for name in ("heads", "overview"):
+            put_on(window, name, size)
+            panel = cast("ScoresPanel", window.panels["scores"])
+            seen.add(panel.row.isVisible())
+            assert panel.row.isHidden() or panel.row.width() >= theme.current().grid(20), (name, look, size)
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize("look", LARGEST_TYPE)

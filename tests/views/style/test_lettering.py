@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from ropewalk.views.panels.panel import ElidedLabel
@@ -91,6 +91,15 @@ def test_a_subtitle_is_written_in_whole_parts(qtbot: QtBot) -> None:
     label.setText("one part that is long")
     label.resize(metrics.horizontalAdvance("one part that"), 20)
     assert label.seen == label.text(), "it ends in an ellipsis"
+
+
+@pytest.mark.parametrize("role", ["number", "body"])
+def test_a_minus_sign_is_no_hyphen(qtbot: QtBot, role: theme.Role) -> None:
+    font = theme.current().font(role)
+    font.setPixelSize(100)
+    hyphen, minus, plus = (QFontMetricsF(font).tightBoundingRect(sign).width() for sign in ("-", wording.MINUS, "+"))
+    assert minus >= 1.3 * hyphen
+    assert minus == pytest.approx(plus, rel=0.05)
 
 
 def test_of_a_book_in_a_line_the_first_words_are_measured(qtbot: QtBot) -> None:

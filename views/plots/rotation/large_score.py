@@ -15,6 +15,8 @@ DIGITS = 4
 SAME = 2
 """Decimals that it must have in common with the run's to stand still."""
 
+WHAT = "scaled score"
+"""What the number is; how it comes about is said where there is room."""
 BESIDE = 24
 """Lines of type in the width from which on words stand beside the number, and not below it."""
 
@@ -45,13 +47,13 @@ class LargeScore(QWidget):
         return "" if self.turned is None else wording.number(self.turned.scaled, DIGITS)
 
     def lines(self) -> tuple[tuple[str, QColor], ...]:
-        """What is written beside it, and in which colours."""
+        """What is written beside it, and in which colours: what the number is, and then what comes of moving."""
         turned = self.turned
         if turned is None:
             return ()
         now, r = theme.current(), turned.reading
-        planes = f"{len(r.shares)} planes" if len(r.shares) != 1 else "1 plane"
-        what = f"scaled score: {planes}{' + unturned' if r.rest else ''}"
+        product = wording.number(turned.scaled / r.scale, DIGITS) if r.scale else "0"
+        what = f"{WHAT} = q·k {product} × {wording.number(r.scale)}"
         apart = f"m − n = {hands.place(turned.distance)}"
         if not turned.moved:
             where = f"m = {r.query_position}, n = {r.key_position}"
@@ -77,9 +79,8 @@ class LargeScore(QWidget):
         label, width, height = now.font("label"), self.width(), self.height()
         label.setPixelSize(round(now.size("label") * (1.3 if height >= 6 * now.size("label") and width >= 500 else 1)))
         line = ink.line_height(label)
-        beside = width >= BESIDE * line
-        lines = self.lines()
-        lines = lines[-min(max(int(height / line), 1), 3) :] if beside else lines[1 : max(int(height / line) - 1, 1)]
+        beside = width >= BESIDE * line or height < 2.5 * line
+        lines = self.lines()[: max(int(height / line) - (0 if beside else 1), 1)]
         font = now.font("number")
         room = height if beside else height - len(lines) * line
         font.setPixelSize(max(min(round(0.8 * room), round(width / (11 if beside else 6))), now.size("body")))
@@ -92,8 +93,9 @@ class LargeScore(QWidget):
         y = (height - len(lines) * line) / 2 if beside else room
         painter.setFont(label)
         for said, colour in lines:
+            brief = said.startswith(WHAT) and words.horizontalAdvance(said) > width - x
             painter.setPen(colour)
-            fitted = words.elidedText(said, Qt.TextElideMode.ElideRight, width - x)
+            fitted = words.elidedText(WHAT if brief else said, Qt.TextElideMode.ElideRight, width - x)
             painter.drawText(QRectF(x, y, width - x, line), flags, fitted)
             y += line
         painter.end()

@@ -325,6 +325,7 @@ class PlanesScroll(QScrollArea):
         """Pass the new room on."""
         super().resizeEvent(event)
         self.view.fit(self.viewport().size())
+        self.verticalScrollBar().setSingleStep(max(self.view.cell.height(), 1))
         self.show_selected()
 
     def show_selected(self) -> None:

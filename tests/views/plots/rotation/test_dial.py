@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from ropewalk.model.readings.records import Doubles, PlaneReading
@@ -214,6 +215,30 @@ def test_the_large_score_stands_still_while_both_move_and_changes_while_one_does
     unequal = made(theta_k=THETA / 2)
     score.show_turned(Turned(unequal, 25, 10), "both")
     assert "stands still" not in score.accessibleDescription(), "by such a rule it does not"
+
+
+@pytest.mark.parametrize("size", [(190, 26), (200, 45), (260, 90), (520, 40), (700, 120)])
+def test_the_large_score_says_what_it_is_however_little_room_there_is(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    r, score = made(), LargeScore()
+    qtbot.addWidget(score)
+    written: list[str] = []
+    draw = QPainter.drawText
+
+    def draw_text(painter: QPainter, *given: Any) -> Any:
+        written.append(given[-1])
+        return draw(painter, *given)
+
+    monkeypatch.setattr(QPainter, "drawText", draw_text)
+    for moved in (Turned(r, 15), Turned(r, 100.5, 85.5), Turned(r, 17)):
+        score.resize(*size)
+        score.show_turned(moved, "both" if moved.shift else "query")
+        written.clear()
+        score.grab()
+        assert written[0] == score.number()
+        assert written[1].startswith("scaled score")
+        assert score.lines()[0][0] == f"scaled score = q·k {wording.number(moved.scaled / r.scale, 4)} × 0.500"
 
 
 def test_of_half_precision_no_more_decimals_are_claimed_than_it_has(qtbot: QtBot) -> None:
