@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.app.lessons.shelf import load_shelf
+from tests.app.filled_lessons import SHELF
 from tests.app.test_lesson_course import REACHED
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"
 ROW = re.compile(r"^\| ([^*|`]+) \| ((?:`[^`]+`(?:, )?)+) \|$", re.MULTILINE)
-SHELF = load_shelf()
 
 
 def rows() -> dict[str, tuple[str, ...]]:

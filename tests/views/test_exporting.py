@@ -27,7 +27,6 @@ from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files import animation
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.tokens.prompt import Prompt
@@ -42,6 +41,7 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
+from tests.app.filled_lessons import SHELF
 from tests.in_process import trace_of
 from tests.views.driving import run_of
 from tests.views.real_window import PROMPT, real_window
@@ -479,7 +479,7 @@ def lesson(qtbot: QtBot, window: MainWindow) -> MainWindow:
     """The window with a short lesson open."""
     window.resize(QSize(1600, 960))
     window.reveal("lesson")
-    window.lesson.open(load_shelf().lesson("1"), 1)
+    window.lesson.open(SHELF.lesson("1"), 1)
     qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     return window
 
@@ -533,7 +533,7 @@ def test_a_rotation_that_a_step_sets_going_rests_in_its_picture(qtbot: QtBot, le
 
 
 def test_a_training_that_a_step_plays_has_ended_in_its_picture(qtbot: QtBot, window: MainWindow) -> None:
-    opened, exporter = load_shelf().lesson("17"), window.files.exporter
+    opened, exporter = SHELF.lesson("17"), window.files.exporter
     step = next(place for place, one in enumerate(opened.steps) if one.scene.play == "training")
     window.reveal("lesson")
     window.lesson.open(opened, step)

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.plan import Lesson
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.ledger.ledger import build_ledger
@@ -29,10 +28,9 @@ from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.atlas import LAYER_ORDER
 from ropewalk.views.style import highlight, theme
+from tests.app.filled_lessons import SHELF
 from tests.views import driving
 from tests.views.canned import CONFIG
-
-SHELF = load_shelf()
 
 
 @pytest.fixture
@@ -96,7 +94,7 @@ def changed_by_hand(qtbot: QtBot, window: MainWindow) -> None:
     window.setFocus()
 
 
-@pytest.mark.parametrize("number", [*(pytest.param(number, marks=pytest.mark.slow) for number in (1, 3, 9)), 11])
+@pytest.mark.parametrize("number", [3, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 9, 11))])
 def test_leaving_brings_back_all_that_was_there(qtbot: QtBot, window: MainWindow, number: int) -> None:
     changed_by_hand(qtbot, window)
     before = everything(window)

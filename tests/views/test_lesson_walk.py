@@ -18,7 +18,6 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.checks import TRIES, Chosen, Clicked, Entered, Marked, example_reply
 from ropewalk.app.lessons.plan import Asked, Lesson, Step
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.views.lesson.check import CheckCard
 from ropewalk.views.lesson.scene import NEED_NO_RUN
@@ -33,12 +32,11 @@ from ropewalk.views.panels.scores import ScoresPanel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import highlight, theme
+from tests.app.filled_lessons import SHELF
 from tests.views import driving
 
 SMALLEST = 24
 """Pixels of 18 points, at 96 dots an inch, on a projector of 1920 × 1080."""
-
-SHELF = load_shelf()
 
 
 @pytest.fixture

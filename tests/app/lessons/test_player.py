@@ -14,7 +14,6 @@ from ropewalk.app.lessons.checks import Clicked, Entered, example_reply
 from ropewalk.app.lessons.player import LessonPlayer
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.session.state import placed
@@ -24,6 +23,7 @@ from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.tokens.prompt import Prompt
+from tests.app.filled_lessons import SHELF
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 
 LESSON = (
@@ -389,13 +389,13 @@ def test_nothing_happens_without_a_lesson(player: LessonPlayer) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=() if number in (1, 6, 12) else pytest.mark.slow) for number in range(18)]
+    "number", [pytest.param(number, marks=() if number == 6 else pytest.mark.slow) for number in range(18)]
 )
 def test_every_lesson_can_be_walked(qtbot: QtBot, session: Session, tmp_path: Path, number: int) -> None:
     """With the bundled model open: every step's scene is on screen as it says, and nothing fails."""
     with qtbot.waitSignal(session.settled, timeout=60_000):
         session.opening.begin(prompt=Prompt(" hark, who goes there?"))
-    lesson = load_shelf().lesson(str(number))
+    lesson = SHELF.lesson(str(number))
     player = LessonPlayer(session, ProgressStore(tmp_path / "progress.json"))
     failed: list[str] = []
     player.failed.connect(failed.append)

@@ -11,6 +11,7 @@ from ropewalk.model.checkpoints.families.table import FAMILIES
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import measure, measure_half, prompt, read
 from tests.model.checkpoints.reference import CASES, Case
+from tests.model.checkpoints.traits import DIFFERENT
 
 WITHOUT_REFERENCE = {"minimind", "meta_llama"}
 """Families that transformers does not have; their own tests compare them with another layout of the same numbers."""
@@ -20,7 +21,9 @@ def test_every_family_has_a_case() -> None:
     assert {case.family for case in CASES} == {family.name for family in FAMILIES} - WITHOUT_REFERENCE
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in DIFFERENT else pytest.mark.slow) for case in CASES], ids=str
+)
 def test_equals_transformers(case: Case, tmp_path: Path) -> None:
     found = measure(case, tmp_path)
     assert found.logits <= 5e-5

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files.session_file import read_session
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.app.processes import new_session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.interventions import AblateHeads
@@ -25,6 +24,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.snapshot import wait_until_drawn
 from ropewalk.views.style import theme
+from tests.app.filled_lessons import SHELF
 from tests.app.tiny_checkpoint import write_checkpoint
 from tests.views.real_window import PROMPT, real_window
 
@@ -272,7 +272,7 @@ def test_opening_another_session_keeps_what_nobody_saved(
 
 def test_a_lessons_own_model_is_not_saved(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
     window.reveal("lesson")
-    window.lesson.open(load_shelf().lesson("1"), 0)
+    window.lesson.open(SHELF.lesson("1"), 0)
     qtbot.waitUntil(lambda: window.lesson_scenes.scene is not None, timeout=60_000)
     path = tmp_path / "work.ropewalk"
     assert do(lambda: window.files.sessions.save_to(str(path))) == (

@@ -11,14 +11,14 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.plan import Lesson
 from ropewalk.app.lessons.progress import LessonRecord, ProgressStore
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.views.lesson.cards import LessonCard, LessonCards
 from ropewalk.views.style import ink, theme
+from tests.app.filled_lessons import SHELF
 
 
 @pytest.fixture
 def lessons() -> tuple[Lesson, ...]:
-    return load_shelf().lessons[:5]
+    return SHELF.lessons[:5]
 
 
 @pytest.fixture

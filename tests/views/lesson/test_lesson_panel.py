@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.progress import ProgressStore
 from ropewalk.app.lessons.reader import read_lesson
-from ropewalk.app.lessons.shelf import Problem, Shelf, load_shelf
+from ropewalk.app.lessons.shelf import Problem, Shelf
 from ropewalk.model.lessons.text import Paragraph, Span, plain_text
 from ropewalk.views import keys
 from ropewalk.views.lesson.panel import LessonPanel
@@ -24,6 +24,7 @@ from ropewalk.views.panels.panel import ENDED
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.style import theme
 from ropewalk.views.style.formulas import formula_picture
+from tests.app.filled_lessons import SHELF
 from tests.toy_lesson import CLICK_CHECK, DRAWN_CHECK, TOY
 from tests.views import driving
 
@@ -479,7 +480,7 @@ def test_every_formula_of_the_course_is_drawn(qtbot: QtBot, every: int) -> None:
 
     formulas = {
         "".join(piece if isinstance(piece, str) else "1" for piece in part.pieces)
-        for lesson in load_shelf().lessons
+        for lesson in SHELF.lessons
         for step in lesson.steps
         for text in (step.text, *(each for check in step.checks for each in (check.ask, check.why, check.reveal)))
         for block in text

@@ -84,7 +84,9 @@ def shown(window: MainWindow) -> set[str]:
 # One panel alone ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["scores", "tokens", "rope"])
+@pytest.mark.parametrize(
+    "name", ["tokens", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scores", "rope"))]
+)
 def test_a_panel_is_alone_on_the_screen_and_everything_returns_exactly(
     qtbot: QtBot, window: MainWindow, name: str
 ) -> None:
@@ -334,8 +336,15 @@ def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
     assert done.stdout.split() == ["projector", "laptop", "True"], done.stderr
 
 
-@pytest.mark.parametrize("screens", [1, 2])
-@pytest.mark.parametrize("leave", [Qt.Key.Key_F5, Qt.Key.Key_Escape])
+@pytest.mark.parametrize(
+    ("screens", "leave"),
+    [
+        (1, Qt.Key.Key_F5),
+        (2, Qt.Key.Key_Escape),
+        pytest.param(1, Qt.Key.Key_Escape, marks=pytest.mark.slow),
+        pytest.param(2, Qt.Key.Key_F5, marks=pytest.mark.slow),
+    ],
+)
 def test_presenting_is_projector_mode_on_the_whole_screen_with_notes_on_a_second_one(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, screens: int, leave: Qt.Key
 ) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, NARROW, SIZES, Case
+from tests.model.checkpoints.traits import DIFFERENT
 
 LLAMA = Case("llama", "plain", SIZES)
 
@@ -108,38 +107,8 @@ def test_published_sizes_count_as_published(name: str, writer: str, tmp_path: Pa
     assert outline.bytes_in["float32"] == 4 * parameters
 
 
-def kind_of(value: object) -> str:
-    """What there is to tell of a value besides its size."""
-    if dataclasses.is_dataclass(value):
-        parts = [f"{field.name} {kind_of(getattr(value, field.name))}" for field in dataclasses.fields(value)]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if isinstance(value, (tuple, frozenset)):
-        return str(sorted({kind_of(one) for one in value}))
-    return repr(value) if value is None or isinstance(value, (bool, str)) else type(value).__name__
-
-
-def traits_of(case: Case) -> set[tuple[str, str]]:
-    """What a forward pass may go another way for: its config but for sizes."""
-    config = read_config({"model_type": case.family, **case.fields}, "config.json").config
-    return {(field.name, kind_of(getattr(config, field.name))) for field in dataclasses.fields(config)}
-
-
-def with_new_traits(cases: Sequence[Case]) -> list[Case]:
-    """The first case of each family, and every case that has a trait which none before it had."""
-    chosen, families, seen = [], set[str](), set[tuple[str, str]]()
-    for case in cases:
-        if case.family not in families or not traits_of(case) <= seen:
-            chosen.append(case)
-        families.add(case.family)
-        seen |= traits_of(case)
-    return chosen
-
-
-RUN_ALONE = with_new_traits(CASES)
-
-
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=() if case in RUN_ALONE else pytest.mark.slow) for case in CASES], ids=str
+    "case", [pytest.param(case, marks=() if case in DIFFERENT else pytest.mark.slow) for case in CASES], ids=str
 )
 def test_a_config_alone_opens_on_the_meta_device(case: Case, tmp_path: Path) -> None:
     import transformers
