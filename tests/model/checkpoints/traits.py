@@ -21,7 +21,7 @@ def kind_of(value: object) -> str:
 
 def traits_of(case: Case) -> set[tuple[str, str]]:
     """What a forward pass may go another way for: its config but for sizes."""
-    config = read_config({"model_type": case.family, **case.fields}, "config.json")[1]
+    config = read_config({"model_type": case.family, **case.fields}, "config.json").config
     return {(field.name, kind_of(getattr(config, field.name))) for field in dataclasses.fields(config)}
 
 
