@@ -28,7 +28,7 @@ from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
-from ropewalk.model.options import Option
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, Option
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 PATH = Qt.ItemDataRole.UserRole
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
+ASKED = {
+    ADAPTER: ("none: a folder that peft wrote", "folder of a LoRA adapter to merge into it"),
+    IGNORE: ("none: names with commas between", "fields of its config to leave out"),
+    FAMILY: ("as its config says", "family to open it as"),
+}
+"""What is asked beside the path: what an empty line says, and what the line is."""
 HINT = "Choose a checkpoint, drop one here, or type a path."
 HINT_ELSEWHERE = "Choose a checkpoint, or type a path on the engine's machine."
 
@@ -66,6 +72,13 @@ class OpenDialog(QDialog):
         self.path.setAccessibleName("path of the checkpoint")
         self.file = QPushButton("File…")
         self.folder = QPushButton("Folder…")
+        self.asked = {ADAPTER: QLineEdit(), IGNORE: QLineEdit(), FAMILY: QLineEdit()}
+        for option, (hint, name) in ASKED.items():
+            self.asked[option].setPlaceholderText(hint)
+            self.asked[option].setAccessibleName(name)
+        self.adapter_folder = QPushButton("Folder…")
+        self.adapter_folder.setAccessibleName("choose the folder of a LoRA adapter")
+        self._filled: dict[str, str] = {}
         self.facts = plain_label("", "body")
         self.facts.setWordWrap(True)
         self.costs = QGridLayout()
@@ -109,7 +122,16 @@ class OpenDialog(QDialog):
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
             last.addWidget(button)
+        beside = QGridLayout()
+        beside.addWidget(plain_label("LoRA adapter", "label"), 0, 0)
+        beside.addWidget(self.asked[ADAPTER], 0, 1, 1, 3)
+        beside.addWidget(self.adapter_folder, 0, 4)
+        beside.addWidget(plain_label("ignore fields", "label"), 1, 0)
+        beside.addWidget(self.asked[IGNORE], 1, 1)
+        beside.addWidget(plain_label("family", "label"), 1, 2)
+        beside.addWidget(self.asked[FAMILY], 1, 3, 1, 2)
         layout.addLayout(row)
+        layout.addLayout(beside)
         layout.addWidget(self.known, 1)
         layout.addWidget(self.facts)
         layout.addLayout(self.costs)
@@ -121,17 +143,21 @@ class OpenDialog(QDialog):
         self.resize(QSize(80 * unit, 64 * unit))
 
     def _connect(self) -> None:
-        self.path.textChanged.connect(self._look)
+        self.path.textChanged.connect(self._on_path)
         self.path.returnPressed.connect(self.start)
-        self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile))
-        self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory))
+        for line in self.asked.values():
+            line.textChanged.connect(lambda: self._look(self.path.text()))
+            line.returnPressed.connect(self.start)
+        self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile, self.path))
+        self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory, self.path))
+        self.adapter_folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory, self.asked[ADAPTER]))
         self.known.currentItemChanged.connect(self._on_known)
         self.known.itemClicked.connect(self._on_known)
         self.known.itemActivated.connect(lambda _: self.start())
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
+        for button in (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
@@ -176,24 +202,44 @@ class OpenDialog(QDialog):
             self._look(path)
         self.path.setText(path)
 
-    def _browse(self, mode: QFileDialog.FileMode) -> None:
+    def _browse(self, mode: QFileDialog.FileMode, line: QLineEdit) -> None:
         if self.session.elsewhere:
             there = FolderDialog(self.session, mode == QFileDialog.FileMode.Directory, self)
-            there.chosen.connect(self.path.setText)
+            there.chosen.connect(line.setText)
             there.open()
             return
         dialog = QFileDialog(self, self.windowTitle())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(mode)
-        dialog.fileSelected.connect(self.path.setText)
+        dialog.fileSelected.connect(line.setText)
         dialog.open()
 
     # What it is ---------------------------------------------------------------------------------------------------
 
-    def look_at(self, path: str, at_once: bool = False) -> None:
-        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before."""
+    def look_at(self, path: str, at_once: bool = False, adapter: str = "") -> None:
+        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before.
+
+        ``adapter`` is the folder of a LoRA adapter to be merged into it.
+        """
         self._at_once = at_once
         self.path.setText(path)
+        if adapter:
+            self.asked[ADAPTER].setText(adapter)
+
+    def _on_path(self, text: str) -> None:
+        """Look at another path, with what it was opened with the last time; what a person typed beside it stays."""
+        remembered = self.session.opened.answers.get(text.strip(), {})
+        for option, line in self.asked.items():
+            if line.text() == self._filled.get(option, ""):
+                self._filled[option] = str(remembered.get(option, ""))
+                line.blockSignals(True)
+                line.setText(self._filled[option])
+                line.blockSignals(False)
+        self._look(text)
+
+    def _typed(self) -> dict[str, Option]:
+        """What stands in the lines beside the path."""
+        return {option: text for option, line in self.asked.items() if (text := line.text().strip())}
 
     def _wanted(self) -> str | None:
         """The path to open; None is the bundled model."""
@@ -205,7 +251,7 @@ class OpenDialog(QDialog):
         self.download.hide()
         self.notice.setText(f"Looking at {Path(text.strip()).name or 'the built-in model'} …")
         self._looking = True
-        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
+        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused, self._typed())
 
     def _show_outline(self, outline: CheckpointOutline | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
@@ -273,10 +319,14 @@ class OpenDialog(QDialog):
         """The answers, by option; the number of layers where it is not all of them."""
         layers = self.layers.value()
         fewer: dict[str, Option] = {FIRST_LAYERS: layers} if layers < self.layers.maximum() else {}
-        return fewer | {
-            option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
-            for option, box in self._answers.items()
-        }
+        return (
+            fewer
+            | self._typed()
+            | {
+                option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
+                for option, box in self._answers.items()
+            }
+        )
 
     def _on_refused(self, sentence: str) -> None:
         self._show_outline(None)
@@ -322,7 +372,8 @@ class OpenDialog(QDialog):
         self.bar.setRange(0, 0 if opening else 1)
         self.open_button.setEnabled(not opening and self.outline is not None and self.outline.holds_weights)
         self.download.setEnabled(not opening)
-        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.layers):
+        beside = (*self.asked.values(), self.adapter_folder)
+        for widget in (self.path, self.file, self.folder, *beside, self.known, self.dtype, self.layers):
             widget.setEnabled(not opening)
 
     def _on_progress(self, progress: JobProgress | None) -> None:
