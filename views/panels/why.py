@@ -51,7 +51,9 @@ def arithmetic(cell: CellReading) -> tuple[Line, ...]:
     ]
     if cell.cap is not None:
         c = n(cell.cap)
-        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score)}"),))
+        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score - cell.bias)}"),))
+    if cell.bias:
+        lines.append((Piece(f"bias {n(cell.score - cell.bias)} + {_bracketed(cell.bias)} = {n(cell.score)}"),))
     lines.append(_mask_line(cell))
     lines.append((Piece(f"row log-sum-exp = {n(cell.lse)}"),))
     if cell.hidden_because:
@@ -101,6 +103,7 @@ def exact_text(cell: CellReading) -> str:
         "scale": cell.scale,
         "scaled": cell.scaled,
         "cap": cell.cap,
+        "bias": cell.bias,
         "score": cell.score,
         "lse": cell.lse,
         "weight": cell.weight,
