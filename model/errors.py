@@ -12,10 +12,12 @@ from typing import Any
 class RopewalkError(Exception):
     """Anything Ropewalk can explain in a sentence.
 
-    ``details`` may hold what is folded under it, ``offers`` interventions under which it would work.
+    ``details`` may hold what is folded under it, ``offers`` interventions under which it would work; ``confirm`` says
+    that it is done after all where a person confirms it.
     """
 
     offers: tuple[Any, ...] = ()
+    confirm: bool = False
 
     def __init__(self, sentence: str, details: str = "") -> None:
         super().__init__(sentence)
@@ -69,6 +71,12 @@ class AttentionError(RopewalkError):
 
 class TraceError(RopewalkError):
     """A question a trace cannot answer, such as a row beyond its end."""
+
+
+class OtherCheckpointError(TraceError):
+    """A checkpoint that is not the one a run was made with, as far as can be told."""
+
+    confirm = True
 
 
 class TokenizerError(RopewalkError):

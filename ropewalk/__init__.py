@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.model.readings.records import Sampling
     from ropewalk.model.runs.layer_trace import LayerTrace
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
-    from ropewalk.model.runs.trace_file import load_trace, save_trace
+    from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
 
@@ -65,14 +65,14 @@ _MODULES = {
     "head_scores": "model.readings.patterns",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
-    "load_trace": "model.runs.trace_file",
+    "load_trace": "model.trace_files.trace_file",
     "logit_lens": "model.readings.lens",
     "open_checkpoint": "model.checkpoints",
     "readout": "model.readings.readout",
     "record": "model.runs.trace",
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
-    "save_trace": "model.runs.trace_file",
+    "save_trace": "model.trace_files.trace_file",
 }
 """Where each name comes from; a module's last word is its own."""
 

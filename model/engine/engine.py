@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,26 +21,35 @@ from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
+from ropewalk.model.engine import saved_runs
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
-from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, missing, why_missing
+from ropewalk.model.engine.interface import (
+    CheckpointOutline,
+    Choice,
+    ModelHandle,
+    OpenedTrace,
+    RunHandle,
+    why_missing,
+)
 from ropewalk.model.engine.prompts import check_length, read_prompt
-from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.questions import Capability, Question
 from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
-from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.readings.next_token import draw, row_logits
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
 from ropewalk.model.readings.readout import numbers_steps, read_row
-from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts, token_strings
+from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back, within_memory
 from ropewalk.model.runs.trace import Trace, append_steps, capture_steps
-from ropewalk.model.runs.trace_file import save_trace
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import Origin
+from ropewalk.model.trace_files.trace_file import is_trace, save_trace
 from ropewalk.model.training.grading import Bar, bars
 
 Result = TypeVar("Result")
@@ -60,10 +70,15 @@ def open_model(
 
     Parameters
     ----------
+    path
+        A trace file is opened as it is, on the CPU and in its own dtype: a model without weights.
     options
         Answers to what the checkpoint leaves open.
     """
     _leave_a_core_to_the_window()
+    if path is not None and is_trace(path):
+        yield Progress(0, 1, "Opening the trace")
+        return saved_runs.open_file(Path(path))
     checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
     card = ModelCard(
         name=checkpoint.name,
@@ -184,6 +199,7 @@ def run(
     MemoryBudgetError
         When the run would take more memory than is free.
     """
+    require(model_handle, model_handle.can, {"run", "interventions"} if interventions else {"run"})
     checkpoint: Checkpoint = model_handle.checkpoint
     check_interventions(interventions, checkpoint.config)
     read, rendered = yield from read_prompt(checkpoint, prompt)
@@ -226,9 +242,70 @@ def run(
     )
 
 
+def open_trace(model_handle: ModelHandle, run_id: int, head: tuple[int, int] | None = None) -> Steps[OpenedTrace]:
+    """The run of a trace file that is open; ``head`` is as in :func:`run`.
+
+    Raises
+    ------
+    TraceError
+        When the model is no trace file.
+    """
+    yield Progress(0, 1, "Opening the trace")
+    if model_handle.origin is None:
+        raise TraceError(f"{model_handle.card.name} is no trace file, so it has no run of its own; run a prompt.")
+    trace: Trace = model_handle.checkpoint.file.trace
+    if head is None and trace.kept_bytes > saved_runs.QUICKLY_READ:
+        head = (0, 0)
+    handle = saved_runs.run_of(model_handle, run_id, _cell(trace, head))
+    return OpenedTrace(handle, saved_runs.drawn_with(model_handle), trace.interventions)
+
+
+@within_memory
+def attach(
+    handle: RunHandle,
+    path: str | None,
+    device: str,
+    *,
+    options: Mapping[str, int] | None = None,
+    confirmed: bool = False,
+) -> Steps[RunHandle]:
+    """Open the checkpoint that a run from a file was made with, in the run's dtype; everything can be done then.
+
+    Parameters
+    ----------
+    path
+        A folder or a file; None is the model that comes with Ropewalk.
+    options
+        Answers to what the checkpoint leaves open, where others than in the file are meant.
+    confirmed
+        Whether a person wants it although it is not known to be that checkpoint.
+
+    Raises
+    ------
+    OtherCheckpointError
+        When it is not known to be that checkpoint.
+    TraceError
+        When nothing could go on with the run, or the checkpoint has other shapes.
+    """
+    saved_runs.check_goes_on(handle)
+    origin = handle.model_handle.origin or Origin()
+    if not confirmed:
+        yield from saved_runs.check_is_origin(origin, path)
+    dtype = handle.model_handle.card.dtype
+    opened = yield from open_model(path, device, dtype, options=saved_runs.options_of(origin, options))
+    return saved_runs.attached(handle, opened)
+
+
 @within_memory
 def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
-    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
+    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run.
+
+    Raises
+    ------
+    TraceError
+        When the run cannot be gone on with.
+    """
+    require(handle.model_handle, handle.can, {"decode"})
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     trace = in_view(handle)
     seconds = 0.0
@@ -245,9 +322,23 @@ def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
 @within_memory
 def branch(handle: RunHandle, row: int, token: int) -> Steps[RunHandle]:
     """Put another token in the place of a decoded row, and forget what came after it."""
+    require(handle.model_handle, handle.can, {"decode"})
     checkpoint: Checkpoint = handle.model_handle.checkpoint
     trace, seconds = yield from _timed(append_steps(checkpoint.model, handle.trace.at(row), token))
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, row), trace=trace)
+
+
+def require(model_handle: ModelHandle, can: frozenset[Capability], needs: AbstractSet[Capability]) -> None:
+    """Refuse what cannot be done with a model or a run.
+
+    Raises
+    ------
+    TraceError
+        With what is missing, and what to do about it.
+    """
+    lacking = frozenset(needs - can)
+    if lacking:
+        raise TraceError(why_missing(lacking, model_handle))
 
 
 def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
@@ -325,9 +416,7 @@ def answer(handle: RunHandle, question: Question) -> Steps[Any]:
         When the run lacks what the question needs.
     """
     yield Progress(0, 1, "Reading the run")
-    lacking = missing(handle, question)
-    if lacking:
-        raise TraceError(why_missing(lacking))
+    require(handle.model_handle, handle.can, question.needs)
     return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
 
 
@@ -341,16 +430,27 @@ def tidy() -> Steps[None]:
 # Taking a run home
 
 
-def save(handle: RunHandle, path: str | Path, pattern: bool = False) -> None:
-    """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
-    strings = token_strings(handle.run.tokens[: handle.run.length])
-    save_trace(in_view(handle), path, strings=strings, model=handle.model_handle.checkpoint.model, pattern=pattern)
+def save(handle: RunHandle, path: str | Path, pattern: bool = False, drawn: Sequence[Sampling] = ()) -> None:
+    """Do what :func:`save_steps` does without pausing."""
+    finished(save_steps(handle, path, pattern, drawn=drawn))
 
 
-def save_steps(handle: RunHandle, path: str | Path, pattern: bool = False) -> Steps[Path]:
-    """The same as a job."""
+def save_steps(
+    handle: RunHandle, path: str | Path, pattern: bool = False, *, drawn: Sequence[Sampling] = ()
+) -> Steps[Path]:
+    """Write the rows in view to a trace file.
+
+    Parameters
+    ----------
+    pattern
+        Whether queries before RoPE, scores and weights are added.
+    drawn
+        How each decoded token was drawn.
+    """
+    origin = yield from saved_runs.origin_steps(handle.model_handle)
     yield Progress(0, 1, "Writing the trace")
-    save(handle, path, pattern)
+    about = saved_runs.told_of(handle, origin, drawn)
+    save_trace(in_view(handle), path, about=about, model=handle.model_handle.checkpoint.model, pattern=pattern)
     return Path(path)
 
 
@@ -370,6 +470,7 @@ def scores_of(handle: RunHandle) -> tuple[dict[str, Doubles], dict[str, str], di
 
 def length_of(model_handle: ModelHandle, prompt: Prompt) -> Steps[int]:
     """How many tokens a prompt is."""
+    require(model_handle, model_handle.can, {"run"})
     ids, _ = yield from read_prompt(model_handle.checkpoint, prompt)
     return len(ids)
 

@@ -122,7 +122,7 @@ class LensPanel(Panel):
         """Why the rows of the run cannot be read, a sentence; empty where they can."""
         handle = self.session.handle
         lacking = frozenset() if handle is None else missing(handle, AskLens())
-        return why_missing(lacking) if lacking else ""
+        return why_missing(lacking, handle.model_handle) if handle is not None and lacking else ""
 
     def _take(self, reading: Reading[LogitLens]) -> None:
         """Draw what was read, beside what is there of the same run."""

@@ -178,7 +178,7 @@ def test_a_bias_too_large_to_keep_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def output_projection(model: nn.Module, layer: int) -> nn.Module:
     names = ("o_proj", "out_proj", "c_proj")
-    found = [one for name, one in model.named_modules() if name.endswith(names) and "attn" in name]
+    found: list[nn.Module] = [one for name, one in model.named_modules() if name.endswith(names) and "attn" in name]
     return found[layer]
 
 
