@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
     from ropewalk.model.decoder import hooks, interventions
     from ropewalk.model.errors import RopewalkError
+    from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
+    from ropewalk.model.notebooks.run import Run, load
+    from ropewalk.model.notebooks.window import view
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -31,7 +34,9 @@ __all__ = [
     "Checkpoint",
     "KeepAll",
     "LayerTrace",
+    "Model",
     "RopewalkError",
+    "Run",
     "Sampling",
     "Trace",
     "append",
@@ -41,21 +46,26 @@ __all__ = [
     "head_scores",
     "hooks",
     "interventions",
+    "load",
     "load_trace",
     "logit_lens",
+    "open",
     "open_checkpoint",
     "readout",
     "record",
     "repeated_ids",
     "replay",
     "save_trace",
+    "view",
 ]
 
 _MODULES = {
     "Checkpoint": "model.checkpoints",
     "KeepAll": "model.runs.trace",
     "LayerTrace": "model.runs.layer_trace",
+    "Model": "model.notebooks.model",
     "RopewalkError": "model.errors",
+    "Run": "model.notebooks.run",
     "Sampling": "model.readings.records",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
@@ -65,14 +75,17 @@ _MODULES = {
     "head_scores": "model.readings.patterns",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
+    "load": "model.notebooks.run",
     "load_trace": "model.trace_files.trace_file",
     "logit_lens": "model.readings.lens",
+    "open": "model.notebooks.model",
     "open_checkpoint": "model.checkpoints",
     "readout": "model.readings.readout",
     "record": "model.runs.trace",
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
+    "view": "model.notebooks.window",
 }
 """Where each name comes from; a module's last word is its own."""
 
