@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from platformdirs import user_config_dir
 
 from ropewalk.model.codec import from_plain, read_json, stored, to_json
+from ropewalk.model.options import Option, Options
 from ropewalk.model.readings.records import Sampling
 
 MOST_TILE_MIB = 1 << 20
@@ -29,7 +29,7 @@ class Opened:
     """What was opened lately on one machine, as in :class:`Settings`, and where and as what the last time."""
 
     recent: tuple[str, ...] = ()
-    answers: dict[str, dict[str, int]] = field(default_factory=dict)
+    answers: dict[str, dict[str, Option]] = field(default_factory=dict)
     device: str = "cpu"
     dtype: str = "float32"
 
@@ -58,7 +58,7 @@ class Settings:
     tile_mib: int = 256
     prompt: str = ""
     recent: tuple[str, ...] = ()
-    answers: dict[str, dict[str, int]] = field(default_factory=dict)
+    answers: dict[str, dict[str, Option]] = field(default_factory=dict)
     sessions: tuple[str, ...] = ()
     device: str = "cpu"
     dtype: str = "float32"
@@ -106,7 +106,7 @@ class SettingsStore:
             changes = {"elsewhere": self.now.elsewhere | {engine: replace(self.opened(engine), **changes)}}
         self.update(**changes)
 
-    def remember_checkpoint(self, path: str, answers: Mapping[str, int] | None = None, engine: str = "") -> None:
+    def remember_checkpoint(self, path: str, answers: Options | None = None, engine: str = "") -> None:
         """Put a checkpoint first among the recent ones of an engine, with the answers to what it leaves open."""
         opened = self.opened(engine)
         others = [other for other in opened.recent if other != path]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ def wilful(wishes: Path) -> Any:
     """The engine that does what the file says."""
     from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
     from ropewalk.model.engine.questions import Question
+    from ropewalk.model.options import Options
     from ropewalk.model.progress import Progress
     from ropewalk.model.readings.records import HeadNumbers, Sampling
     from tests.views.canned import CannedEngine
@@ -62,12 +63,12 @@ def wilful(wishes: Path) -> Any:
     @dataclass
     class Wilful(CannedEngine):
         def open_model(
-            self, path: str | None, device: str, dtype: str, *, options: Mapping[str, int] | None = None
+            self, path: str | None, device: str, dtype: str, *, options: Options | None = None
         ) -> Generator[Progress, None, ModelHandle]:
             yield from meet("open")
             return (yield from super().open_model(path, device, dtype, options=options))
 
-        def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, CheckpointOutline]:
+        def outline(self, path: str | None, options: Options) -> Generator[Progress, None, CheckpointOutline]:
             yield from meet("outline")
             return (yield from super().outline(path, options))
 

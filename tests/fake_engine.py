@@ -7,7 +7,7 @@ writes down what it was asked. It knows no numbers; :mod:`tests.views.canned` ad
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck, Question
 from ropewalk.model.errors import CheckpointError, DeviceError, PromptError
+from ropewalk.model.options import Options
 from ropewalk.model.progress import Partial, Progress
 from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
@@ -157,7 +158,7 @@ class FakeEngine:
         device: str,
         dtype: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
     ) -> Generator[Progress, None, ModelHandle]:
         answered = f" {dict(options)}" if options else ""
         self.calls.append(f"open {path} {device} {dtype}{answered}")
@@ -173,7 +174,7 @@ class FakeEngine:
         card = self.card(path, device, dtype)
         return ModelHandle(card, self.devices, "weights", path == "shapes", tuple((options or {}).items()))
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, CheckpointOutline]:
+    def outline(self, path: str | None, options: Options) -> Generator[Progress, None, CheckpointOutline]:
         yield Progress(0, 1, "Looking")
         return self.outline_of(path)
 

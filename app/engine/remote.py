@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from ropewalk.model.engine.requests import (
     Tidy,
 )
 from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.options import Options
 from ropewalk.model.readings.records import HeadNumbers, Sampling, TokenTexts
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -53,7 +54,7 @@ class RemoteEngine:
         self._tile_bytes = tile_bytes
 
     def open_model(
-        self, path: str | None, device: str, dtype: str, *, options: Mapping[str, int] | None = None
+        self, path: str | None, device: str, dtype: str, *, options: Options | None = None
     ) -> Calls[ModelHandle]:
         """Open a checkpoint; None is the bundled one."""
         asked = OpenModel(path, device, dtype, dict(options or {}))
@@ -63,7 +64,7 @@ class RemoteEngine:
         """Open a lesson's toy."""
         return replace(_opened((yield self.connection.asking(OpenToy(toy, name))), self.connection), toy=toy)
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+    def outline(self, path: str | None, options: Options) -> Calls[CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""
         found: CheckpointOutline = yield self.connection.asking(OutlineCheckpoint(path, dict(options)))
         return found
@@ -99,7 +100,7 @@ class RemoteEngine:
         path: str | None,
         device: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
         confirmed: bool = False,
     ) -> Calls[RunHandle]:
         """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""

@@ -12,6 +12,7 @@ from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.options import Option
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.whole_file import whole_file
 
@@ -52,7 +53,7 @@ class SavedCheckpoint:
     device: str
     dtype: str
     beside: str = ""
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, Option], ...] = ()
     host: str = ""
 
 

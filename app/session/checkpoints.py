@@ -6,7 +6,7 @@ wait for it. Opening one is the session's; reading one is the model's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ropewalk.app.models.folders import Folder
     from ropewalk.app.session.context import SessionContext
     from ropewalk.model.engine.interface import CheckpointOutline
+    from ropewalk.model.options import Options
 
 
 class Checkpoints(QObject):
@@ -60,7 +61,7 @@ class Checkpoints(QObject):
         path: str | None,
         answer: Callable[[CheckpointOutline], None],
         failed: Callable[[str], None],
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
     ) -> None:
         """Say what a checkpoint is and would cost, without loading it; a newer question replaces an older one."""
         self._session.submit(
@@ -90,7 +91,7 @@ class Checkpoints(QObject):
         """Nobody looks at a folder any more."""
         self._session.jobs.cancel("folder")
 
-    def _look_at(self, path: str | None, options: Mapping[str, int]) -> Calls[CheckpointOutline]:
+    def _look_at(self, path: str | None, options: Options) -> Calls[CheckpointOutline]:
         """Look once more where the process has ended: it may have been at another file, which it could not leave."""
         try:
             return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))

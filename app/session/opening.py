@@ -5,7 +5,7 @@ Until a model is open, the one before it stays, with its run. Reading a checkpoi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.interventions import Interventions
     from ropewalk.app.session.timeline import Timeline
     from ropewalk.model.engine.interface import ModelHandle
+    from ropewalk.model.options import Options
     from ropewalk.model.readings.records import ModelCard
 
 DEFAULT_PROMPT = " wizards ate seven purple plums wizards ate seven purple plums"
@@ -117,7 +118,7 @@ class Opening(QObject):
         path: str | None,
         device: str | None = None,
         dtype: str | None = None,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
         failed: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """Open a checkpoint (None: the bundled one) and run the prompt on it.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk.model.checkpoints.damage import check_is_data
-from ropewalk.model.checkpoints.source import Options
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options
 
 LARGEST_JSON = 64_000_000
 
@@ -42,7 +42,7 @@ def whole_option(options: Options, name: str, default: int) -> int:
     CheckpointError
         When it is something else.
     """
-    value = options.get(name, default)
+    value: object = options.get(name, default)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

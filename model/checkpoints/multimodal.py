@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from ropewalk.model.checkpoints.families.knobs import words
-from ropewalk.model.checkpoints.source import WHOLE, Part, Source, Stored, TensorFile
+from ropewalk.model.checkpoints.renamed import RenamedFiles
+from ropewalk.model.checkpoints.source import Source
 
 
 @dataclass(frozen=True)
@@ -54,24 +51,13 @@ WRAPPERS: Mapping[str, Wrapper] = {
 TEXT_TYPES = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}
 """Text models that are another family's on text alone."""
 
-ABSENT: Mapping[str, Mapping[str, Any]] = {
-    "llama": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
-              "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6},
-    "mistral": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-                "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6},
-    "gemma3_text": {"hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
-                    "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "max_position_embeddings": 131072,
-                    "query_pre_attn_scalar": 256, "sliding_window": 4096, "rms_norm_eps": 1e-6},
-}  # fmt: skip
-"""What transformers takes where a ``text_config`` leaves a field out, as these three families' files do."""
-
 BESIDE = words(
     """
     text_config vision_config audio_config perceiver_config audio_token_id audio_token_index
     boi_token_index downsample_ratio eoi_token_index ignore_index image_grid_pinpoints
     image_seq_length image_token_id image_token_index image_newline_init mm_tokens_per_image multimodal_projector_bias
     projector_hidden_act scale_factor spatial_merge_size use_image_newline_parameter video_token_id video_token_index
-    vision_aspect_ratio vision_end_token_id vision_feature_layer vision_feature_select_strategy
+    image_aspect_ratio vision_aspect_ratio vision_end_token_id vision_feature_layer vision_feature_select_strategy
     vision_start_token_id vision_token_id _pad_token_id
     """
 )
@@ -80,28 +66,8 @@ BESIDE = words(
 INSIDE = re.compile(r"(?:model\.)?(?:language_model|text_model)\.(?:model\.)?((?:embed_tokens|layers|norm)\..+)")
 HEAD = re.compile(r"(?:model\.)?language_model\.(lm_head\..+)")
 OUTSIDE = re.compile(
-    r"(?:model\.)?(vision_tower|vision_model|visual|multi_modal_projector|connector|audio_tower|image_newline)(?:\..+)?"
+    r"(?:model\.)?(vision_tower|vision_model|visual|multi_modal_projector|connector|audio_tower|image_newline|mm_projector)(?:\..+)?"
 )
-
-
-class TextFiles:
-    """The text model's tensors under its own names."""
-
-    def __init__(self, files: TensorFile) -> None:
-        self._files = files
-        self._names = {own: name for name in files.tensors if (own := text_name(name))}
-        self.tensors: Mapping[str, Stored] = MappingProxyType(
-            {own: replace(files.tensors[name], name=own) for own, name in self._names.items()}
-        )
-        self.left_out = sorted({match[1] for name in files.tensors if (match := OUTSIDE.fullmatch(name))})
-
-    def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
-        """A part of a tensor, as the files read it."""
-        return self._files.read(self._names[name], dtype, part)
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._files.close()
 
 
 def text_name(name: str) -> str:
@@ -120,8 +86,11 @@ def text_part(source: Source) -> Source:
     wrapper = WRAPPERS.get(kind) if isinstance(kind, str) else None
     if wrapper is None or source.weights is not None:
         return source
-    files = None if source.files is None else TextFiles(source.files)
-    left = f" ({', '.join(files.left_out)} left out)" if files is not None and files.left_out else ""
+    stored = () if source.files is None else source.files.tensors
+    names = {own: name for name in stored if (own := text_name(name))}
+    files = None if source.files is None else RenamedFiles(source.files, names)
+    outside = sorted({match[1] for name in stored if (match := OUTSIDE.fullmatch(name))})
+    left = f" ({', '.join(outside)} left out)" if outside else ""
     note = f"{kind} reads {wrapper.reads} too; only its text model is open here{left}."
     return replace(source, config=_text_config(source.config, wrapper), files=files, notes=(*source.notes, note))
 
@@ -129,8 +98,8 @@ def text_part(source: Source) -> Source:
 def _text_config(config: Mapping[str, Any], wrapper: Wrapper) -> dict[str, Any]:
     inner = config.get("text_config")
     inside = dict(inner) if isinstance(inner, dict) else {}
-    outside = {name: value for name, value in config.items() if name not in BESIDE and name != "model_type"}
-    text = {**outside, **{name: value for name, value in inside.items() if name not in BESIDE}}
+    outside = {name: value for name, value in config.items() if not _beside(name) and name != "model_type"}
+    text = {**outside, **{name: value for name, value in inside.items() if not _beside(name)}}
     if config.get("tie_word_embeddings") is not None:
         text["tie_word_embeddings"] = config["tie_word_embeddings"]
     named = inside.get("model_type", wrapper.text)
@@ -138,8 +107,12 @@ def _text_config(config: Mapping[str, Any], wrapper: Wrapper) -> dict[str, Any]:
     for field in ("rope_scaling", "rope_parameters"):
         if isinstance(text.get(field), dict):
             text[field] = _without_sections(text[field])
-    absent = {name: value for name, value in ABSENT.get(family, {}).items() if text.get(name) is None}
-    return {**text, **(absent if inside else {}), "model_type": family}
+    return {**text, "model_type": family}
+
+
+def _beside(name: str) -> bool:
+    """Whether a field is about pictures or sound; LLaVA's own code has many of one kind."""
+    return name in BESIDE or re.fullmatch(r"(\w+_)?mm_\w+", name) is not None
 
 
 def _without_sections(rule: Mapping[str, Any]) -> dict[str, Any]:

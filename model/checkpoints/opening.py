@@ -5,23 +5,28 @@ Nothing is allocated before names, shapes, config and free memory agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
 
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
-from ropewalk.model.checkpoints.families.reading import read_config
+from ropewalk.model.checkpoints.families.reading import family_of, read_config
 from ropewalk.model.checkpoints.families.table import Family
+from ropewalk.model.checkpoints.formats.hub_cache import place_of
+from ropewalk.model.checkpoints.formats.magic import kind_of
 from ropewalk.model.checkpoints.formats.mxfp4 import unpacked_source
 from ropewalk.model.checkpoints.formats.table import FORMATS
 from ropewalk.model.checkpoints.multimodal import text_part
-from ropewalk.model.checkpoints.source import Options, Question, Source, TensorFile
+from ropewalk.model.checkpoints.renamed import under_family_names
+from ropewalk.model.checkpoints.source import Question, Source, TensorFile
 from ropewalk.model.checkpoints.weights import (
     empty_model_steps,
     load_steps,
@@ -37,12 +42,19 @@ from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
+from ropewalk.model.options import FAMILY, Options, ignored, with_asked
 from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
 from ropewalk.model.tokens.tokenizer import Tokenizer
 from ropewalk.resources import resource
 
 BUNDLED = resource("bundled")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+WRITERS = re.compile("LMHead|CausalLM|ConditionalGeneration")
+"""Classes of transformers that have a last matrix are called so."""
+WITHOUT_HEAD = (
+    "There is no last matrix here, as AutoModel saves a model, and the config does not say that it is the embedding "
+    "(tie_word_embeddings): everything is there but logits and what follows from them."
+)
 MOST_EXPERTS = 1 << 16
 """Experts of all layers together; more would take minutes to build even without memory."""
 
@@ -64,6 +76,8 @@ class Checkpoint:
         Numbers in the model, a tied matrix counted once, and the bytes they take.
     questions, notes
         What the file left open and was assumed; what was inferred or left out, in sentences.
+    has_logits
+        Whether there is a last matrix; without one, logits are not numbers.
     unread
         Why there is no tokenizer although there is a file of one, in a sentence; it is among the notes too.
     """
@@ -79,6 +93,7 @@ class Checkpoint:
     questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""
+    has_logits: bool = True
 
     @property
     def shapes_only(self) -> bool:
@@ -114,12 +129,13 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """A source whose config is read."""
+    """A source whose config is read; ``headless`` where there is no last matrix."""
 
     source: Source
     family: Family
     config: ModelConfig
     weights: WeightMap
+    headless: bool
 
 
 def open_checkpoint(
@@ -128,9 +144,13 @@ def open_checkpoint(
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> Checkpoint:
     """Open a checkpoint without pausing; :func:`open_steps` says what is taken and raised."""
-    return finished(open_steps(path, device=device, dtype=dtype, options=options))
+    asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    return finished(open_steps(path, device=device, dtype=dtype, options=asked))
 
 
 def open_steps(
@@ -139,6 +159,9 @@ def open_steps(
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
     large_pages: bool = False,
 ) -> Steps[Checkpoint]:
     """Open a checkpoint, pausing after every slice of time; when it is given up, its files are closed.
@@ -151,7 +174,14 @@ def open_steps(
         Where the weights go and as what.
     options
         Answers to what a file leaves open, by the names that :attr:`Outline.questions` lists; and ``FIRST_LAYERS``,
-        how many layers to open.
+        how many layers to open. What comes next may be among them by the names of ``model.options``, as the window
+        remembers it.
+    adapter
+        The folder of a LoRA adapter to merge into the weights.
+    family
+        The family to take, whatever ``model_type`` the config has.
+    ignore
+        Fields of the config to leave out because they are known to change nothing.
     large_pages
         Whether the weights lie in large pages where the system has them, for many decode steps
         (``model.decoder.packing``).
@@ -165,25 +195,29 @@ def open_steps(
     DeviceError
         For a device or dtype that is not there, or memory that does not suffice.
     """
+    options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
     place, kind = device_of(device), dtype_of(dtype)
     yield Progress(0, 1, "Reading the checkpoint")
-    with _described(path, options or {}) as described:
+    with _described(path, options) as described:
         source, files = described.source, described.source.files
         config = yield from _tied_steps(described)
-        layers = whole_option(options or {}, FIRST_LAYERS, config.layers)
+        layers = whole_option(options, FIRST_LAYERS, config.layers)
         whole, config = config, config.first(layers)
         if files is not None:
             _check_memory(config, place, dtype)
         model = yield from empty_model_steps(config if files is None else whole)
         yield Progress(0, 1, "Reading the checkpoint")
         if files is not None:
-            placements = plan(files, described.weights, model, source.path.name, described.family.name)
+            where = source.path.name
+            placements = plan(files, described.weights, model, where, described.family.name, described.headless)
             if layers < whole.layers:
                 model, placements = without_later_layers(model, config), of_first_layers(placements, layers)
             yield from load_steps(model, placements, files, device=place, dtype=kind, large_pages=large_pages)
         tokenizer, unread = yield from _tokenizer_steps(source)
         model.eval()
         count = sum(value.numel() for value in model.parameters())
+        if described.headless:
+            count -= model.head.weight.fill_(torch.nan).numel()
         return Checkpoint(
             model=model,
             config=config,
@@ -197,6 +231,7 @@ def open_steps(
             questions=source.questions,
             notes=tuple(note for note in (*source.notes, _of_layers(layers, whole), unread) if note),
             unread=unread,
+            has_logits=not described.headless,
         )
 
 
@@ -207,23 +242,31 @@ def _of_layers(layers: int, config: ModelConfig) -> str:
     return f"Only the first {layers} of {config.layers} layers are open; the final norm and the head read their stream."
 
 
-def outline_checkpoint(path: str | Path | None, *, options: Options | None = None) -> Outline:
-    """Say what a checkpoint is and would cost, without loading it.
+def outline_checkpoint(
+    path: str | Path | None,
+    *,
+    options: Options | None = None,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
+) -> Outline:
+    """Say what a checkpoint is and would cost, without loading it; parameters as in :func:`open_steps`.
 
     Raises
     ------
     CheckpointError, ConfigError
         As :func:`open_checkpoint` does.
     """
-    with _described(path, options or {}) as described:
+    options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    with _described(path, options) as described:
         source, config = described.source, finished(_tied_steps(described))
-        config = config.first(whole_option(options or {}, FIRST_LAYERS, config.layers))
+        config = config.first(whole_option(options, FIRST_LAYERS, config.layers))
         return Outline(
             name="bundled" if path is None else source.name,
             path=str(source.path),
             family=described.family.name,
             config=config,
-            parameters=parameters(config).total,
+            parameters=parameters(config).total - (config.vocabulary * config.width if described.headless else 0),
             bytes_in={dtype: weight_bytes(config, dtype) for dtype in DTYPES},
             kv_bytes_in={dtype: kv_bytes(config, 1000, dtype) for dtype in DTYPES},
             holds_weights=source.files is not None,
@@ -239,7 +282,7 @@ def _described(path: str | Path | None, options: Options) -> Iterator[_Described
     try:
         source = describe(place, options)
         try:
-            yield _configured(unpacked_source(text_part(source)))
+            yield _configured(unpacked_source(text_part(source)), options)
         finally:
             if source.files is not None:
                 source.files.close()
@@ -260,23 +303,44 @@ def describe(path: Path, options: Options) -> Source:
     """Recognise the format of a path and read its descriptions, not its tensors."""
     if not path.exists():
         raise CheckpointError(f"There is nothing at {path}; check the path.")
+    place = place_of(path)
+    path = place.path
     for format_ in FORMATS:
         if format_.recognises(path):
-            return format_.open(path, options)
+            source = format_.open(path, options)
+            named = place.name if path.is_dir() and place.name else source.name
+            return replace(source, name=named, notes=(*place.notes, *source.notes))
     if path.is_dir():
         empty = not any(path.iterdir())
         found = "is empty" if empty else "has no config.json, params.json or other description of a model"
         raise CheckpointError(f"The folder {path.resolve().name} {found}; open the folder or file that holds a model.")
+    if kind_of(path) == "safetensors":
+        raise CheckpointError(
+            f"{path.name} holds weights, but no config.json beside it says of what; put its config.json into the same "
+            "folder."
+        )
     raise CheckpointError(
         f"{path.name} is not a checkpoint that Ropewalk knows; it opens {', '.join(one.name for one in FORMATS)}."
     )
 
 
-def _configured(source: Source) -> _Described:
+def _configured(source: Source, options: Options) -> _Described:
+    forced, headless = str(options.get(FAMILY, "")), False
+    family = family_of(source.config, source.config_name, forced)
+    weights = family.weights if source.weights is None else source.weights
+    if source.files is not None and source.weights is None:
+        named = under_family_names(source.files, weights)
+        source = replace(source, files=named.files, notes=(*source.notes, *named.notes))
+        headless = (named.bare or _is_bare(source.config)) and stored_under("head.weight", weights, named.files) is None
     files = source.files
     stored = None if files is None else patterns_of(files.tensors)
-    family, config = read_config(source.config, source.config_name, stored)
-    weights = family.weights if source.weights is None else source.weights
+    read = read_config(
+        source.config, source.config_name, stored, forced=forced, ignore=ignored(options), headless=headless
+    )
+    config, notes = read.config, [*source.notes, *read.notes]
+    headless = headless and not config.tied
+    if headless:
+        notes.append(WITHOUT_HEAD)
     if source.adjust is not None:
         config = source.adjust(config)
     if config.moe is not None and config.moe.experts * config.layers > MOST_EXPERTS:
@@ -286,7 +350,14 @@ def _configured(source: Source) -> _Described:
         )
     if files is not None:
         _check_depth(config, files, source)
-    return _Described(source, family, config, weights)
+    return _Described(replace(source, notes=tuple(notes)), family, config, weights, headless)
+
+
+def _is_bare(config: Mapping[str, Any]) -> bool:
+    """Whether the class that saved the weights is one without a last matrix, such as ``MistralModel``."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    return isinstance(first, str) and WRITERS.search(first) is None
 
 
 def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None:

@@ -12,10 +12,8 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.options import Options
 from ropewalk.model.tokens.tokenizer import Tokenizer
-
-Options = Mapping[str, Any]
-"""Answers to what a file leaves open, such as ``{"heads": 8}``."""
 
 
 @dataclass(frozen=True)

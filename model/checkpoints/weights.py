@@ -90,8 +90,12 @@ def patterns_of(names: Iterable[str]) -> frozenset[str]:
     return frozenset(pattern_of(name)[0] for name in names)
 
 
-def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str, family: str) -> list[Placement]:
+def plan(
+    files: TensorFile, weights: WeightMap, model: Decoder, where: str, family: str, headless: bool = False
+) -> list[Placement]:
     """Decide what every stored tensor fills, and check names and shapes before anything is read.
+
+    ``headless`` says that the last matrix may be missing.
 
     Raises
     ------
@@ -117,8 +121,10 @@ def plan(files: TensorFile, weights: WeightMap, model: Decoder, where: str, fami
                 )
             filled[key] = stored.name
         placements.append(placement)
-    if model.config.tied:
+    if model.config.tied or headless:
         filled.setdefault("head.weight", "the embedding")
+    if headless:
+        filled.setdefault("head.bias", "nothing")
     _check_complete(parameters, filled, weights, where)
     return placements
 

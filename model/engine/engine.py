@@ -32,12 +32,13 @@ from ropewalk.model.engine.interface import (
     why_missing,
 )
 from ropewalk.model.engine.prompts import check_length, read_prompt
-from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.engine.questions import EVERYTHING, Capability, Question
 from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
+from ropewalk.model.options import Options
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.readings.next_token import draw, row_logits
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
@@ -64,7 +65,7 @@ def open_model(
     device: str,
     dtype: str,
     *,
-    options: Mapping[str, int] | None = None,
+    options: Options | None = None,
 ) -> Steps[ModelHandle]:
     """Open a checkpoint; None is the bundled one.
 
@@ -92,10 +93,12 @@ def open_model(
         has_tokenizer=checkpoint.tokenizer is not None,
         bos=_bos(checkpoint),
         chats=() if checkpoint.tokenizer is None else tuple(one.name for one in checkpoint.tokenizer.chats),
+        notes=checkpoint.notes,
     )
     answered = tuple(sorted((options or {}).items()))
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
-    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice)
+    can = EVERYTHING if checkpoint.has_logits else EVERYTHING - {"logits", "unembedding", "decode"}
+    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
@@ -125,7 +128,7 @@ def lesson_runs(
     )
 
 
-def outline(path: str | None, options: Mapping[str, int]) -> Steps[CheckpointOutline]:
+def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
     found = outline_checkpoint(path, options=options)
@@ -201,6 +204,7 @@ def run(
     """
     require(model_handle, model_handle.can, {"run", "interventions"} if interventions else {"run"})
     checkpoint: Checkpoint = model_handle.checkpoint
+    logits = logits if checkpoint.has_logits else "none"
     check_interventions(interventions, checkpoint.config)
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)
@@ -266,7 +270,7 @@ def attach(
     path: str | None,
     device: str,
     *,
-    options: Mapping[str, int] | None = None,
+    options: Options | None = None,
     confirmed: bool = False,
 ) -> Steps[RunHandle]:
     """Open the checkpoint that a run from a file was made with, in the run's dtype; everything can be done then.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.questions import EVERYTHING, WITHOUT, Capability, Question
+from ropewalk.model.options import Option, Options
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
@@ -39,7 +40,7 @@ class ModelHandle:
     devices: tuple[str, ...]
     checkpoint: Any
     shapes_only: bool = False
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, Option], ...] = ()
     notice: str = ""
     toy: ToySpec | None = None
     can: frozenset[Capability] = EVERYTHING
@@ -128,11 +129,11 @@ class Engine(Protocol):
         device: str,
         dtype: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
     ) -> Generator[Progress, None, ModelHandle]:
         """Open a checkpoint; None is the bundled one."""
 
-    def outline(self, path: str | None, options: Mapping[str, int]) -> Generator[Progress, None, CheckpointOutline]:
+    def outline(self, path: str | None, options: Options) -> Generator[Progress, None, CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""
 
     def run(
@@ -158,7 +159,7 @@ class Engine(Protocol):
         path: str | None,
         device: str,
         *,
-        options: Mapping[str, int] | None = None,
+        options: Options | None = None,
         confirmed: bool = False,
     ) -> Generator[Progress, None, RunHandle]:
         """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""

@@ -13,9 +13,12 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
-Capability: TypeAlias = Literal["attention", "logits", "replay", "decode", "interventions", "tokens", "run"]
+Capability: TypeAlias = Literal[
+    "attention", "logits", "replay", "decode", "interventions", "tokens", "run", "unembedding"
+]
 """What a run may let be done with it: its queries, keys and values read; its logits read; its rows run again, which
-takes tokens and weights; tokens decoded after it; the model changed; its token ids read; another prompt run."""
+takes tokens and weights; tokens decoded after it; the model changed; its token ids read; another prompt run; the
+stream read as logits, which takes the last matrix."""
 
 EVERYTHING: Final[frozenset[Capability]] = frozenset(get_args(Capability))
 
@@ -27,6 +30,7 @@ WITHOUT: Final[dict[Capability, str]] = {
     "interventions": "cannot be run under experiments",
     "tokens": "has no tokens",
     "run": "is of a model that runs no prompts",
+    "unembedding": "has no last matrix to read the stream as logits with",
 }
 """What a sentence says of a run without one."""
 
@@ -228,7 +232,7 @@ class AskNextTokenUnder(Question):
     """
 
     urgency = Urgency.POINTER
-    needs = frozenset({"replay", "interventions"})
+    needs = frozenset({"replay", "interventions", "unembedding"})
 
     query: int
     count: int
@@ -251,7 +255,7 @@ class AskCachedCheck(Question):
     """Cached against full logits of the last row → ``ConsistencyCheck``; ``by_layer``: of every layer, always."""
 
     urgency = Urgency.REFINEMENT
-    needs = frozenset({"logits", "replay"})
+    needs = frozenset({"logits", "replay", "unembedding"})
 
     by_layer: bool = False
 
@@ -309,7 +313,7 @@ class AskAttribution(Question):
     """What each part adds directly to the logit of a token after a row → ``DirectAttribution``."""
 
     urgency = Urgency.COARSE
-    needs = frozenset({"replay"})
+    needs = frozenset({"replay", "unembedding"})
 
     query: int
     token: int
@@ -343,7 +347,7 @@ class AskLens(Question):
     """
 
     urgency = Urgency.REFINEMENT
-    needs = frozenset({"replay"})
+    needs = frozenset({"replay", "unembedding"})
 
     rows: tuple[int, int] | None = None
     count: int = 5

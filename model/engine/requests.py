@@ -14,6 +14,7 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.engine.questions import EVERYTHING, Capability, Question
 from ropewalk.model.lessons.toy_spec import ToySpec
+from ropewalk.model.options import Option
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
@@ -37,7 +38,7 @@ class OpenModel:
     path: str | None
     device: str
     dtype: str
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class OutlineCheckpoint:
     """Say what a checkpoint is and would cost → ``CheckpointOutline``."""
 
     path: str | None
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Attach:
     run: RunInView
     path: str | None
     device: str
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     confirmed: bool = False
     tile_bytes: int = 0
 
@@ -190,7 +191,7 @@ class OpenedModel:
     card: ModelCard
     devices: tuple[str, ...]
     shapes_only: bool
-    options: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, Option], ...]
     notice: str
     can: frozenset[Capability] = EVERYTHING
     advice: str = ""

@@ -5,7 +5,7 @@ It is a part of the engine, which asks it. A run that is opened so can be looked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weig
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.options import Option, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
@@ -228,7 +229,7 @@ def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:
     )
 
 
-def options_of(origin: Origin, options: Mapping[str, int] | None) -> dict[str, int]:
+def options_of(origin: Origin, options: Options | None) -> dict[str, Option]:
     """Answers to what a checkpoint leaves open: those that the run was made with, unless others are given."""
     return dict(origin.options) | dict(options or {})
 

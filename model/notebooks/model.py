@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
-from ropewalk.model.checkpoints.source import Options
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import Intervention
@@ -22,6 +21,7 @@ from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching,
 from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of, strings_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.notebooks.source import Source
+from ropewalk.model.options import Options
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Trace, capture_steps

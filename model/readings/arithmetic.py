@@ -300,7 +300,9 @@ def _routed(case: _Case) -> list[Line]:
 
 def _logits(case: _Case) -> Stage:
     """What this head adds directly to the most probable next tokens."""
-    lines = []
+    lines: list[Line] = []
+    if not bool(case.logits.isfinite().all()):  # there is no last matrix
+        return Stage("Through to the logits", ())
     for place, token in enumerate(case.logits.topk(min(TOP, case.logits.shape[0])).indices.tolist()):
         parts = direct_attribution(case.model, case.trace, case.cell.query, token, batch=case.batch)
         share = float(parts.heads[case.layer, case.head])

@@ -214,6 +214,8 @@ class ModelCard:
     """What the tokenizer puts before a text, as a person reads it; empty where it puts nothing there."""
     chats: tuple[str, ...] = ()
     """Names of the checkpoint's chat templates, the one meant by default first."""
+    notes: tuple[str, ...] = ()
+    """What was left out, assumed or merged when it was opened, in sentences."""
 
 
 @dataclass(frozen=True, eq=False)

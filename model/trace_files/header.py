@@ -14,6 +14,7 @@ from ropewalk.model.codec import CodecError, stored
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.options import Option
 from ropewalk.model.readings.records import Sampling, TokenKind, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -48,7 +49,7 @@ class Origin:
     path: str = ""
     family: str = ""
     fingerprint: str = ""
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, Option], ...] = ()
     bos: str = ""
 
 

@@ -76,7 +76,7 @@ def layout_config(config: ModelConfig, tokenizer: Tokenizer | None = None) -> di
         "dtype": "float32",
         "use_cache": True,
     }
-    if read_config(written, "config.json")[1] != config:
+    if read_config(written, "config.json").config != config:
         raise ConfigError("This model has parts that the Qwen3 layout has no words for, so it cannot be saved as one.")
     return written
 

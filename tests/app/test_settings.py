@@ -128,7 +128,7 @@ def test_answers_are_those_of_the_last_time_and_go_with_their_checkpoint(tmp_pat
         '{"theme": "pink"}',
         '{"tile_mib": -1}',
         '{"answers": {"/a": 3}}',
-        '{"answers": {"/a": {"heads": "4"}}}',
+        '{"answers": {"/a": {"heads": 4.5}}}',
         '{"tile_mib": 2000000}',
         '{"tile_mib": "much"}',
         '{"tile_mib": 1.0}',

@@ -28,6 +28,7 @@ from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
+from ropewalk.model.options import Option
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -235,11 +236,11 @@ class OpenDialog(QDialog):
         self.dtype.setCurrentText(chosen)
         self.layers.setRange(1, c.layers)
         remembered = self.session.opened.answers.get(self._wanted() or "", {})
-        self.layers.setValue(remembered.get(FIRST_LAYERS, c.layers))
+        self.layers.setValue(_whole(remembered.get(FIRST_LAYERS), c.layers))
         self.layers.setSuffix(f" of {c.layers}")
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
         for row, choice in enumerate(outline.choices):
-            self._ask(choice, row, remembered.get(choice.option, choice.assumed))
+            self._ask(choice, row, _whole(remembered.get(choice.option), choice.assumed))
         notes = list(outline.notes)
         if not outline.holds_weights:
             notes.append("There are no weights here, so only shapes and costs can be shown.")
@@ -268,9 +269,10 @@ class OpenDialog(QDialog):
         self.questions.addWidget(label, row, 0)
         self.questions.addWidget(answer, row, 1)
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, Option]:
         """The answers, by option; the number of layers where it is not all of them."""
-        fewer = {FIRST_LAYERS: self.layers.value()} if self.layers.value() < self.layers.maximum() else {}
+        layers = self.layers.value()
+        fewer: dict[str, Option] = {FIRST_LAYERS: layers} if layers < self.layers.maximum() else {}
         return fewer | {
             option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
             for option, box in self._answers.items()
@@ -379,6 +381,11 @@ class OpenDialog(QDialog):
         self.session.checkpoints.forget_questions()
         if not self.session.jobs.has("open"):
             self.session.engines.dismiss()
+
+
+def _whole(answer: Option | None, otherwise: int) -> int:
+    """A remembered answer, where it is a number."""
+    return answer if isinstance(answer, int) else otherwise
 
 
 def _empty(grid: QGridLayout) -> None:

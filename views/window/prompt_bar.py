@@ -320,7 +320,9 @@ class PromptBar(QWidget):
         )
 
     def _on_model(self, card: ModelCard) -> None:
-        open_now = "\n".join(("Open another checkpoint than:", wording.model_name(card.name), card.path)).strip()
+        open_now = "\n".join(
+            ("Open another checkpoint than:", wording.model_name(card.name), card.path, *card.notes)
+        ).strip()
         self.checkpoint.setToolTip(wording.tooltip(open_now))
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
         there = f" of {self.session.elsewhere}" if self.session.elsewhere else ""

@@ -7,7 +7,8 @@ dropped silently.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ropewalk.model.errors import ConfigError
@@ -16,6 +17,7 @@ LARGEST_WHOLE = 1 << 40
 """No count in a config file is as large as this; a larger one is a damaged file."""
 
 _REQUIRED: Any = object()
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Fields:
@@ -30,20 +32,33 @@ class Fields:
     stored
         Patterns of the stored weights' names (``{l}`` and ``{e}`` for numbers), for what a config leaves open; None
         where there are no weights.
+    defaults
+        What is taken for fields that are needed and not there at all.
+
+    Attributes
+    ----------
+    taken
+        Those that were, by name.
     """
 
     def __init__(
-        self, values: Mapping[str, Any], where: str = "config.json", stored: frozenset[str] | None = None
+        self,
+        values: Mapping[str, Any],
+        where: str = "config.json",
+        stored: frozenset[str] | None = None,
+        defaults: Mapping[str, Any] = EMPTY,
     ) -> None:
         self.values = values
         self.where = where
         self.stored = stored
+        self.defaults = defaults
         self.read: set[str] = set()
+        self.taken: dict[str, Any] = {}
 
     def changed(self, **values: Any) -> Fields:
         """The same fields with some replaced, for a family whose defaults differ."""
-        changed = Fields({**self.values, **values}, self.where, self.stored)
-        changed.read = self.read
+        changed = Fields({**self.values, **values}, self.where, self.stored, self.defaults)
+        changed.read, changed.taken = self.read, self.taken
         return changed
 
     def with_defaults(self, **values: Any) -> Fields:
@@ -62,6 +77,10 @@ class Fields:
             if self.values.get(name) is not None:
                 return self.values[name]
         if default is _REQUIRED:
+            known = next((name for name in names if name in self.defaults and name not in self.values), None)
+            if known is not None:
+                self.taken[known] = self.defaults[known]
+                return self.defaults[known]
             raise ConfigError(f"{self.where} has no {' or '.join(names)}, which this family needs.")
         return default
 
@@ -146,3 +165,26 @@ class Fields:
             for name, value in self.values.items()
             if name not in self.read and name not in ignored and value is not None
         )
+
+    def without(self, names: Iterable[str]) -> Fields:
+        """The same fields but for some, which may be inside others: ``rope_scaling.beta``."""
+        return Fields(_without(self.values, names), self.where, self.stored, self.defaults)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a field, which may be inside another."""
+        outer, _, inner = name.partition(".")
+        if name in self.values or not inner:
+            return name in self.values
+        value = self.values.get(outer)
+        return isinstance(value, Mapping) and Fields(value).has(inner)
+
+
+def _without(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    kept = dict(values)
+    for name in names:
+        outer, _, inner = name.partition(".")
+        if name in kept or not inner:
+            kept.pop(name, None)
+        elif isinstance(kept.get(outer), Mapping):
+            kept[outer] = _without(kept[outer], (inner,))
+    return kept

@@ -87,7 +87,8 @@ def counts(c: Fields) -> Knobs:
         head_width = width // heads
     if head_width > LARGEST_HEAD:
         raise ConfigError(f"{c.where} asks for heads {head_width:,} wide, but they must be at most {LARGEST_HEAD:,}.")
-    kv_heads = c.optional_whole("num_key_value_heads")
+    left_out = "num_key_value_heads" in c.defaults and "num_key_value_heads" not in c.values
+    kv_heads = c.whole("num_key_value_heads") if left_out else c.optional_whole("num_key_value_heads")
     return {
         "vocabulary": c.count("vocab_size", most=LARGEST_WIDTH),
         "width": width,
@@ -169,7 +170,10 @@ def rope(
     rule = RopeConfig(width=None if turning == head_width else turning, base=theta, **(_scaling(c, inner) | fixed))
     unread = inner.unread(frozenset({"mrope_section"}) if rule.scaling == "default" else frozenset())
     if unread:
-        raise ConfigError(f"{inner.where} has the field {unread[0]!r:.40}, which Ropewalk does not know.")
+        raise ConfigError(
+            f"{inner.where} has the field {unread[0]!r:.40}, which Ropewalk does not know; if it changes nothing, open "
+            f"it with --ignore {inner.where.split()[0]}.{unread[0]:.40}."
+        )
     return rule
 
 

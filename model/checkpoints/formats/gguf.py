@@ -18,18 +18,20 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints.families.fields import Fields
 from ropewalk.model.checkpoints.families.gguf_architectures import ARCHITECTURES, NAMES, Architecture
+from ropewalk.model.checkpoints.families.reading import inert_notes, without_ignored
 from ropewalk.model.checkpoints.families.refused import reason
-from ropewalk.model.checkpoints.source import WHOLE, Format, Options, Part, Source, Stored
+from ropewalk.model.checkpoints.formats.magic import kind_of
+from ropewalk.model.checkpoints.source import WHOLE, Format, Part, Source, Stored
 from ropewalk.model.checkpoints.tokenizers.gguf import tokenizer_of
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
 from ropewalk.model.decoder.rope import frequencies
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options, ignored
 from ropewalk.model.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from ropewalk.model.checkpoints.formats.gguf_file import GgufFile
 
-SUFFIX = ".gguf"
 SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 TURNING = re.compile(r"blk\.\d+\.attn_(q|k)\.(?:weight|bias)")
 FREQUENCY_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
@@ -44,8 +46,8 @@ IGNORED = frozenset(
 
 
 def recognises(path: Path) -> bool:
-    """A file named so."""
-    return path.is_file() and path.suffix.lower() == SUFFIX
+    """A file that begins so, or is named so."""
+    return kind_of(path) == "gguf"
 
 
 class GgufTensors:
@@ -95,10 +97,11 @@ def open_file(path: Path, options: Options) -> Source:
     files = _files(path)
     metadata = files[0].metadata
     name, architecture = _architecture(metadata, path)
-    fields = Fields(
+    every = Fields(
         {key.removeprefix(f"{name}."): _plain(value) for key, value in metadata.items() if key.startswith(f"{name}.")},
         path.name,
     )
+    fields, left_out = without_ignored(every, ignored(options))
     if name == "llama" and fields.optional_whole("expert_count"):
         architecture = ARCHITECTURES["mixtral"]
     placed = {tensor: file.placed[tensor].shape for file in files for tensor in file.placed}
@@ -106,22 +109,24 @@ def open_file(path: Path, options: Options) -> Source:
     heads = {"q": config["num_attention_heads"], "k": config["num_key_value_heads"]} if architecture.permuted else {}
     tensors = GgufTensors(files, heads)
     config |= _longrope(tensors, config)
-    unread = fields.unread(IGNORED)
-    if unread:
-        raise CheckpointError(
-            f"{path.name} has the metadata {name}.{unread[0]}, which Ropewalk does not know for this architecture, and "
-            "it drops none silently."
-        )
+    notes = left_out + inert_notes(fields, f"the architecture {name}", None, IGNORED)
     return Source(
         path,
-        path.stem,
+        _title(metadata, path),
         config,
         tensors,
         config_name=f"the metadata of {path.name}",
         weights=_weights(architecture, placed),
         adjust=lambda config: _adjusted(config, architecture, tensors),
         tokenizer=lambda: _tokenizer(metadata, path),
+        notes=tuple(notes),
     )
+
+
+def _title(metadata: Mapping[str, Any], path: Path) -> str:
+    """What to call it: its own name where the file has only a hash for one, as in Ollama's folder."""
+    named = metadata.get("general.name")
+    return path.stem if path.suffix.lower() == ".gguf" or not isinstance(named, str) or not named else f"{named:.80}"
 
 
 def _files(path: Path) -> list[GgufFile]:

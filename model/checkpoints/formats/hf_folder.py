@@ -9,9 +9,11 @@ from pathlib import Path
 
 from ropewalk.model.checkpoints.config_file import read_json
 from ropewalk.model.checkpoints.formats import safetensors_files, torch_files
-from ropewalk.model.checkpoints.source import Format, Options, Source, TensorFile
+from ropewalk.model.checkpoints.formats.magic import kind_of
+from ropewalk.model.checkpoints.source import Format, Source, TensorFile
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options
 
 CONFIG = "config.json"
 WEIGHT_SUFFIXES = (".safetensors", *torch_files.SUFFIXES, ".gguf", ".h5", ".msgpack", ".onnx")
@@ -31,13 +33,12 @@ def open_folder(path: Path, options: Options) -> Source:
 
 def is_bare_file(path: Path) -> bool:
     """A weight file beside a config."""
-    suffixes = (".safetensors", *torch_files.SUFFIXES)
-    return path.is_file() and path.suffix in suffixes and (path.parent / CONFIG).is_file()
+    return kind_of(path) in ("safetensors", "torch") and (path.parent / CONFIG).is_file()
 
 
 def open_bare_file(path: Path, options: Options) -> Source:
     """Describe a weight file by the config beside it."""
-    single = safetensors_files if path.suffix == ".safetensors" else torch_files
+    single = safetensors_files if kind_of(path) == "safetensors" else torch_files
     return _source(path, path.parent / CONFIG, single.open_single(path))
 
 

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints.config_file import read_json, whole_option
 from ropewalk.model.checkpoints.families.fields import Fields
+from ropewalk.model.checkpoints.families.reading import inert_notes, without_ignored
 from ropewalk.model.checkpoints.formats import safetensors_files, torch_files
-from ropewalk.model.checkpoints.source import WHOLE, Format, Options, Part, Question, Source, Stored, TensorFile
+from ropewalk.model.checkpoints.source import WHOLE, Format, Part, Question, Source, Stored, TensorFile
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options, ignored
 
 PARAMS = "params.json"
 SHARD = re.compile(r"consolidated\.(\d{2})\.pth")
@@ -85,12 +87,11 @@ class JoinedFiles:
 
 def open_folder(path: Path, options: Options) -> Source:
     """Read the parameters and describe the shards."""
-    params = Fields(read_json(path / PARAMS), PARAMS)
+    params, left_out = without_ignored(Fields(read_json(path / PARAMS), PARAMS), ignored(options))
     files = _files(path, params.count("dim"))
     config, questions = _config(params, files, path, options)
-    unread = params.unread(frozenset({"max_batch_size", "model_parallel_size", "lora_args", "quantization_args"}))
-    if unread:
-        raise CheckpointError(f"{PARAMS} has the field {unread[0]!r:.60}, which Ropewalk does not know in such a file.")
+    known = frozenset({"max_batch_size", "model_parallel_size", "lora_args", "quantization_args"})
+    notes = left_out + inert_notes(params, "Llama in Meta's own files", None, known)
     return Source(
         path,
         path.resolve().name,
@@ -99,7 +100,7 @@ def open_folder(path: Path, options: Options) -> Source:
         config_name=PARAMS,
         tokenizer=lambda: tokenizer_beside(path),
         questions=questions,
-        notes=tuple(f"{question.sentence} {question.assumed} was taken." for question in questions),
+        notes=(*notes, *(f"{question.sentence} {question.assumed} was taken." for question in questions)),
     )
 
 

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.formats import torch_files
-from ropewalk.model.checkpoints.source import Format, Options, Question, Source
+from ropewalk.model.checkpoints.formats.magic import kind_of
+from ropewalk.model.checkpoints.source import Format, Question, Source
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import Options
 
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.")
@@ -49,7 +51,7 @@ MLP_EXPERT = re.compile(r".*\.experts\.(\d{1,4})\..*")
 
 def recognises(path: Path) -> bool:
     """A torch file with no config beside it."""
-    return path.is_file() and path.suffix in torch_files.SUFFIXES
+    return kind_of(path) == "torch"
 
 
 def open_file(path: Path, options: Options) -> Source:

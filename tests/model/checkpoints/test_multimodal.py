@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
-from ropewalk.model.checkpoints.multimodal import ABSENT, TEXT_TYPES, WRAPPERS, text_name
+from ropewalk.model.checkpoints.multimodal import TEXT_TYPES, WRAPPERS, text_name
 from ropewalk.model.errors import CheckpointError
 from tests.closeness import assert_close, terms_of
 from tests.model.checkpoints import reference
@@ -96,14 +96,6 @@ def test_a_flat_config_of_transformers_4_opens(tmp_path: Path) -> None:
     rope = {"rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 1]}}
     (tmp_path / "config.json").write_text(json.dumps(config | text | rope))
     assert_close(open_checkpoint(tmp_path).model(prompt()), expected, terms_of(width=96, layers=4))
-
-
-@pytest.mark.parametrize("family", ABSENT)
-def test_what_a_text_config_leaves_out_is_what_transformers_takes(family: str) -> None:
-    theirs = transformers.AutoConfig.for_model(family)
-    for name, value in ABSENT[family].items():
-        if (family, name) != ("gemma3_text", "vocab_size"):  # 262,208 inside Gemma 3's own files
-            assert getattr(theirs, name) == value, name
 
 
 def test_stored_names_of_every_layout() -> None:

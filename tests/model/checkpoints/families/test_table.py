@@ -120,7 +120,7 @@ def kind_of(value: object) -> str:
 
 def traits_of(case: Case) -> set[tuple[str, str]]:
     """What a forward pass may go another way for: its config but for sizes."""
-    config = read_config({"model_type": case.family, **case.fields}, "config.json")[1]
+    config = read_config({"model_type": case.family, **case.fields}, "config.json").config
     return {(field.name, kind_of(getattr(config, field.name))) for field in dataclasses.fields(config)}
 
 
@@ -165,7 +165,7 @@ def test_both_spellings_say_the_same(folder: Path) -> None:
 
 def test_a_null_head_dim_is_the_share_of_the_stream() -> None:
     config = SIZES | {"model_type": "llama", "head_dim": None, "hidden_size": 60}
-    assert read_config(config, "config.json")[1].head_width == 10
+    assert read_config(config, "config.json").config.head_width == 10
 
 
 @pytest.mark.parametrize(("flag", "holds_head", "tied"), [(None, True, False), (None, False, True), (True, True, True)])
@@ -301,7 +301,7 @@ def test_every_family_says_which_fields_it_reads() -> None:
 
 def test_a_part_of_each_head_rotates_where_the_config_says_so() -> None:
     fields = NARROW | {"model_type": "phi3", "partial_rotary_factor": 0.5}
-    _, config = read_config(fields, "config.json")
+    config = read_config(fields, "config.json").config
     assert config.head_width == 8
     assert [config.rotary_width(layer) for layer in range(config.layers)] == [4] * config.layers
 

@@ -209,5 +209,6 @@ def test_metadata_that_nobody_knows_is_refused_by_name(tmp_path: Path) -> None:
         changed = type(conversion)(conversion.arch, keys=lambda writer, config: writer.add_uint32("qwen3.new_thing", 3))
         patch.setitem(CONVERSIONS, "qwen3", changed)
         path = write(model, case, tmp_path / "model.gguf", tensors)
-    with pytest.raises(CheckpointError, match=r"qwen3\.new_thing"):
+    with pytest.raises(CheckpointError, match=r"'new_thing'.*the architecture qwen3.*--ignore new_thing"):
         open_checkpoint(path)
+    assert any("new_thing" in note for note in open_checkpoint(path, ignore=["new_thing"]).notes)
