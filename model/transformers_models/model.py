@@ -22,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.interventions import AblateHeads, Intervention
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention, PermuteTokens
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import InterventionError, PromptError, RopewalkError, TraceError
 from ropewalk.model.runs.budget import Logits, default_logits
@@ -247,7 +247,7 @@ class TransformersModel:
         return self.has_logits and all(spec.causal for spec in self.specs)
 
     def check_interventions(self, interventions: Sequence[Intervention]) -> None:
-        """Refuse what is no ablation of heads that are there.
+        """Refuse what is no ablation of heads that are there; an order of tokens is applied by the caller.
 
         Raises
         ------
@@ -255,10 +255,10 @@ class TransformersModel:
             With what could be done.
         """
         for one in interventions:
-            if not isinstance(one, AblateHeads):
+            if not isinstance(one, AblateHeads | PermuteTokens):
                 raise InterventionError(
-                    f"{one.label} changes the inside of a layer, which in a transformers model is its own; heads can "
-                    "be ablated."
+                    f"“{one.label}” changes the inside of a layer, which in a transformers model is its own; ablate "
+                    "heads, or put the tokens in another order."
                 )
             one.check(self.config)
 
@@ -327,7 +327,7 @@ class TransformersModel:
 
     def _going_on_from(self, trace: ModelTrace) -> _Going | None:
         """A cache that holds exactly the rows of a run; None where the model keeps none."""
-        if self._going is None or self._going.trace is not trace:
+        if self._going is None or not _same_rows(self._going.trace, trace):
             assert trace.ids is not None
             silent = _Recorder(self, trace.ids.shape, trace.padding, trace.interventions, silent=True)
             self._going = None
@@ -598,6 +598,16 @@ def _decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
+def _same_rows(one: ModelTrace, other: ModelTrace) -> bool:
+    """Whether two runs are the same rows of the same tokens, under the same interventions."""
+    if one.ids is None or other.ids is None or one.inputs is not other.inputs:
+        return False
+    pairs = ((one.ids, other.ids), (one.positions, other.positions), (one.padding, other.padding))
+    return one.interventions == other.interventions and all(
+        a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs
+    )
+
+
 def _uses_interface(model: nn.Module) -> bool:
     """Whether the files of a model's classes name the interface."""
     kinds = {type(module) for module in model.modules() if isinstance(module, PreTrainedModel)}
@@ -621,7 +631,8 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _first_of(config: Any, names: Sequence[str], otherwise: int) -> int:
+def first_of(config: Any, names: Sequence[str], otherwise: int) -> int:
+    """The first of some fields of a config that is a number above 0."""
     for name in names:
         value = getattr(config, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -637,14 +648,14 @@ def _config_of(text: Any, model: Any, layers: Sequence[LayerTrace], outputs: Any
     windows = [layer.spec.window for layer in layers]
     return ModelConfig(
         vocabulary=embedding.shape[0] if logits is None else logits.shape[-1],
-        width=_first_of(text, ("hidden_size", "d_model", "n_embd"), embedding.shape[-1]),
+        width=first_of(text, ("hidden_size", "d_model", "n_embd"), embedding.shape[-1]),
         layers=len(layers),
         heads=spec.heads,
         kv_heads=spec.kv_heads,
         head_width=spec.head_width,
         value_width=layers[0].values.tensor.shape[-1],
-        mlp_width=_first_of(text, ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "d_ff", "n_inner"), 1),
-        max_position=_first_of(
+        mlp_width=first_of(text, ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "d_ff", "n_inner"), 1),
+        max_position=first_of(
             text, ("max_position_embeddings", "n_positions", "max_target_positions", "max_sequence_length"), 1 << 20
         ),
         position="unknown",

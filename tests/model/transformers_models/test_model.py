@@ -213,7 +213,7 @@ def test_an_ablated_head_gives_the_output_projection_what_was_said(name: str, me
 
 def test_other_interventions_are_refused() -> None:
     ours = TransformersModel(tiny_model("opt"))
-    with pytest.raises(InterventionError, match="heads can be ablated"):
+    with pytest.raises(InterventionError, match="which in a transformers model is its own; ablate heads"):
         ours.capture(make_ids(), interventions=[AblateMlp(0)])
     with pytest.raises(InterventionError, match="Head 9 was chosen, but the model has 4"):
         ours.capture(make_ids(), interventions=[AblateHeads(0, (9,))])
