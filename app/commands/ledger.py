@@ -24,8 +24,8 @@ def declare(commands: Commands) -> None:
 
 def show_ledger(parsed: argparse.Namespace) -> None:
     """Every operation of a block."""
-    config = model_handle_of(parsed).card.config
-    ledger = build_ledger(config, parsed.layer, parsed.batch, parsed.tokens, parsed.past, parsed.dtype, parsed.device)
+    card = model_handle_of(parsed).card
+    ledger = build_ledger(card.config, parsed.layer, parsed.batch, parsed.tokens, parsed.past, card.dtype, card.device)
     if parsed.json:
         print_json(_ledger_data(ledger))
         return

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.options import TRANSFORMERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -33,7 +34,12 @@ def command(
 
 def model_options(command: argparse.ArgumentParser) -> None:
     """Options that say what to open, and where."""
-    command.add_argument("path", nargs="?", metavar="PATH", help="a checkpoint; the bundled model when left out")
+    command.add_argument(
+        "path", nargs="?", metavar="PATH", help="a checkpoint or a trace; the bundled model when left out"
+    )
+    command.add_argument(
+        "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
+    )
     device_options(command)
 
 

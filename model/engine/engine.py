@@ -31,9 +31,9 @@ from ropewalk.model.engine.interface import (
     RunHandle,
     why_missing,
 )
-from ropewalk.model.engine.prompts import check_length, read_prompt
+from ropewalk.model.engine.prompts import ReadPrompt, check_length, read_prompt
 from ropewalk.model.engine.questions import Capability, Question
-from ropewalk.model.errors import TraceError, UnknownFamilyError
+from ropewalk.model.errors import PromptError, TraceError, UnknownFamilyError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
@@ -81,7 +81,7 @@ def open_model(
         yield Progress(0, 1, "Opening the trace")
         return saved_runs.open_file(Path(path))
     checkpoint: running.Opened
-    if path is not None and running.is_via_transformers(options, path):
+    if running.is_via_transformers(options, path) and path is not None:
         checkpoint = yield from running.open_via_transformers(path, device, dtype)
     else:
         try:
@@ -139,7 +139,7 @@ def lesson_runs(
 def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
-    if path is not None and running.is_via_transformers(options, path):
+    if running.is_via_transformers(options, path) and path is not None:
         found = running.outline_via_transformers(path)
     else:
         try:
@@ -239,24 +239,95 @@ def run(
     )
     trace, seconds = yield from _timed(steps)
     trace = replace(trace, prefill=len(prompted))
-    described = Run(
-        run_id=run_id,
+    yield Progress(1, 1, "Looking for a head to show")
+    return _described(model_handle, trace, ReadPrompt(prompt, tuple(prompted), rendered), seconds, _cell(trace, head))
+
+
+def _described(
+    model_handle: ModelHandle, trace: Trace, read: ReadPrompt, seconds: float, cell: tuple[int, int, int, int]
+) -> RunHandle:
+    """A run that was made of a prompt."""
+    run = Run(
+        run_id=trace.run_id,
         model=model_handle.card,
         specs=trace.specs,
-        prompt=prompt.text,
-        tokens=TokenTexts.of(texts(checkpoint, ids)),
+        prompt=read.prompt.text,
+        tokens=TokenTexts.of(texts(model_handle.checkpoint, ids_of_trace(trace))),
         length=trace.length,
         prefill=trace.prefill,
         newest=trace.length,
         first_logit_row=trace.first_logit_row,
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
-        rendered=rendered,
-        extended_limit=as_run(checkpoint.config, interventions).max_position,
+        rendered=read.rendered,
+        extended_limit=as_run(trace.config, trace.interventions).max_position,
     )
-    yield Progress(1, 1, "Looking for a head to show")
-    return RunHandle(
-        described, model_handle, trace, _cell(trace, head), prompt=prompt, tiles=TileCache(), can=model_handle.can
+    return RunHandle(run, model_handle, trace, cell, prompt=read.prompt, tiles=TileCache(), can=model_handle.can)
+
+
+def read(model_handle: ModelHandle, prompt: Prompt) -> Steps[ReadPrompt]:
+    """A prompt as token ids."""
+    require(model_handle, model_handle.can, {"run"})
+    ids, rendered = yield from read_prompt(model_handle.checkpoint, prompt)
+    return ReadPrompt(prompt, tuple(ids), rendered)
+
+
+def fitting_batch(model_handle: ModelHandle, tokens: int, most: int, logits: Logits | None = None) -> int:
+    """How many prompts of so many tokens fit into the free memory at once, ``most`` at most.
+
+    Raises
+    ------
+    MemoryBudgetError
+        When not even one does.
+    """
+    checkpoint: running.Opened = model_handle.checkpoint
+    config, free = checkpoint.config, free_bytes(running.device_of(checkpoint))
+    rows, dtype = chunk_rows(config, tokens), model_handle.card.dtype
+    for batch in range(most, 1, -1):
+        if run_budget(config, tokens, dtype, batch=batch, logits=logits, rows=rows).total <= free:
+            return batch
+    check_budget(run_budget(config, tokens, dtype, logits=logits, rows=rows), config, free, rows=rows)
+    return 1
+
+
+@within_memory
+def run_batch(
+    model_handle: ModelHandle,
+    prompts: Sequence[ReadPrompt],
+    *,
+    steps: int = 0,
+    logits: Logits | None = None,
+    interventions: Sequence[Intervention] = (),
+) -> Steps[tuple[RunHandle, ...]]:
+    """Prefill prompts of equal length together and decode greedily after each; a run of its own for every prompt.
+
+    Raises
+    ------
+    PromptError
+        When the lengths differ, or are over the limit.
+    """
+    require(model_handle, model_handle.can, {"run", "decode"} if steps else {"run"})
+    lengths = {len(one.ids) for one in prompts}
+    if len(lengths) != 1:
+        raise PromptError(f"Prompts of {sorted(lengths)} tokens cannot be run together; give some of one length.")
+    checkpoint: running.Opened = model_handle.checkpoint
+    (length,) = lengths
+    check_length(checkpoint.config, length + steps, interventions)
+    ids = [permuted(one.ids, interventions) for one in prompts]
+    captured = running.capture_steps(
+        checkpoint, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
+    )
+    trace, seconds = yield from _timed(captured)
+    for done in range(steps):
+        row = trace.length - 1
+        drawn = [running.row_logits(checkpoint, trace, row, batch=batch)[0] for batch in range(trace.batch)]
+        tokens = [draw(one, Sampling(), row) for one in drawn]
+        yield Progress(done, steps, "Decoding")
+        trace = yield from _renamed(running.append_steps(checkpoint, trace, tokens), done, steps)
+    alone = [trace.prompt(batch) for batch in range(len(prompts))]
+    return tuple(
+        _described(model_handle, one, prompt, seconds, _cell(one, (0, 0)))
+        for one, prompt in zip(alone, prompts, strict=True)
     )
 
 
@@ -465,6 +536,8 @@ def save_steps(
     drawn
         How each decoded token was drawn.
     """
+    if pattern:
+        require(handle.model_handle, handle.can, {"replay"})
     origin = yield from saved_runs.origin_steps(handle.model_handle)
     yield Progress(0, 1, "Writing the trace")
     about = saved_runs.told_of(handle, origin, drawn)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
@@ -22,6 +23,15 @@ IDS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*[\s,]*")
 
 LONGEST_ID = 18
 """Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
+
+
+@dataclass(frozen=True)
+class ReadPrompt:
+    """A prompt as token ids, and what a chat template made of it (nothing without one)."""
+
+    prompt: Prompt
+    ids: tuple[int, ...]
+    rendered: str = ""
 
 
 def read_prompt(checkpoint: Opened, prompt: Prompt) -> Steps[tuple[list[int], str]]:

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from ropewalk.model.checkpoints import Checkpoint
 from ropewalk.model.checkpoints.opening import Outline
+from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
 from ropewalk.model.engine.questions import EVERYTHING, Capability
 from ropewalk.model.errors import CheckpointError, UnknownFamilyError
-from ropewalk.model.options import TRANSFORMERS, VIA, Options
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings import next_token
 from ropewalk.model.runs import trace as runs
@@ -32,6 +33,8 @@ Opened: TypeAlias = "Checkpoint | TransformersCheckpoint"
 
 LACKS: frozenset[Capability] = frozenset({"replay", "unembedding", "rotation"})
 """What a model that transformers runs does not let be done with it."""
+OF_OUR_DECODER = {FIRST_LAYERS: "Fewer layers", FAMILY: "A family", IGNORE: "Fields to ignore", ADAPTER: "An adapter"}
+"""Options that are for Ropewalk's own decoder alone."""
 ADVICE = "transformers runs this model, and shows no more of it than its attention and its logits"
 
 
@@ -50,6 +53,9 @@ def is_via_transformers(options: Options | None, path: str | None) -> bool:
         raise CheckpointError(f"There is no way to open a model via {via!r:.40}; there is {TRANSFORMERS}.")
     if path is None:
         raise CheckpointError("The model that comes with Ropewalk is in its own decoder; name a folder to open.")
+    other = next((what for name, what in OF_OUR_DECODER.items() if name in (options or {})), "")
+    if other:
+        raise CheckpointError(f"{other} cannot be chosen for a model that transformers runs; leave it out.")
     if find_spec("transformers") is None:
         raise CheckpointError(
             "The transformers package is not installed where the engine runs; install it with Ropewalk, as "
@@ -109,7 +115,7 @@ def check_changes(checkpoint: Opened, interventions: Sequence[Intervention]) -> 
 
 def capture_steps(
     checkpoint: Opened,
-    ids: Sequence[int],
+    ids: Sequence[int] | Sequence[Sequence[int]],
     *,
     run_id: int = 0,
     logits: Logits | None = None,
@@ -125,16 +131,16 @@ def capture_steps(
     )
 
 
-def append_steps(checkpoint: Opened, trace: Trace, token: int) -> Steps[Trace]:
-    """Decode one step."""
+def append_steps(checkpoint: Opened, trace: Trace, ids: int | Sequence[int]) -> Steps[Trace]:
+    """Decode one step: a token for each prompt."""
     if not isinstance(checkpoint, Checkpoint):
-        return checkpoint.append_steps(trace, token)
-    return runs.append_steps(checkpoint.model, trace, token)
+        return checkpoint.append_steps(trace, ids)
+    return runs.append_steps(checkpoint.model, trace, ids)
 
 
-def row_logits(checkpoint: Opened, trace: Trace, row: int) -> tuple[Tensor, bool]:
+def row_logits(checkpoint: Opened, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
     """Logits [V] of one row, and whether they had to be computed again because the trace does not keep them."""
     if isinstance(checkpoint, Checkpoint):
-        return next_token.row_logits(checkpoint.model, trace, row)
+        return next_token.row_logits(checkpoint.model, trace, row, batch=batch)
     kept = trace.logits_of(row)
-    return (checkpoint.logits_after(trace, row)[0], True) if kept is None else (kept[0], False)
+    return (checkpoint.logits_after(trace, row)[batch], True) if kept is None else (kept[batch], False)

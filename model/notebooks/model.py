@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import TraceError
+from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.notebooks.gradients import gradients_of
 from ropewalk.model.notebooks.metrics import Metric, measure_of
 from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching, Receiver
@@ -25,6 +27,7 @@ from ropewalk.model.options import Options
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.trace_files.header import Origin
 
 
 class Model(Source):
@@ -138,14 +141,22 @@ class Model(Source):
 class CheckpointModel(Model):
     """A checkpoint that Ropewalk opened, in its own decoder."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, checkpoint: Checkpoint, options: Options | None = None) -> None:
+        super().__init__()
+        self.checkpoint, self.options = checkpoint, options or {}
         self.name, self.config, self.tokenizer = checkpoint.name, checkpoint.config, checkpoint.tokenizer
 
     @property
     def decoder(self) -> Decoder:
         """The decoder itself, with its hook points."""
         return self.checkpoint.model
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The checkpoint, with the hash over its files."""
+        one = self.checkpoint
+        fingerprint = finished(fingerprint_steps(Path(one.path)))
+        return Origin(one.name, one.path, one.family, fingerprint, tuple(sorted(self.options.items())))
 
     def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
         weight = self.decoder.embed.weight
@@ -176,4 +187,4 @@ def open(  # noqa: A001 - ropewalk.open(path)
     options: Options | None = None,
 ) -> Model:
     """Open a model; :func:`~model.checkpoints.opening.open_steps` says what is taken and raised."""
-    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=options))
+    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=options), options)

@@ -26,6 +26,8 @@ from ropewalk.model.readings.records import Doubles, Reduction, Sampling
 from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import About
 from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 BUDGET = 2 << 30
@@ -324,9 +326,12 @@ class Run:
 
     def save(self, path: str | Path, *, pattern: bool = False) -> None:
         """Write a trace file; ``pattern`` adds queries and keys before RoPE, scores and weights."""
-        strings = self.tokens[0] if len(self) == 1 else ()
+        about = About(prompt=Prompt(self.texts[0]) if len(self.texts) == 1 else None, origin=self.model.origin)
+        if len(self) == 1 and self.trace.ids is not None and self.model.tokenizer is not None:
+            about = replace(about, tokens=self.model.tokenizer.describe(self.trace.ids[0].tolist()))
         decoder = self.model.decoder if pattern else None
-        save_trace(self.trace, path, strings=strings, model=decoder, pattern=pattern)
+        strings = self.tokens[0] if len(self) == 1 else ()
+        save_trace(self.trace, path, strings=strings, about=about, model=decoder, pattern=pattern)
 
 
 def load(path: str | Path, *, model: Source | None = None) -> Run:
@@ -338,7 +343,9 @@ def load(path: str | Path, *, model: Source | None = None) -> Run:
         The model that made it, for what a trace does not keep.
     """
     file = load_trace(path)
-    return Run(file.trace, model or Source(), strings=file.strings or None)
+    prompt = file.about.prompt
+    texts = () if prompt is None or prompt.as_ids else (prompt.text,)
+    return Run(file.trace, model or Source(file.about.origin), texts, file.strings or None)
 
 
 def _along_rows(parts: list[Tensor], name: str, batch: int) -> Tensor:
@@ -360,7 +367,7 @@ def _alone(trace: Trace, prompt: int) -> Trace:
             rows, padding = slice(0, stop), None
     return replace(
         trace,
-        layers=tuple(_layer_alone(layer.at(rows.stop), one, padding) for layer in trace),
+        layers=tuple(_layer_alone(layer.at(rows.stop), prompt, padding) for layer in trace),
         ids=None if trace.ids is None else trace.ids[one, rows],
         positions=trace.positions[one, rows],
         padding=padding,
@@ -370,9 +377,8 @@ def _alone(trace: Trace, prompt: int) -> Trace:
     )
 
 
-def _layer_alone(layer: LayerTrace, one: slice, padding: Tensor | None) -> LayerTrace:
-    rows = (Rows.of(rows.tensor[one]) for rows in layer.rows)
-    return LayerTrace(layer.spec, layer.positions[one], padding, *rows)
+def _layer_alone(layer: LayerTrace, batch: int, padding: Tensor | None) -> LayerTrace:
+    return replace(layer.prompt(batch), padding=padding)
 
 
 def _logits_alone(trace: Trace, one: slice, length: int) -> Rows | None:

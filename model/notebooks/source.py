@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import TraceError
-from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import Trace, append
 from ropewalk.model.tokens.tokenizer import Tokenizer
+from ropewalk.model.trace_files.header import Origin
 
 
 class Source:
@@ -21,8 +22,18 @@ class Source:
         None where there is none; then prompts are ids.
     """
 
-    name: str = "no model"
+    name: str = "a run"
     tokenizer: Tokenizer | None = None
+
+    def __init__(self, origin: Origin | None = None) -> None:
+        self._origin = origin
+        if origin is not None and origin.name:
+            self.name = origin.name
+
+    @property
+    def origin(self) -> Origin | None:
+        """The checkpoint behind it, as a trace file names it; None where there is none."""
+        return self._origin
 
     @property
     def decoder(self) -> Decoder:
@@ -40,6 +51,4 @@ class Source:
 
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step: a token for each prompt."""
-        from ropewalk.model.runs.trace import append
-
         return append(self.decoder, trace, ids)

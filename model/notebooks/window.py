@@ -15,7 +15,9 @@ ENVIRONMENT = "PYTHONPATH"
 
 
 def view(run: Run) -> subprocess.Popen[bytes]:
-    """Open the window on a run and return at once; what needs the model's weights says so there.
+    """Open the window on a run (of several prompts, the first) and return at once.
+
+    What needs the model's weights says so there, and offers to attach its checkpoint.
 
     Returns
     -------
@@ -23,7 +25,7 @@ def view(run: Run) -> subprocess.Popen[bytes]:
         The window's process, which goes on when the notebook ends.
     """
     path = Path(tempfile.mkdtemp(prefix="ropewalk-")) / "run.safetensors"
-    run.save(path)
+    run[0].save(path)
     found_at = str(Path(ropewalk.__file__).parents[1])
     where = os.pathsep.join([found_at, *filter(None, [os.environ.get(ENVIRONMENT)])])
     return subprocess.Popen(

@@ -69,6 +69,17 @@ class LayerTrace:
             mask=None if self.mask is None else self.mask.at(length),
         )
 
+    def prompt(self, batch: int) -> LayerTrace:
+        """The layer of one prompt of a batch; nothing is copied."""
+        one = slice(batch, batch + 1)
+        return LayerTrace(
+            self.spec,
+            self.positions[one],
+            None if self.padding is None else self.padding[one],
+            *(Rows.of(rows.tensor[one]) for rows in self.rows),
+            mask=None if self.mask is None else self.mask.prompt(batch),
+        )
+
     def check_head(self, head: int) -> None:
         """Refuse a head that is not there.
 

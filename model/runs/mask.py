@@ -34,6 +34,12 @@ class LayerMask:
         seen = None if self.seen is None else self.seen[:, :length, :length]
         return LayerMask(seen, None if self.bias is None else self.bias[..., :length, :length])
 
+    def prompt(self, batch: int) -> LayerMask:
+        """The mask of one prompt of a batch; nothing is copied."""
+        one = slice(batch, batch + 1)
+        seen, bias = (None if part is None else part[one] if len(part) > 1 else part for part in (self.seen, self.bias))
+        return LayerMask(seen, bias)
+
     def sees(self, queries: Tensor, keys: Tensor, batch: int) -> Tensor | None:
         """Whether rows see others, in shapes that broadcast; None where the rules say it."""
         return None if self.seen is None else self.seen[batch if len(self.seen) > 1 else 0, queries, keys]

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -52,6 +52,16 @@ class ModelTrace(Trace):
     """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def prompt(self, batch: int) -> ModelTrace:
+        """One prompt of a batch; of the inputs what is its own, as far as the first axis says."""
+        own = {
+            name: value[batch : batch + 1] if isinstance(value, Tensor) and len(value) == self.batch else value
+            for name, value in self.inputs.items()
+        }
+        alone = super().prompt(batch)
+        assert isinstance(alone, ModelTrace)
+        return replace(alone, inputs=own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +200,12 @@ class TransformersModel:
         Raises
         ------
         TraceError
-            When the model does not decode, or the run is not of this kind.
+            When the model does not decode, or the run has no tokens.
         """
-        if not isinstance(trace, ModelTrace) or trace.ids is None:
-            raise TraceError("This run was not made by a transformers model, so such a model cannot go on with it.")
         if not self.decodes:
             raise TraceError(f"{self.class_name} sees later tokens or has no logits, so it decodes nothing.")
+        trace = self._own(trace)
+        assert trace.ids is not None
         device = trace.ids.device
         new = torch.tensor([[ids]] if isinstance(ids, int) else [[one] for one in ids], device=device)
         tokens = torch.cat((trace.ids, self._checked(new)), 1)
@@ -225,8 +235,10 @@ class TransformersModel:
     def logits_after(self, trace: Trace, row: int) -> Tensor:
         """[B, V] after a row whose logits the trace does not keep, by running the rows up to it again."""
         trace.check_row(row)
-        if not isinstance(trace, ModelTrace) or trace.ids is None or not self.has_logits:
+        if not self.has_logits:
             raise TraceError(f"{self.class_name} gives no logits, so nothing is known of the next token.")
+        trace = self._own(trace)
+        assert trace.ids is not None
         stop = row + 1 if self.decodes else trace.length
         padding = None if trace.padding is None else trace.padding[:, :stop]
         listens = _Recorder(self, (trace.batch, stop), padding, trace.interventions, silent=True)
@@ -303,6 +315,17 @@ class TransformersModel:
                 raise TraceError(
                     f"{self.class_name} could not run this ({first:.200}); see what its own forward takes.", str(error)
                 ) from error
+
+    def _own(self, trace: Trace) -> ModelTrace:
+        """A run as one of this model's; one from a file had no inputs but its tokens."""
+        if isinstance(trace, ModelTrace):
+            return trace
+        if trace.ids is None:
+            raise TraceError("This run was given vectors, not tokens, so a transformers model cannot go on with it.")
+        padding = None if trace.padding is None else trace.padding[:, : trace.prefill]
+        inputs = self._with_encoder({}, trace.ids[:, : trace.prefill], padding)
+        known = {each.name: getattr(trace, each.name) for each in fields(trace)}
+        return ModelTrace(**known, inputs=inputs)
 
     def _with_encoder(self, inputs: dict[str, Any], ids: Tensor, padding: Tensor | None) -> dict[str, Any]:
         """What an encoder reads: the decoder's prompt, where nothing else is given."""

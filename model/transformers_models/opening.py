@@ -69,7 +69,7 @@ class TransformersCheckpoint:
 
     def capture_steps(
         self,
-        ids: Sequence[int],
+        ids: Sequence[int] | Sequence[Sequence[int]],
         *,
         run_id: int,
         logits: Logits | None,
@@ -80,9 +80,9 @@ class TransformersCheckpoint:
         work = partial(self.model.capture, ids, run_id=run_id, logits=logits, interventions=interventions)
         return on_thread(self.model, work, what)
 
-    def append_steps(self, trace: Trace, token: int) -> Steps[Trace]:
+    def append_steps(self, trace: Trace, ids: int | Sequence[int]) -> Steps[Trace]:
         """Decode one step likewise."""
-        return on_thread(self.model, partial(self.model.append, trace, token), "Decoding a token")
+        return on_thread(self.model, partial(self.model.append, trace, ids), "Decoding a token")
 
     def logits_after(self, trace: Trace, row: int) -> Tensor:
         """Logits [B, V] of a row that were not kept."""

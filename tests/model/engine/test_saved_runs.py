@@ -180,7 +180,7 @@ def test_what_needs_weights_says_what_to_attach(saved: Path, llama: Path) -> Non
         lambda: finished(engine.run(model, Prompt.of_ids(IDS), 2)),
         lambda: finished(engine.length_of(model, Prompt.of_ids(IDS))),
     ):
-        with pytest.raises(TraceError, match=f"; attach its checkpoint, {llama.name}\\.$"):
+        with pytest.raises(TraceError, match=rf"; attach its checkpoint \({llama.name}\)\.$"):
             refused()
 
 

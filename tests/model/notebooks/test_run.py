@@ -229,10 +229,20 @@ def test_a_run_is_saved_and_loaded(bundled: Model, tmp_path: Path) -> None:
     loaded = ropewalk.load(tmp_path / "run.safetensors")
     assert torch.equal(loaded.patterns(), run.patterns())
     assert loaded.tokens == run.tokens
+    assert (loaded.model.name, loaded.texts) == ("bundled", ("to be or not to be",))
+    assert loaded.model.origin == bundled.origin
     with pytest.raises(RopewalkError, match=r"without its model.*ropewalk\.load\(path, model=ropewalk\.open"):
         loaded.residual(1)
     whole = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
     assert torch.equal(whole.residual(1), run.residual(1))
+
+
+def test_a_run_under_interventions_goes_on_when_it_was_loaded(bundled: Model, tmp_path: Path) -> None:
+    run = bundled.capture("to be or not to be", interventions=[ropewalk.interventions.AblateHeads(1, (3,))])
+    run.save(tmp_path / "run.safetensors")
+    loaded = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
+    assert_close(loaded.decode(2).logits, run.decode(2).logits, terms=1)
+    assert not torch.equal(run.logits, bundled.capture("to be or not to be").logits)
 
 
 def test_a_frame_without_pandas_is_a_sentence(bundled: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings import readout
 from ropewalk.model.readings.comparison import align, aligned, head_difference, next_token_difference, score_changes
-from ropewalk.model.readings.patterns import NOT_REPEATED
+from ropewalk.model.readings.patterns import NOT_DOUBLED, NOT_REPEATED
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.trace import capture
 from tests.model.small_models import BASE, make, random_ids
@@ -40,7 +40,7 @@ def test_statistics_move_by_those_of_the_one_run_less_those_of_the_other() -> No
     model, ids = make("plain"), random_ids(7)
     a, b = capture(model, ids), capture(model, ids, interventions=[NoScale()])
     found = finished(score_changes(a, b))
-    assert found.undefined == {"induction": NOT_REPEATED}
+    assert found.undefined == {"induction": NOT_REPEATED, "duplicate": NOT_DOUBLED}
     assert np.isnan(found.scores["induction"]).all()
     rows = np.arange(1, 7)
     of_b, of_a = (readout.weights(one[1], 2).astype(np.float64)[rows, rows - 1].mean() for one in (b, a))

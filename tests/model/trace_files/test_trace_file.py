@@ -27,6 +27,7 @@ from ropewalk.model.decoder.interventions import (
     AblateHeads,
     AblateMlp,
     AblatePlane,
+    NoCausalMask,
     NoScale,
     PermuteTokens,
     ReadKvHead,
@@ -229,6 +230,17 @@ def test_what_is_read_back_goes_on_under_its_interventions(tmp_path: Path) -> No
     plain = append(model, replace(load_trace(path).trace, interventions=()), 3).logits_of(6)
     assert plain is not None
     assert not torch.allclose(ours, plain, rtol=1e-2, atol=1e-2)
+
+
+def test_rows_that_a_new_token_changed_count_as_the_prompt(tmp_path: Path) -> None:
+    model, path = make("plain"), tmp_path / "run.safetensors"
+    trace = append(model, capture(model, random_ids(6), interventions=[NoCausalMask()]), 5)
+    save_trace(trace, path, about=replace(TOLD, tokens=(), drawn=(Sampling(),)))
+    back = load_trace(path)
+    assert (trace.prefill, back.trace.prefill, back.trace.length) == (6, 7, 7)
+    assert (back.about.prompt, back.about.drawn) == (None, ())
+    ours, theirs = append(model, trace, 3), append(model, back.trace, 3)
+    assert torch.allclose(ours[2].keys.tensor, theirs[2].keys.tensor, rtol=1e-5, atol=1e-5)
 
 
 def test_what_an_old_file_does_not_say_is_told(tmp_path: Path) -> None:
