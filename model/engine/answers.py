@@ -275,8 +275,11 @@ def _head_difference(handle: RunHandle, trace: Trace, asked: AskHeadDifference) 
     yield from ()
     if handle.baseline is None:
         return None
-    before = in_view(handle.baseline)
-    rows = align(before, trace, by_row=handle.baseline.model_handle is not handle.model_handle)
+    before, texts = in_view(handle.baseline), None
+    if handle.baseline.model_handle is not handle.model_handle:
+        a, b = ([token.text for token in one.run.tokens[: one.run.length]] for one in (handle.baseline, handle))
+        texts = a, b
+    rows = align(before, trace, texts)
     return head_difference(before[asked.layer], trace[asked.layer], asked.head, rows)
 
 

@@ -139,6 +139,8 @@ def lesson_runs(
 def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
+    if path is not None and is_trace(path):
+        return saved_runs.outline_file(Path(path))
     if running.is_via_transformers(options, path) and path is not None:
         found = running.outline_via_transformers(path)
     else:

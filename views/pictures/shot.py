@@ -68,6 +68,7 @@ def take(shot: Shot) -> None:
                 _prompt(session, window, shot)
             else:
                 _begin(session, window, shot)
+            _attach(session, window, shot)
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
@@ -112,6 +113,24 @@ def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
 def _options(shot: Shot) -> Options:
     """How the model is opened, beyond where and as what."""
     return {} if shot.via is None else {VIA: shot.via}
+
+
+def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
+    """Give the run of a trace its checkpoint, where one is named; what is asked of a prompt has none here."""
+    if session.attaching.origin is None:
+        if shot.checkpoint is not None:
+            raise RopewalkError(f"{shot.path} is a checkpoint itself; --checkpoint is what a trace was made with.")
+        return
+    if shot.prompt is not None or shot.chat or shot.scaling:
+        raise RopewalkError(f"{shot.path} is a trace, which says itself what was run; leave the prompt out.")
+    if shot.checkpoint is None:
+        return
+    doubts: list[str] = []
+    session.attaching.confirmation_wanted.connect(lambda sentence, path: doubts.append(sentence))
+    session.attaching.attach(shot.checkpoint, confirmed=shot.other_weights)
+    wait_until_drawn(window)
+    if doubts:
+        raise RopewalkError(doubts[0])
 
 
 def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:

@@ -229,7 +229,7 @@ class OpenDialog(QDialog):
         _empty(self.questions)
         self._answers = {}
         self.facts.setVisible(outline is not None)
-        self.open_button.setEnabled(outline is not None and outline.holds_weights)
+        self.open_button.setEnabled(outline is not None and _opens(outline))
         if outline is None:
             return
         c = outline.config
@@ -249,7 +249,7 @@ class OpenDialog(QDialog):
         self.dtype.clear()
         self.dtype.addItems(list(outline.bytes_in))
         self.dtype.setCurrentText(chosen)
-        self.layers.setRange(1, c.layers)
+        self.layers.setRange(c.layers if outline.holds_run else 1, c.layers)
         remembered = self.session.opened.answers.get(self._wanted() or "", {})
         self.layers.setValue(_whole(remembered.get(FIRST_LAYERS), c.layers))
         self.layers.setSuffix(f" of {c.layers}")
@@ -258,11 +258,11 @@ class OpenDialog(QDialog):
         for row, choice in enumerate(outline.choices):
             self._ask(choice, row, _whole(remembered.get(choice.option), choice.assumed))
         notes = list(outline.notes)
-        if not outline.holds_weights:
+        if not _opens(outline):
             notes.append("There are no weights here, so only shapes and costs can be shown.")
         self.notice.setText(" ".join(notes))
         unasked = all(choice.option in remembered for choice in outline.choices)
-        if self._at_once and outline.holds_weights and unasked:
+        if self._at_once and _opens(outline) and unasked:
             self._at_once = False
             self.start()
 
@@ -344,7 +344,7 @@ class OpenDialog(QDialog):
         self.opening = opening
         self._fetching = False
         self.bar.setRange(0, 0 if opening else 1)
-        self.open_button.setEnabled(not opening and self.outline is not None and self.outline.holds_weights)
+        self.open_button.setEnabled(not opening and self.outline is not None and _opens(self.outline))
         self.download.setEnabled(not opening)
         for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.via):
             widget.setEnabled(not opening)
@@ -411,6 +411,11 @@ class OpenDialog(QDialog):
 def _whole(answer: Option | None, otherwise: int) -> int:
     """A remembered answer, where it is a number."""
     return answer if isinstance(answer, int) else otherwise
+
+
+def _opens(outline: CheckpointOutline) -> bool:
+    """Whether it can be put on screen: there are weights, or there is a run."""
+    return outline.holds_weights or outline.holds_run
 
 
 def _empty(grid: QGridLayout) -> None:

@@ -61,6 +61,18 @@ def test_another_prompt_leaves_gaps() -> None:
     assert found.weights[3, 2] == pytest.approx(expected)
 
 
+def test_runs_of_two_models_are_aligned_by_what_their_tokens_say() -> None:
+    a, b = capture(make("plain"), [1, 2, 3]), capture(make("plain", seed=1), [7, 1, 8, 9])
+    texts = ["to", "be", "or"], ["to", "not", "be", "or"]
+    rows = align(a, b, texts)
+    assert rows == ((0, 0), (None, 1), (1, 2), (2, 3))
+    found = head_difference(a[1], b[1], 3, rows)
+    expected = readout.weights(b[1], 3)[3, 2] - readout.weights(a[1], 3)[2, 1]
+    assert found.weights[3, 2] == pytest.approx(expected)
+    with pytest.raises(TraceError, match="A and B have no token in common"):
+        align(a, b, (["to", "be", "or"], ["das", "ist", "die", "Frage"]))
+
+
 def test_models_of_another_shape_are_refused() -> None:
     a = capture(make("plain"), [1, 2])
     b = capture(Decoder(BASE.changed(layers=2)), [1, 2])
