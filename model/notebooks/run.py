@@ -365,20 +365,17 @@ def _alone(trace: Trace, prompt: int) -> Trace:
         first, stop = int(real[0]), int(real[-1]) + 1
         if first == 0 and bool(padding[0, :stop].all()):
             rows, padding = slice(0, stop), None
+    alone = trace.prompt(prompt)
     return replace(
-        trace,
-        layers=tuple(_layer_alone(layer.at(rows.stop), prompt, padding) for layer in trace),
-        ids=None if trace.ids is None else trace.ids[one, rows],
-        positions=trace.positions[one, rows],
+        alone,
+        layers=tuple(replace(layer.at(rows.stop), padding=padding) for layer in alone),
+        ids=None if alone.ids is None else alone.ids[:, rows],
+        positions=alone.positions[:, rows],
         padding=padding,
         prefill=min(trace.prefill, rows.stop),
         logits=_logits_alone(trace, one, rows.stop),
         earlier=None,
     )
-
-
-def _layer_alone(layer: LayerTrace, batch: int, padding: Tensor | None) -> LayerTrace:
-    return replace(layer.prompt(batch), padding=padding)
 
 
 def _logits_alone(trace: Trace, one: slice, length: int) -> Rows | None:

@@ -375,7 +375,7 @@ class TransformersModel:
 
     def _probed(self) -> tuple[ModelConfig, tuple[AttentionSpec, ...], tuple[str, ...], bool]:
         """Run a token or two, which tells what the layers are."""
-        ids = torch.zeros(1, PROBE_TOKENS, dtype=torch.long, device=self._device())
+        ids = torch.zeros(1, PROBE_TOKENS, dtype=torch.long, device=self.device)
         recorder = _Recorder(self, ids.shape, None, ())
         inputs = self._with_encoder({}, ids, None)
         try:
@@ -424,7 +424,14 @@ class TransformersModel:
         if main != "input_ids":
             raise TraceError(f"{self.class_name} reads {main}, not tokens; Ropewalk looks at models that read tokens.")
 
-    def _device(self) -> torch.device:
+    @property
+    def dtype(self) -> str:
+        """What its keys are in, by name: that of the embedding, as far as it is one that models run in."""
+        dtype = str(self._base.get_input_embeddings().weight.dtype).removeprefix("torch.")
+        return dtype if dtype in ("float32", "bfloat16", "float16", "float64") else "float32"
+
+    @property
+    def device(self) -> torch.device:
         """Where token ids go in."""
         device: torch.device = self._base.get_input_embeddings().weight.device
         if device.type != "meta":
@@ -436,7 +443,7 @@ class TransformersModel:
         tokens = ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.long)
         if tokens.numel() == 0:
             raise PromptError("The prompt is empty; give at least one token.")
-        return self._checked((tokens[None] if tokens.ndim == 1 else tokens).to(self._device()))
+        return self._checked((tokens[None] if tokens.ndim == 1 else tokens).to(self.device))
 
     def _checked(self, ids: Tensor) -> Tensor:
         end = self._base.get_input_embeddings().weight.shape[0]
