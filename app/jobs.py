@@ -191,7 +191,7 @@ class Jobs(QObject):
         except CallFailed as error:
             failure = during(job.what, error.failure) if error.failure.unforeseen else error.failure
         except RopewalkError as error:
-            failure = Failure(error.sentence, error.details, error.offers)
+            failure = Failure(error.sentence, error.details, error.offers, confirm=error.confirm)
         except Exception as error:  # whoever waits is owed a sentence, whatever happened
             log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
             failure = unexpected(job.what, error)

@@ -12,10 +12,12 @@ from typing import Any
 class RopewalkError(Exception):
     """Anything Ropewalk can explain in a sentence.
 
-    ``details`` may hold what is folded under it, ``offers`` interventions under which it would work.
+    ``details`` may hold what is folded under it, ``offers`` interventions under which it would work; ``confirm`` says
+    that it is done after all where a person confirms it.
     """
 
     offers: tuple[Any, ...] = ()
+    confirm: bool = False
 
     def __init__(self, sentence: str, details: str = "") -> None:
         super().__init__(sentence)
@@ -55,6 +57,10 @@ class CheckpointError(RopewalkError):
     """A file that cannot be opened as a checkpoint."""
 
 
+class UnknownFamilyError(CheckpointError):
+    """A checkpoint of a family that Ropewalk does not open."""
+
+
 class MemoryBudgetError(RopewalkError):
     """A run that would take more memory than there is."""
 
@@ -69,6 +75,12 @@ class AttentionError(RopewalkError):
 
 class TraceError(RopewalkError):
     """A question a trace cannot answer, such as a row beyond its end."""
+
+
+class OtherCheckpointError(TraceError):
+    """A checkpoint that is not the one a run was made with, as far as can be told."""
+
+    confirm = True
 
 
 class TokenizerError(RopewalkError):

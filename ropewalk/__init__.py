@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
     from ropewalk.model.decoder import hooks, interventions
     from ropewalk.model.errors import RopewalkError
+    from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
+    from ropewalk.model.notebooks.run import Run, load
+    from ropewalk.model.notebooks.transformers_model import from_transformers
+    from ropewalk.model.notebooks.window import view
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from ropewalk.model.readings.records import Sampling
     from ropewalk.model.runs.layer_trace import LayerTrace
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
-    from ropewalk.model.runs.trace_file import load_trace, save_trace
+    from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
 
@@ -31,31 +35,39 @@ __all__ = [
     "Checkpoint",
     "KeepAll",
     "LayerTrace",
+    "Model",
     "RopewalkError",
+    "Run",
     "Sampling",
     "Trace",
     "append",
     "capture",
     "direct_attribution",
     "draw",
+    "from_transformers",
     "head_scores",
     "hooks",
     "interventions",
+    "load",
     "load_trace",
     "logit_lens",
+    "open",
     "open_checkpoint",
     "readout",
     "record",
     "repeated_ids",
     "replay",
     "save_trace",
+    "view",
 ]
 
 _MODULES = {
     "Checkpoint": "model.checkpoints",
     "KeepAll": "model.runs.trace",
     "LayerTrace": "model.runs.layer_trace",
+    "Model": "model.notebooks.model",
     "RopewalkError": "model.errors",
+    "Run": "model.notebooks.run",
     "Sampling": "model.readings.records",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
@@ -63,16 +75,20 @@ _MODULES = {
     "direct_attribution": "model.readings.attribution",
     "draw": "model.readings.next_token",
     "head_scores": "model.readings.patterns",
+    "from_transformers": "model.notebooks.transformers_model",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
-    "load_trace": "model.runs.trace_file",
+    "load": "model.notebooks.run",
+    "load_trace": "model.trace_files.trace_file",
     "logit_lens": "model.readings.lens",
+    "open": "model.notebooks.model",
     "open_checkpoint": "model.checkpoints",
     "readout": "model.readings.readout",
     "record": "model.runs.trace",
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
-    "save_trace": "model.runs.trace_file",
+    "save_trace": "model.trace_files.trace_file",
+    "view": "model.notebooks.window",
 }
 """Where each name comes from; a module's last word is its own."""
 

@@ -63,7 +63,7 @@ SAMPLE = tuple(
         "runs/test_slices",
         "readings/test_tiles",
         "runs/test_trace",
-        "runs/test_trace_file",
+        "trace_files/test_trace_file",
     )
 )
 """Files of a few seconds whose tests compare many numbers."""

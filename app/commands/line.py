@@ -24,6 +24,12 @@ from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
 """How a window and how a command says what carries a prompt that is too long."""
 
+AS_OPTIONS = {
+    "attach its checkpoint": "name its checkpoint with --checkpoint",
+    "confirm it, and": "add --other-weights, and",
+}
+"""The same of traces."""
+
 COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons)
 WITH_AN_ENGINE = (snapshot, export)
 """Those that draw a window, and so ask an engine as it does."""
@@ -54,6 +60,8 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
     try:
         parsed.act(parsed)
         sys.stdout.flush()
+    except SystemExit as stop:  # what was typed does not go together, which shows once PATH is open
+        return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, Cancelled):
         print("Cancelled.", file=sys.stderr)
         return 130
@@ -87,8 +95,13 @@ def _name(command: ModuleType) -> str:
 
 
 def _as_typed(sentence: str, parsed: argparse.Namespace) -> str:
-    """A sentence that tells to pick something in the window, as whoever types a command can follow it."""
-    return sentence.replace(PICKED, TYPED) if getattr(parsed, "rope_scaling", True) is None else sentence
+    """A sentence that tells to do something in the window, as whoever types a command can follow it."""
+    if getattr(parsed, "rope_scaling", True) is None:
+        sentence = sentence.replace(PICKED, TYPED)
+    if hasattr(parsed, "checkpoint"):
+        for shown, typed in AS_OPTIONS.items():
+            sentence = sentence.replace(shown, typed)
+    return sentence
 
 
 def _prepare_streams() -> None:
@@ -105,9 +118,9 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="ropewalk",
-        usage="%(prog)s [-h] [--version] [--engine COMMAND] [FILE.ropewalk | COMMAND ...]",
-        description="A microscope for attention. Without a command the window opens, with the session that a file "
-        "such as work.ropewalk holds where one is named.",
+        usage="%(prog)s [-h] [--version] [--engine COMMAND] [FILE.ropewalk | FILE.safetensors | COMMAND ...]",
+        description="A microscope for attention. Without a command the window opens, with the session or the trace "
+        "of a file such as work.ropewalk or run.safetensors where one is named.",
     )
     top.add_argument("--version", action="version", version=software())
     engine_option(top, "start the window's engine by a command, such as 'ssh gpu1 ropewalk engine' (on this machine)")

@@ -10,7 +10,7 @@ from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.options import Option, with_asked
+from ropewalk.model.options import TRANSFORMERS, VIA, Option, with_asked
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -35,13 +35,18 @@ def command(
 
 def model_options(command: argparse.ArgumentParser) -> None:
     """Options that say what to open, and where."""
-    command.add_argument("path", nargs="?", metavar="PATH", help="a checkpoint; the bundled model when left out")
+    command.add_argument(
+        "path", nargs="?", metavar="PATH", help="a checkpoint or a trace; the bundled model when left out"
+    )
     command.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter to merge into it (none)")
     command.add_argument(
         "--family", metavar="NAME", help="open it as a model of this family, whatever its config says (as it says)"
     )
     command.add_argument(
         "--ignore", type=names, default=(), metavar="NAME[,NAME]", help="leave these fields of its config out (none)"
+    )
+    command.add_argument(
+        "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
     )
     device_options(command)
 
@@ -101,7 +106,9 @@ def names(text: str) -> tuple[str, ...]:
 def opened_with(parsed: argparse.Namespace) -> dict[str, Option]:
     """What was typed for :func:`model_options`, as options of an opening."""
     layers = getattr(parsed, "layers", None)
-    first = {} if layers is None else {FIRST_LAYERS: layers}
+    first: dict[str, Option] = {} if layers is None else {FIRST_LAYERS: layers}
+    if parsed.via is not None:
+        first[VIA] = parsed.via
     return with_asked(first, adapter=parsed.adapter, family=parsed.family, ignore=parsed.ignore)
 
 

@@ -17,6 +17,7 @@ from ropewalk.app.commands.options import (
 )
 from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.prompting import prompt_options
+from ropewalk.app.commands.traces import trace_options
 from ropewalk.app.files.shot import Shot, TakeShot
 
 WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compare", "lesson")
@@ -65,6 +66,7 @@ def window_options(command: argparse.ArgumentParser) -> None:
     engine_option(command, "what starts the engine, on whose machine PATH then is (this one)")
     command.add_argument("--prompt", metavar="TEXT", help="what to run")
     prompt_options(command)
+    trace_options(command)
     command.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")
     command.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
     command.add_argument("--projector", action="store_true", help="large type, few panels")
@@ -102,6 +104,8 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "chat",
         "system",
         "engine",
+        "checkpoint",
+        "other_weights",
     )
     typed = {name: getattr(parsed, name) for name in same}
     options = tuple(opened_with(parsed).items())

@@ -9,18 +9,22 @@ from typing import Any
 from ropewalk.app.engine.connection import Calls, Connection, Handle
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import reaching
-from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
+from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, OpenedTrace, RunHandle
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.engine.requests import (
     AnswerQuestion,
+    Attach,
+    Attached,
     CountTokens,
     Decode,
     FetchTrace,
     GrownRun,
     MadeRun,
+    MadeTrace,
     OpenedModel,
     OpenModel,
     OpenToy,
+    OpenTrace,
     OutlineCheckpoint,
     PutToken,
     ReadNumbers,
@@ -53,17 +57,12 @@ class RemoteEngine:
         self, path: str | None, device: str, dtype: str, *, options: Options | None = None
     ) -> Calls[ModelHandle]:
         """Open a checkpoint; None is the bundled one."""
-        return self._opened((yield self.connection.asking(OpenModel(path, device, dtype, dict(options or {})))))
+        asked = OpenModel(path, device, dtype, dict(options or {}))
+        return _opened((yield self.connection.asking(asked)), self.connection)
 
     def open_toy(self, toy: ToySpec, name: str) -> Calls[ModelHandle]:
         """Open a lesson's toy."""
-        return replace(self._opened((yield self.connection.asking(OpenToy(toy, name)))), toy=toy)
-
-    def _opened(self, opened: OpenedModel) -> ModelHandle:
-        kept = self.connection.keep(opened.number)
-        return ModelHandle(
-            opened.card, opened.devices, kept, opened.shapes_only, opened.options, opened.notice, can=opened.can
-        )
+        return replace(_opened((yield self.connection.asking(OpenToy(toy, name))), self.connection), toy=toy)
 
     def outline(self, path: str | None, options: Options) -> Calls[CheckpointOutline]:
         """Say what a checkpoint is and would cost, without loading it."""
@@ -85,9 +84,29 @@ class RemoteEngine:
         asked = RunPrompt(
             kept.number, prompt, run_id, head, tuple(interventions), tuple(decoded), tile_bytes=self._tile_bytes()
         )
-        made: MadeRun = yield kept.call(asked)
-        trace = kept.connection.keep(made.number)
-        return RunHandle(made.run, model_handle, trace, made.cell, prompt=prompt, can=made.can)
+        return _made((yield kept.call(asked)), model_handle, prompt)
+
+    def open_trace(
+        self, model_handle: ModelHandle, run_id: int, head: tuple[int, int] | None = None
+    ) -> Calls[OpenedTrace]:
+        """The run of a trace file that is open."""
+        kept: Handle = model_handle.checkpoint
+        made: MadeTrace = yield kept.call(OpenTrace(kept.number, run_id, head, tile_bytes=self._tile_bytes()))
+        return OpenedTrace(_made(made.run, model_handle, made.prompt), made.drawn, made.interventions)
+
+    def attach(
+        self,
+        handle: RunHandle,
+        path: str | None,
+        device: str,
+        *,
+        options: Options | None = None,
+        confirmed: bool = False,
+    ) -> Calls[RunHandle]:
+        """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""
+        asked = Attach(in_view(handle), path, device, dict(options or {}), confirmed, self._tile_bytes())
+        made: Attached = yield handle.trace.call(asked)
+        return _made(made.run, _opened(made.model, handle.trace.connection), made.prompt)
 
     def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Calls[RunHandle]:
         """Decode ``count`` tokens after the rows in view."""
@@ -111,9 +130,12 @@ class RemoteEngine:
         numbers: HeadNumbers = yield handle.trace.call(ReadNumbers(in_view(handle), layer, head, queries, keys))
         return numbers
 
-    def trace_file(self, handle: RunHandle) -> Calls[int]:
-        """Bring the rows in view over as a trace file, whose bytes come in parts; returns how many there are."""
-        size: int = yield handle.trace.call(FetchTrace(in_view(handle)))
+    def trace_file(self, handle: RunHandle, drawn: tuple[Sampling, ...] = ()) -> Calls[int]:
+        """Bring the rows in view over as a trace file, whose bytes come in parts; returns how many there are.
+
+        ``drawn`` is how each decoded token was drawn.
+        """
+        size: int = yield handle.trace.call(FetchTrace(in_view(handle), drawn[: handle.run.steps]))
         return size
 
     def length_of(self, model_handle: ModelHandle, prompt: Prompt) -> Calls[int]:
@@ -125,6 +147,27 @@ class RemoteEngine:
     def tidy(self) -> Calls[None]:
         """Give the memory back that a run which is gone has left."""
         yield self.connection.asking(Tidy())
+
+
+def _opened(opened: OpenedModel, connection: Connection) -> ModelHandle:
+    """A model that a process has opened."""
+    return ModelHandle(
+        opened.card,
+        opened.devices,
+        connection.keep(opened.number),
+        opened.shapes_only,
+        opened.options,
+        opened.notice,
+        can=opened.can,
+        advice=opened.advice,
+        origin=opened.origin,
+    )
+
+
+def _made(made: MadeRun, model_handle: ModelHandle, prompt: Prompt) -> RunHandle:
+    """A run that a process has made."""
+    trace = model_handle.checkpoint.connection.keep(made.number)
+    return RunHandle(made.run, model_handle, trace, made.cell, prompt=prompt, can=made.can)
 
 
 def in_view(handle: RunHandle) -> RunInView:

@@ -122,11 +122,11 @@ def export_trace(session: Session, path: Path, done: Callable[[Path], None], fai
     if handle is None:
         failed("There is no run to save yet; run a prompt first.")
         return
-    slot, incoming = f"trace {path}", Incoming(path)
+    slot, incoming, drawn = f"trace {path}", Incoming(path), session.timeline.drawn
 
     def work(engine: RemoteEngine) -> Calls[Path]:
         try:
-            yield from engine.trace_file(handle)
+            yield from engine.trace_file(handle, drawn)
             return incoming.finish()
         finally:
             incoming.drop()

@@ -291,9 +291,12 @@ def _running(
 ) -> Calls[SessionState]:
     options = saved.prompt_options
     prompt = Prompt(saved.prompt, options.as_ids, options.special, options.chat, options.system)
-    handle: RunHandle = yield from engine.run(
-        model_handle, prompt, run_id, (at.layer, at.head), interventions=saved.interventions, decoded=saved.decoded
-    )
+    if model_handle.origin is not None:  # a trace file, which has the run
+        handle: RunHandle = (yield from engine.open_trace(model_handle, run_id, (at.layer, at.head))).handle
+    else:
+        handle = yield from engine.run(
+            model_handle, prompt, run_id, (at.layer, at.head), interventions=saved.interventions, decoded=saved.decoded
+        )
     ids = tuple(token.id for token in handle.run.tokens[: handle.run.prefill])
     if ids != saved.ids:
         raise SessionFileError(

@@ -20,12 +20,13 @@ from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.tokens.prompt import Prompt
 
 if TYPE_CHECKING:
-    from ropewalk.app.engine.connection import Connection
+    from ropewalk.app.engine.connection import Calls, Connection
     from ropewalk.app.engine.engines import Engines
+    from ropewalk.app.engine.remote import RemoteEngine
     from ropewalk.app.session.context import SessionContext
     from ropewalk.app.session.interventions import Interventions
     from ropewalk.app.session.timeline import Timeline
-    from ropewalk.model.engine.interface import ModelHandle
+    from ropewalk.model.engine.interface import ModelHandle, OpenedTrace
     from ropewalk.model.options import Options
     from ropewalk.model.readings.records import ModelCard
 
@@ -68,6 +69,8 @@ class Opening(QObject):
         Another model is open; a :class:`ModelCard`.
     opened(was_gone)
         A model was opened, and what waited for it is run next; whether there was no engine before.
+    trace_opened(trace)
+        That was a trace file, whose own run is shown next; an :class:`OpenedTrace`.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class Opening(QObject):
 
     model_changed = Signal(object)
     opened = Signal(bool)
+    trace_opened = Signal(object)
 
     def __init__(
         self,
@@ -195,13 +199,19 @@ class Opening(QObject):
         if self.model_handle is None:
             self.asked = asked
         connection = self._engines.prepare(command)
+
+        def work(engine: RemoteEngine) -> Calls[tuple[ModelHandle, OpenedTrace | None]]:
+            remote = self._engines.remote(connection)
+            handle = yield from remote.open_model(asked.path, asked.device, asked.dtype, options=asked.options)
+            if handle.origin is None:
+                return handle, None
+            return handle, (yield from remote.open_trace(handle, self._session.next_run_id()))
+
         self._session.submit(
             "open",
             Urgency.PREFILL,
-            lambda engine: self._engines.remote(connection).open_model(
-                asked.path, asked.device, asked.dtype, options=asked.options
-            ),
-            lambda model_handle: self._on_opened(model_handle, asked, connection),
+            work,
+            lambda opened: self._on_opened(opened, asked, connection),
             on_failed,
             what=f"Opening {'the built-in model' if asked.path is None else asked.path}",
         )
@@ -260,7 +270,10 @@ class Opening(QObject):
         if wish is not None and wish.is_wish and self.model_handle is not None:
             self._session.run_prompt(wish.prompt)
 
-    def _on_opened(self, model_handle: ModelHandle, asked: OpenModel, connection: Connection) -> None:
+    def _on_opened(
+        self, opened: tuple[ModelHandle, OpenedTrace | None], asked: OpenModel, connection: Connection
+    ) -> None:
+        model_handle, trace = opened
         if model_handle.shapes_only:
             self._on_failed(Failure(without_weights(model_handle.card), ""))
             return
@@ -273,11 +286,18 @@ class Opening(QObject):
         self._interventions.arrived(())
         self._interventions.forget_prompts()
         card, command = model_handle.card, self._engines.command
-        settings.remember(command, device=card.device, dtype=card.dtype)
+        if trace is None:  # which lies on the CPU, in the dtype it was made in
+            settings.remember(command, device=card.device, dtype=card.dtype)
         if asked.path is not None:
             settings.remember_checkpoint(asked.path, dict(model_handle.options), command)
         self.model_changed.emit(card)
         if model_handle.notice:
             self._session.fail(Failure(model_handle.notice))
         self.opened.emit(was_gone)
-        self.run_next(card)
+        if trace is None:
+            self.run_next(card)
+            return
+        following = self.take_next()
+        self.trace_opened.emit(trace)
+        if following is not None and following.is_wish:
+            self._session.run_prompt(following.prompt)

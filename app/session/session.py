@@ -19,6 +19,7 @@ from ropewalk.app.engine.engines import Engines
 from ropewalk.app.engine.remote import RemoteEngine
 from ropewalk.app.engine.short_lived import ShortLived
 from ropewalk.app.jobs import Jobs
+from ropewalk.app.session.attaching import Attaching
 from ropewalk.app.session.baseline import Baseline
 from ropewalk.app.session.board import Board
 from ropewalk.app.session.checkpoints import Checkpoints
@@ -34,7 +35,7 @@ from ropewalk.app.session.walk import Walk
 from ropewalk.app.settings import Opened, SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
-from ropewalk.model.engine.interface import ModelHandle, RunHandle
+from ropewalk.model.engine.interface import ModelHandle, OpenedTrace, RunHandle
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
@@ -81,8 +82,8 @@ class Session(QObject):
         What is changed in the run; the run that it is compared with.
     board
         Heads that are pinned to be seen side by side, and notes to heads.
-    scenes
-        Scenes put on screen in one go, and what was there before.
+    scenes, attaching
+        Scenes put on screen in one go, and what was there before; the checkpoint of a run from a file.
     walk
         Which operation of the selected block is looked at.
     checkpoints, exports
@@ -124,6 +125,8 @@ class Session(QObject):
         self.opening = Opening(self, self.engines, self.timeline, self.interventions, parent=self)
         self.opening.model_changed.connect(self.model_changed)
         self.scenes = Scenes(self, self.timeline, self.consistency, self.interventions, self._restarts_with)
+        self.opening.trace_opened.connect(self._on_trace_opened)
+        self.attaching = Attaching(self, self.engines, self.opening, self.timeline, self.scenes, parent=self)
         self.baseline = Baseline(self, self.engines, self.scenes, parent=self)
         self.board = Board(self, parent=self)
         self.recovery = Recovery(
@@ -434,6 +437,14 @@ class Session(QObject):
         self.baseline.follow()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
+
+    def _on_trace_opened(self, trace: OpenedTrace) -> None:
+        handle = trace.handle
+        layer, head, query, key = handle.cell
+        at = replace(self.selection.now, layer=layer, head=head, query=query, key=key)
+        self.scenes.restore(
+            SessionState(handle.model_handle, handle, handle.prompt, trace.drawn, trace.interventions, at)
+        )
 
     def _walked_block(self) -> tuple[ModelConfig, int] | None:
         return None if self.run is None else (self.run.config, self.selection.now.layer)

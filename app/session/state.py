@@ -163,14 +163,17 @@ def again(
         model_handle = yield from open_again(engine, before)
     at = kept.selection
     decoded = tuple(token.id for token in run.tokens[run.prefill : run.newest])
-    handle = yield from engine.run(
-        model_handle,
-        kept.handle.prompt,
-        run_id,
-        (at.layer, at.head),
-        interventions=kept.interventions,
-        decoded=decoded,
-    )
+    if model_handle.origin is not None:  # a trace file, which has the run
+        handle = (yield from engine.open_trace(model_handle, run_id, (at.layer, at.head))).handle
+    else:
+        handle = yield from engine.run(
+            model_handle,
+            kept.handle.prompt,
+            run_id,
+            (at.layer, at.head),
+            interventions=kept.interventions,
+            decoded=decoded,
+        )
     handle = replace(handle, run=replace(handle.run, length=run.length))
     return replace(kept, model_handle=model_handle, handle=handle)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,29 +19,38 @@ import torch
 
 from ropewalk.model.checkpoints import Checkpoint, available_devices, device_name, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
-from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
+from ropewalk.model.decoder.interventions import Intervention, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
+from ropewalk.model.engine import running, saved_runs
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
-from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, missing, why_missing
-from ropewalk.model.engine.prompts import check_length, read_prompt
-from ropewalk.model.engine.questions import EVERYTHING, Question
-from ropewalk.model.errors import TraceError
+from ropewalk.model.engine.interface import (
+    CheckpointOutline,
+    Choice,
+    ModelHandle,
+    OpenedTrace,
+    RunHandle,
+    why_missing,
+)
+from ropewalk.model.engine.prompts import ReadPrompt, check_length, read_prompt
+from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.errors import PromptError, TraceError, UnknownFamilyError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
 from ropewalk.model.options import Options
-from ropewalk.model.progress import Progress, Steps
-from ropewalk.model.readings.next_token import draw, row_logits
+from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
 from ropewalk.model.readings.readout import numbers_steps, read_row
-from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts, token_strings
+from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back, within_memory
-from ropewalk.model.runs.trace import Trace, append_steps, capture_steps
-from ropewalk.model.runs.trace_file import save_trace
+from ropewalk.model.runs.trace import Trace
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import Origin
+from ropewalk.model.trace_files.trace_file import is_trace, save_trace
 from ropewalk.model.training.grading import Bar, bars
 
 Result = TypeVar("Result")
@@ -61,11 +71,23 @@ def open_model(
 
     Parameters
     ----------
+    path
+        A trace file is opened as it is, on the CPU and in its own dtype: a model without weights.
     options
-        Answers to what the checkpoint leaves open.
+        Answers to what the checkpoint leaves open, and what else was asked for (``model.options``).
     """
     _leave_a_core_to_the_window()
-    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
+    if path is not None and is_trace(path):
+        yield Progress(0, 1, "Opening the trace")
+        return saved_runs.open_file(Path(path))
+    checkpoint: running.Opened
+    if running.is_via_transformers(options, path) and path is not None:
+        checkpoint = yield from running.open_via_transformers(path, device, dtype)
+    else:
+        try:
+            checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
+        except UnknownFamilyError as error:
+            raise running.with_offer(error, path) from error
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,
@@ -82,8 +104,9 @@ def open_model(
     )
     answered = tuple(sorted((options or {}).items()))
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
-    can = EVERYTHING if checkpoint.has_logits else EVERYTHING - {"logits", "unembedding", "decode"}
-    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
+    can = running.abilities(checkpoint)
+    opened = ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
+    return opened if isinstance(checkpoint, Checkpoint) else replace(opened, advice=running.ADVICE)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
@@ -108,15 +131,23 @@ def lesson_runs(
 ) -> Steps[Runs]:
     """What a lesson's numbers are measured on: its own models, and what the person has open."""
     yield Progress(0, 1, "Reading the lesson's numbers")
-    return Runs(
-        models, None if model_handle is None else model_handle.checkpoint, None if handle is None else in_view(handle)
-    )
+    own = model_handle is not None and isinstance(model_handle.checkpoint, Checkpoint)
+    checkpoint = model_handle.checkpoint if model_handle is not None and own else None
+    return Runs(models, checkpoint, None if handle is None or not own else in_view(handle))
 
 
 def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
-    found = outline_checkpoint(path, options=options)
+    if path is not None and is_trace(path):
+        return saved_runs.outline_file(Path(path))
+    if running.is_via_transformers(options, path) and path is not None:
+        found = running.outline_via_transformers(path)
+    else:
+        try:
+            found = outline_checkpoint(path, options=options)
+        except UnknownFamilyError as error:
+            raise running.with_offer(error, path) from error
     return CheckpointOutline(
         name=found.name,
         path=found.path,
@@ -131,7 +162,7 @@ def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     )
 
 
-def _bos(checkpoint: Checkpoint) -> str:
+def _bos(checkpoint: running.Opened) -> str:
     """What the tokenizer puts before a text, told from what it does to one; empty where that is nothing."""
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
@@ -187,19 +218,20 @@ def run(
     MemoryBudgetError
         When the run would take more memory than is free.
     """
-    checkpoint: Checkpoint = model_handle.checkpoint
+    require(model_handle, model_handle.can, {"run", "interventions"} if interventions else {"run"})
+    checkpoint: running.Opened = model_handle.checkpoint
     logits = logits if checkpoint.has_logits else "none"
-    check_interventions(interventions, checkpoint.config)
+    running.check_changes(checkpoint, interventions)
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)
     ids = [*prompted, *decoded]
     check_length(checkpoint.config, len(ids), interventions)
     rows = chunk_rows(checkpoint.config, len(ids))
-    free = free_bytes(checkpoint.model.embed.weight.device)
+    free = free_bytes(running.device_of(checkpoint))
     budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
-    steps = capture_steps(
-        checkpoint.model,
+    steps = running.capture_steps(
+        checkpoint,
         ids,
         run_id=run_id,
         logits=logits,
@@ -209,39 +241,171 @@ def run(
     )
     trace, seconds = yield from _timed(steps)
     trace = replace(trace, prefill=len(prompted))
-    described = Run(
-        run_id=run_id,
+    yield Progress(1, 1, "Looking for a head to show")
+    return _described(model_handle, trace, ReadPrompt(prompt, tuple(prompted), rendered), seconds, _cell(trace, head))
+
+
+def _described(
+    model_handle: ModelHandle, trace: Trace, read: ReadPrompt, seconds: float, cell: tuple[int, int, int, int]
+) -> RunHandle:
+    """A run that was made of a prompt."""
+    run = Run(
+        run_id=trace.run_id,
         model=model_handle.card,
         specs=trace.specs,
-        prompt=prompt.text,
-        tokens=TokenTexts.of(texts(checkpoint, ids)),
+        prompt=read.prompt.text,
+        tokens=TokenTexts.of(texts(model_handle.checkpoint, ids_of_trace(trace))),
         length=trace.length,
         prefill=trace.prefill,
         newest=trace.length,
         first_logit_row=trace.first_logit_row,
         seconds=seconds,
         trace_bytes=trace.kept_bytes,
-        rendered=rendered,
-        extended_limit=as_run(checkpoint.config, interventions).max_position,
+        rendered=read.rendered,
+        extended_limit=as_run(trace.config, trace.interventions).max_position,
     )
-    yield Progress(1, 1, "Looking for a head to show")
-    return RunHandle(
-        described, model_handle, trace, _cell(trace, head), prompt=prompt, tiles=TileCache(), can=model_handle.can
+    return RunHandle(run, model_handle, trace, cell, prompt=read.prompt, tiles=TileCache(), can=model_handle.can)
+
+
+def read(model_handle: ModelHandle, prompt: Prompt) -> Steps[ReadPrompt]:
+    """A prompt as token ids."""
+    require(model_handle, model_handle.can, {"run"})
+    ids, rendered = yield from read_prompt(model_handle.checkpoint, prompt)
+    return ReadPrompt(prompt, tuple(ids), rendered)
+
+
+def fitting_batch(model_handle: ModelHandle, tokens: int, most: int, logits: Logits | None = None) -> int:
+    """How many prompts of so many tokens fit into the free memory at once, ``most`` at most.
+
+    Raises
+    ------
+    MemoryBudgetError
+        When not even one does.
+    """
+    checkpoint: running.Opened = model_handle.checkpoint
+    config, free = checkpoint.config, free_bytes(running.device_of(checkpoint))
+    rows, dtype = chunk_rows(config, tokens), model_handle.card.dtype
+    for batch in range(most, 1, -1):
+        if run_budget(config, tokens, dtype, batch=batch, logits=logits, rows=rows).total <= free:
+            return batch
+    check_budget(run_budget(config, tokens, dtype, logits=logits, rows=rows), config, free, rows=rows)
+    return 1
+
+
+@within_memory
+def run_batch(
+    model_handle: ModelHandle,
+    prompts: Sequence[ReadPrompt],
+    *,
+    steps: int = 0,
+    logits: Logits | None = None,
+    interventions: Sequence[Intervention] = (),
+) -> Steps[tuple[RunHandle, ...]]:
+    """Prefill prompts of equal length together and decode greedily after each; a run of its own for every prompt.
+
+    Raises
+    ------
+    PromptError
+        When the lengths differ, or are over the limit.
+    """
+    require(model_handle, model_handle.can, {"run", "decode"} if steps else {"run"})
+    lengths = {len(one.ids) for one in prompts}
+    if len(lengths) != 1:
+        raise PromptError(f"Prompts of {sorted(lengths)} tokens cannot be run together; give some of one length.")
+    checkpoint: running.Opened = model_handle.checkpoint
+    (length,) = lengths
+    check_length(checkpoint.config, length + steps, interventions)
+    ids = [permuted(one.ids, interventions) for one in prompts]
+    captured = running.capture_steps(
+        checkpoint, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
     )
+    trace, seconds = yield from _timed(captured)
+    for done in range(steps):
+        row = trace.length - 1
+        drawn = [running.row_logits(checkpoint, trace, row, batch=batch)[0] for batch in range(trace.batch)]
+        tokens = [draw(one, Sampling(), row) for one in drawn]
+        yield Progress(done, steps, "Decoding")
+        trace = yield from _renamed(running.append_steps(checkpoint, trace, tokens), done, steps)
+    alone = [trace.prompt(batch) for batch in range(len(prompts))]
+    return tuple(
+        _described(model_handle, one, prompt, seconds, _cell(one, (0, 0)))
+        for one, prompt in zip(alone, prompts, strict=True)
+    )
+
+
+def open_trace(model_handle: ModelHandle, run_id: int, head: tuple[int, int] | None = None) -> Steps[OpenedTrace]:
+    """The run of a trace file that is open; ``head`` is as in :func:`run`.
+
+    Raises
+    ------
+    TraceError
+        When the model is no trace file.
+    """
+    yield Progress(0, 1, "Opening the trace")
+    if model_handle.origin is None:
+        raise TraceError(f"{model_handle.card.name} is no trace file, so it has no run of its own; run a prompt.")
+    trace: Trace = model_handle.checkpoint.file.trace
+    if head is None and trace.kept_bytes > saved_runs.QUICKLY_READ:
+        head = (0, 0)
+    handle = saved_runs.run_of(model_handle, run_id, _cell(trace, head))
+    return OpenedTrace(handle, saved_runs.drawn_with(model_handle), trace.interventions)
+
+
+@within_memory
+def attach(
+    handle: RunHandle,
+    path: str | None,
+    device: str,
+    *,
+    options: Options | None = None,
+    confirmed: bool = False,
+) -> Steps[RunHandle]:
+    """Open the checkpoint that a run from a file was made with, in the run's dtype; everything can be done then.
+
+    Parameters
+    ----------
+    path
+        A folder or a file; None is the model that comes with Ropewalk.
+    options
+        Answers to what the checkpoint leaves open, where others than in the file are meant.
+    confirmed
+        Whether a person wants it although it is not known to be that checkpoint.
+
+    Raises
+    ------
+    OtherCheckpointError
+        When it is not known to be that checkpoint.
+    TraceError
+        When nothing could go on with the run, or the checkpoint has other shapes.
+    """
+    saved_runs.check_goes_on(handle)
+    origin = handle.model_handle.origin or Origin()
+    if not confirmed:
+        yield from saved_runs.check_is_origin(origin, path)
+    dtype = handle.model_handle.card.dtype
+    opened = yield from open_model(path, device, dtype, options=saved_runs.options_of(origin, options))
+    return saved_runs.attached(handle, opened)
 
 
 @within_memory
 def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
-    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run."""
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    """Decode ``count`` tokens after the rows in view; decoding from an earlier row branches the run.
+
+    Raises
+    ------
+    TraceError
+        When the run cannot be gone on with.
+    """
+    require(handle.model_handle, handle.can, {"decode"})
+    checkpoint: running.Opened = handle.model_handle.checkpoint
     trace = in_view(handle)
     seconds = 0.0
     check_length(checkpoint.config, trace.length + count, trace.interventions)
     for done in range(count):
-        logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
+        logits, _ = running.row_logits(checkpoint, trace, trace.length - 1)
         token = draw(logits, sampling, trace.length - 1)
         yield Progress(done, count, "Decoding")
-        trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
+        trace, took = yield from _timed(_renamed(running.append_steps(checkpoint, trace, token), done, count))
         seconds += took
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, handle.run.length), trace=trace)
 
@@ -249,12 +413,26 @@ def step(handle: RunHandle, count: int, sampling: Sampling) -> Steps[RunHandle]:
 @within_memory
 def branch(handle: RunHandle, row: int, token: int) -> Steps[RunHandle]:
     """Put another token in the place of a decoded row, and forget what came after it."""
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
-    trace, seconds = yield from _timed(append_steps(checkpoint.model, handle.trace.at(row), token))
+    require(handle.model_handle, handle.can, {"decode"})
+    checkpoint: running.Opened = handle.model_handle.checkpoint
+    trace, seconds = yield from _timed(running.append_steps(checkpoint, handle.trace.at(row), token))
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, row), trace=trace)
 
 
-def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
+def require(model_handle: ModelHandle, can: frozenset[Capability], needs: AbstractSet[Capability]) -> None:
+    """Refuse what cannot be done with a model or a run.
+
+    Raises
+    ------
+    TraceError
+        With what is missing, and what to do about it.
+    """
+    lacking = frozenset(needs - can)
+    if lacking:
+        raise TraceError(why_missing(lacking, model_handle))
+
+
+def _lengthened(run: Run, checkpoint: running.Opened, trace: Trace, seconds: float, since: int) -> Run:
     """The description of a run whose trace has been decoded further, from row ``since`` on."""
     return replace(
         run,
@@ -329,9 +507,7 @@ def answer(handle: RunHandle, question: Question) -> Steps[Any]:
         When the run lacks what the question needs.
     """
     yield Progress(0, 1, "Reading the run")
-    lacking = missing(handle, question)
-    if lacking:
-        raise TraceError(why_missing(lacking))
+    require(handle.model_handle, handle.can, question.needs)
     return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
 
 
@@ -345,16 +521,29 @@ def tidy() -> Steps[None]:
 # Taking a run home
 
 
-def save(handle: RunHandle, path: str | Path, pattern: bool = False) -> None:
-    """Write the rows in view to a trace file; ``pattern`` adds queries before RoPE, scores and weights."""
-    strings = token_strings(handle.run.tokens[: handle.run.length])
-    save_trace(in_view(handle), path, strings=strings, model=handle.model_handle.checkpoint.model, pattern=pattern)
+def save(handle: RunHandle, path: str | Path, pattern: bool = False, drawn: Sequence[Sampling] = ()) -> None:
+    """Do what :func:`save_steps` does without pausing."""
+    finished(save_steps(handle, path, pattern, drawn=drawn))
 
 
-def save_steps(handle: RunHandle, path: str | Path, pattern: bool = False) -> Steps[Path]:
-    """The same as a job."""
+def save_steps(
+    handle: RunHandle, path: str | Path, pattern: bool = False, *, drawn: Sequence[Sampling] = ()
+) -> Steps[Path]:
+    """Write the rows in view to a trace file.
+
+    Parameters
+    ----------
+    pattern
+        Whether queries before RoPE, scores and weights are added.
+    drawn
+        How each decoded token was drawn.
+    """
+    if pattern:
+        require(handle.model_handle, handle.can, {"replay"})
+    origin = yield from saved_runs.origin_steps(handle.model_handle)
     yield Progress(0, 1, "Writing the trace")
-    save(handle, path, pattern)
+    about = saved_runs.told_of(handle, origin, drawn)
+    save_trace(in_view(handle), path, about=about, model=handle.model_handle.checkpoint.model, pattern=pattern)
     return Path(path)
 
 
@@ -374,6 +563,7 @@ def scores_of(handle: RunHandle) -> tuple[dict[str, Doubles], dict[str, str], di
 
 def length_of(model_handle: ModelHandle, prompt: Prompt) -> Steps[int]:
     """How many tokens a prompt is."""
+    require(model_handle, model_handle.can, {"run"})
     ids, _ = yield from read_prompt(model_handle.checkpoint, prompt)
     return len(ids)
 
@@ -388,7 +578,7 @@ def random_repeat(
 
 def text_of(model_handle: ModelHandle, ids: Sequence[int]) -> str:
     """Token ids as running text, or as numbers where the model has no tokenizer."""
-    checkpoint: Checkpoint = model_handle.checkpoint
+    checkpoint: running.Opened = model_handle.checkpoint
     if checkpoint.tokenizer is None:
         return " ".join(map(str, ids))
     known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded

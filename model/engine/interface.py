@@ -18,6 +18,7 @@ from ropewalk.model.options import Option, Options
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import Origin
 
 if TYPE_CHECKING:
     from ropewalk.model.lessons.models import LessonModel
@@ -30,7 +31,9 @@ class ModelHandle:
 
     ``shapes_only`` says that there are no weights, so that nothing can be run; ``options`` are the answers to what the
     checkpoint left open; ``notice`` is what whoever opened it has to be told, in sentences; ``toy`` is what a lesson
-    built it from; ``can`` is what may be done with it and its runs, of which a run may allow less.
+    built it from; ``can`` is what may be done with it and its runs, of which a run may allow less, and ``advice`` what
+    to do about the rest. ``origin`` is there where the model is a trace file, which has a run and no weights: the
+    checkpoint that the run was made with.
     """
 
     card: ModelCard
@@ -41,6 +44,8 @@ class ModelHandle:
     notice: str = ""
     toy: ToySpec | None = None
     can: frozenset[Capability] = EVERYTHING
+    advice: str = "run a prompt on a model that is open with its weights"
+    origin: Origin | None = None
 
 
 def without_weights(card: ModelCard) -> str:
@@ -63,7 +68,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class CheckpointOutline:
-    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V."""
+    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V.
+
+    ``holds_run`` says that it is a trace file, whose run is shown without weights.
+    """
 
     name: str
     path: str
@@ -75,6 +83,7 @@ class CheckpointOutline:
     holds_weights: bool
     choices: tuple[Choice, ...] = ()
     notes: tuple[str, ...] = ()
+    holds_run: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +104,24 @@ class RunHandle:
     can: frozenset[Capability] = EVERYTHING
 
 
+@dataclass(frozen=True, eq=False)
+class OpenedTrace:
+    """The run of a trace file, how its tokens were drawn, and what was changed in the model."""
+
+    handle: RunHandle
+    drawn: tuple[Sampling, ...]
+    interventions: tuple[Intervention, ...]
+
+
 def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
     """What a question needs and the run does not have."""
     return question.needs - handle.can
 
 
-def why_missing(lacking: frozenset[Capability]) -> str:
+def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
     lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
-    return f"This run {lacks}, so this cannot be answered; run a prompt on a model that is open with its weights."
+    return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
 
 
 class Engine(Protocol):
@@ -134,6 +152,22 @@ class Engine(Protocol):
     ) -> Generator[Progress, None, RunHandle]:
         """Prefill. ``head`` is the (layer, head) in view; None looks for the head worth showing."""
 
+    def open_trace(
+        self, model_handle: ModelHandle, run_id: int, head: tuple[int, int] | None
+    ) -> Generator[Progress, None, OpenedTrace]:
+        """The run of a trace file that is open."""
+
+    def attach(
+        self,
+        handle: RunHandle,
+        path: str | None,
+        device: str,
+        *,
+        options: Options | None = None,
+        confirmed: bool = False,
+    ) -> Generator[Progress, None, RunHandle]:
+        """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""
+
     def step(self, handle: RunHandle, count: int, sampling: Sampling) -> Generator[Progress, None, RunHandle]:
         """Decode ``count`` tokens after the rows in view."""
 
@@ -156,8 +190,10 @@ class Engine(Protocol):
     ) -> Generator[Progress, None, HeadNumbers]:
         """Read a rectangle of a head, half-open ranges of the rows in view."""
 
-    def save_steps(self, handle: RunHandle, path: Path) -> Generator[Progress, None, Path]:
-        """Write the rows in view to a trace file."""
+    def save_steps(
+        self, handle: RunHandle, path: Path, *, drawn: Sequence[Sampling] = ()
+    ) -> Generator[Progress, None, Path]:
+        """Write the rows in view to a trace file; ``drawn`` is how each decoded token was drawn."""
 
     def length_of(self, model_handle: ModelHandle, prompt: Prompt) -> Generator[Progress, None, int]:
         """Count the tokens of a prompt."""

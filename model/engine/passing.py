@@ -9,6 +9,8 @@ from ropewalk.model.engine.interface import CheckpointOutline
 from ropewalk.model.engine.questions import QUESTIONS
 from ropewalk.model.engine.requests import (
     AnswerQuestion,
+    Attach,
+    Attached,
     CountTokens,
     Decode,
     Failure,
@@ -16,9 +18,11 @@ from ropewalk.model.engine.requests import (
     Greeting,
     GrownRun,
     MadeRun,
+    MadeTrace,
     OpenedModel,
     OpenModel,
     OpenToy,
+    OpenTrace,
     OutlineCheckpoint,
     PutToken,
     ReadNumbers,
@@ -31,14 +35,14 @@ from ropewalk.model.readings import records
 
 PASSING: Final = (
     *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
-    *(CountTokens, Tidy, *QUESTIONS),
+    *(OpenTrace, Attach, CountTokens, Tidy, *QUESTIONS),
     *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
     *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
     *(records.RepeatScores, records.StrongWeights, records.ScoreChanges, records.BoardReading),
     *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
     *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
     *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
-    *(records.WalkReading,),
+    *(records.WalkReading, MadeTrace, Attached),
     *(records.LogitLens,),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
     records.TrainingHistory,

@@ -17,6 +17,7 @@ from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.options import Option
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import Origin
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Asked
@@ -74,6 +75,31 @@ class RunPrompt:
 
 
 @dataclass(frozen=True)
+class OpenTrace:
+    """The run of the trace file that is open under a number → :class:`MadeTrace`; the rest is as of a prompt."""
+
+    model: int
+    run_id: int
+    head: tuple[int, int] | None
+    tile_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Attach:
+    """Open the checkpoint that a run from a file was made with → :class:`Attached`.
+
+    ``confirmed`` says that a person wants it although it is not known to be that checkpoint.
+    """
+
+    run: RunInView
+    path: str | None
+    device: str
+    options: dict[str, Option] = field(default_factory=dict)
+    confirmed: bool = False
+    tile_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class Decode:
     """Decode tokens after the rows in view → :class:`GrownRun`."""
 
@@ -113,9 +139,13 @@ class ReadNumbers:
 
 @dataclass(frozen=True)
 class FetchTrace:
-    """The rows in view as a trace file: its bytes in parts → how many there are."""
+    """The rows in view as a trace file: its bytes in parts → how many there are.
+
+    ``drawn`` is how each decoded token was drawn.
+    """
 
     run: RunInView
+    drawn: tuple[Sampling, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,6 +194,8 @@ class OpenedModel:
     options: tuple[tuple[str, Option], ...]
     notice: str
     can: frozenset[Capability] = EVERYTHING
+    advice: str = ""
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +206,25 @@ class MadeRun:
     run: Run
     cell: tuple[int, int, int, int]
     can: frozenset[Capability]
+
+
+@dataclass(frozen=True, eq=False)
+class MadeTrace:
+    """The run of a trace file, with the prompt that it answers; the rest is as in ``OpenedTrace``."""
+
+    run: MadeRun
+    prompt: Prompt
+    drawn: tuple[Sampling, ...]
+    interventions: tuple[Intervention, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Attached:
+    """A checkpoint that is open, and a run from a file with which everything can be done now."""
+
+    model: OpenedModel
+    run: MadeRun
+    prompt: Prompt
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,13 +253,15 @@ class GrownRun:
 class Failure:
     """Why a request has no result: a sentence for the person, what is folded under it, what would work instead.
 
-    ``unforeseen`` says that nobody thought of it, so that a person is owed what was going on.
+    ``unforeseen`` says that nobody thought of it, so that a person is owed what was going on; ``confirm`` that it is
+    done after all where a person confirms it.
     """
 
     sentence: str
     details: str = ""
     offers: tuple[Intervention, ...] = ()
     unforeseen: bool = False
+    confirm: bool = False
 
 
 @dataclass(frozen=True)

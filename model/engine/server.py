@@ -196,7 +196,7 @@ class Server:
         except StopIteration as stop:
             self._finish(job, "done", stop.value)
         except RopewalkError as error:
-            self._end(job, Failure(error.sentence, error.details, error.offers))
+            self._end(job, Failure(error.sentence, error.details, error.offers, confirm=error.confirm))
         except Exception as error:  # the server has to survive whatever a job does
             log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
             details = "".join(traceback.format_exception(error))

@@ -13,14 +13,18 @@ from ropewalk.model.decoder.spec import reaching
 from ropewalk.model.engine.interface import Engine, ModelHandle, RunHandle
 from ropewalk.model.engine.requests import (
     AnswerQuestion,
+    Attach,
+    Attached,
     CountTokens,
     Decode,
     FetchTrace,
     GrownRun,
     MadeRun,
+    MadeTrace,
     OpenedModel,
     OpenModel,
     OpenToy,
+    OpenTrace,
     OutlineCheckpoint,
     PutToken,
     ReadNumbers,
@@ -130,6 +134,8 @@ def _opened(handles: Handles, opened: ModelHandle) -> OpenedModel:
         opened.options,
         opened.notice,
         opened.can,
+        opened.advice,
+        opened.origin,
     )
 
 
@@ -142,9 +148,26 @@ def _run_prompt(handles: Handles, asked: RunPrompt) -> Steps[MadeRun]:
         interventions=asked.interventions,
         decoded=asked.decoded,
     )
-    if made.tiles is not None and asked.tile_bytes:
-        made.tiles.resize(asked.tile_bytes)
+    return _made(handles, made, asked.tile_bytes)
+
+
+def _made(handles: Handles, made: RunHandle, tile_bytes: int) -> MadeRun:
+    if made.tiles is not None and tile_bytes:
+        made.tiles.resize(tile_bytes)
     return MadeRun(handles.keep(made), made.run, made.cell, made.can)
+
+
+def _open_trace(handles: Handles, asked: OpenTrace) -> Steps[MadeTrace]:
+    opened = yield from handles.engine.open_trace(handles.model(asked.model), asked.run_id, asked.head)
+    made = _made(handles, opened.handle, asked.tile_bytes)
+    return MadeTrace(made, opened.handle.prompt, opened.drawn, opened.interventions)
+
+
+def _attach(handles: Handles, asked: Attach) -> Steps[Attached]:
+    found = yield from handles.engine.attach(
+        handles.run(asked.run), asked.path, asked.device, options=asked.options, confirmed=asked.confirmed
+    )
+    return Attached(_opened(handles, found.model_handle), _made(handles, found, asked.tile_bytes), found.prompt)
 
 
 def _decode(handles: Handles, asked: Decode) -> Steps[GrownRun]:
@@ -174,7 +197,7 @@ def _fetch_trace(handles: Handles, asked: FetchTrace) -> Steps[int]:
     """The file is made here, where there may be more room than in memory, and read back a part at a time."""
     with tempfile.TemporaryDirectory(prefix="ropewalk-trace-") as folder:
         path = Path(folder) / "trace.safetensors"
-        yield from handles.engine.save_steps(handles.run(asked.run), path)
+        yield from handles.engine.save_steps(handles.run(asked.run), path, drawn=asked.drawn)
         total, sent = path.stat().st_size, 0
         with path.open("rb") as file:
             while part := file.read(PART):
@@ -188,6 +211,8 @@ SERVED: Mapping[type[Any], Serve] = {
     OpenToy: _open_toy,
     OutlineCheckpoint: lambda handles, asked: handles.engine.outline(asked.path, asked.options),
     RunPrompt: _run_prompt,
+    OpenTrace: _open_trace,
+    Attach: _attach,
     Decode: _decode,
     PutToken: _put_token,
     AnswerQuestion: _answer,

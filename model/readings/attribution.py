@@ -148,7 +148,8 @@ def direct_attribution(model: Decoder, trace: Trace, row: int, token: int, *, ba
         normed = model.norm.part_of(final, part) if isinstance(model.norm, Norm) else part.float()
         return normed @ reading
 
-    heads = torch.stack([contribution(_head_parts(model, points, layer, batch)) for layer in range(c.layers)])  # [L, H]
+    results = [points[f"blocks.{layer}.attn.hook_result"][batch, 0] for layer in range(c.layers)]  # [H, D] each
+    heads = torch.stack([contribution(head_parts(model, layer, result)) for layer, result in enumerate(results)])
     mlps = torch.stack([contribution(points[f"blocks.{layer}.hook_mlp_out"][batch, 0]) for layer in range(c.layers)])
     embedding = float(contribution(points["hook_embed"][batch, 0]))
     logit = float(contribution(final)) + _bias_logit(model, reading, token)
@@ -156,12 +157,17 @@ def direct_attribution(model: Decoder, trace: Trace, row: int, token: int, *, ba
     return DirectAttribution(row, token, logit, _locked(heads), _locked(mlps), embedding, rest)
 
 
-def _head_parts(model: Decoder, points: dict[str, Tensor], layer: int, batch: int) -> Tensor:
-    """What each head of a layer adds to the stream, [H, D], a norm after the sub-layer held fixed."""
+def head_parts(model: Decoder, layer: int, result: Tensor) -> Tensor:
+    """What each head of a layer adds to the stream, [..., H, D]: its part of W_O, a norm after that held fixed.
+
+    Parameters
+    ----------
+    result
+        What passed ``hook_result``.
+    """
     block = model.block(layer)
-    result = points[f"blocks.{layer}.attn.hook_result"][batch, 0]  # [H, D]
     if isinstance(block.attn_post_norm, Norm):
-        whole = result.sum(0)
+        whole = result.sum(-2, keepdim=True)
         if block.attn.output.bias is not None:
             whole = whole + block.attn.output.bias
         result = block.attn_post_norm.part_of(whole, result)

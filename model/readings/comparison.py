@@ -6,7 +6,7 @@ here runs a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -32,7 +32,7 @@ WIDEST = 1024
 """Rows that can be compared at once."""
 
 
-def aligned(a: Sequence[int], b: Sequence[int]) -> Alignment:
+def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Alignment:
     """Pair the rows of two prompts by token, keeping order; a row without a partner is paired with None."""
     pairs: list[tuple[int | None, int | None]] = []
     for kind, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -44,20 +44,30 @@ def aligned(a: Sequence[int], b: Sequence[int]) -> Alignment:
     return tuple(pairs)
 
 
-def align(a: Trace, b: Trace, *, by_row: bool = False) -> Alignment:
-    """Pair the rows of two runs; ``by_row`` pairs row i with row i whatever the tokens, as for two checkpoints.
+def align(a: Trace, b: Trace, texts: tuple[Sequence[str], Sequence[str]] | None = None) -> Alignment:
+    """Pair the rows of two runs by token.
+
+    Parameters
+    ----------
+    texts
+        The tokens as text, for runs of two models: an id of one may be another token of the other.
 
     Raises
     ------
     TraceError
-        When the models differ in layers or heads, or there are too many rows.
+        When the models differ in layers or heads, the texts have no token in common, or there are too many rows.
     """
     _check_heads(a, b)
     if max(a.length, b.length) > WIDEST:
         raise TraceError(f"Runs of up to {WIDEST} rows can be compared; these have {a.length} and {b.length}.")
-    if by_row or a.ids is None or b.ids is None:
+    if a.ids is None or b.ids is None:
         longest = max(a.length, b.length)
         return tuple((i if i < a.length else None, i if i < b.length else None) for i in range(longest))
+    if texts is not None:
+        rows = aligned(*texts)
+        if not any(None not in pair for pair in rows):
+            raise TraceError("A and B have no token in common, so no rows can be compared; run one text on both.")
+        return rows
     return aligned(a.ids[0].tolist(), b.ids[0].tolist())
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.errors import PromptError
+from ropewalk.model.errors import PromptError, TraceError
 from ropewalk.model.readings.records import Candidate, NextTokenReading, Sampling, TokenText
 from ropewalk.model.runs.trace import Trace, replay
 
@@ -71,17 +71,25 @@ def draw(logits: Tensor, sampling: Sampling, row: int) -> int:
     return int(torch.multinomial(probabilities, 1, generator=generator))
 
 
-def row_logits(model: Decoder, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
-    """Logits [V] of one row, and whether they had to be replayed because the trace does not keep them."""
+def row_logits(model: Decoder | None, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
+    """Logits [V] of one row, and whether they had to be replayed because the trace does not keep them.
+
+    Raises
+    ------
+    TraceError
+        When they are not kept, and there is no model to replay the row on.
+    """
     trace.check_row(row)
     kept = trace.logits_of(row)
     if kept is not None:
         return kept[batch], False
+    if model is None:
+        raise TraceError(f"The logits of row {row} were not kept with this run; attach its checkpoint to compute them.")
     return replay(model, trace, row, names=()).logits[batch], True
 
 
 def next_token_reading(
-    model: Decoder,
+    model: Decoder | None,
     trace: Trace,
     query: int,
     count: int,

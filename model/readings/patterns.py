@@ -34,6 +34,7 @@ BLOCK_CELLS = 1 << 22
 WHAT = "Scoring the heads"
 TOO_SHORT = "needs at least two tokens"
 NOT_REPEATED = "needs two tokens in a row that come again later"
+NOT_DOUBLED = "needs a token that comes again later"
 
 Pairs = tuple[Tensor, Tensor]
 """Queries and as many keys: cells of every head."""
@@ -96,6 +97,18 @@ def induction_pairs(ids: Tensor) -> tuple[list[int], list[int]]:
             queries.append(q)
             keys.append(before + 1)
         last[pair] = q
+    return queries, keys
+
+
+def duplicate_pairs(ids: Tensor) -> tuple[list[int], list[int]]:
+    """Queries q whose token has come before, and the key where it came last."""
+    last = dict[int, int]()
+    queries, keys = list[int](), list[int]()
+    for q, token in enumerate(ids.tolist()):
+        if token in last:
+            queries.append(q)
+            keys.append(last[token])
+        last[token] = q
     return queries, keys
 
 
@@ -196,18 +209,26 @@ def _first(length: int, ids: Tensor | None) -> Pairs:
     return rows, torch.zeros_like(rows)
 
 
-def _followed(length: int, ids: Tensor | None) -> Pairs:
-    later, after = ([], []) if ids is None else induction_pairs(ids)
-    return torch.tensor(later, dtype=torch.long), torch.tensor(after, dtype=torch.long)
+def _of_ids(find: Callable[[Tensor], tuple[list[int], list[int]]]) -> Callable[[int, Tensor | None], Pairs]:
+    """Cells that the tokens decide; none where a run has no tokens."""
+
+    def pairs(length: int, ids: Tensor | None) -> Pairs:
+        queries, keys = ([], []) if ids is None else find(ids)
+        return torch.tensor(queries, dtype=torch.long), torch.tensor(keys, dtype=torch.long)
+
+    return pairs
 
 
 def _followed_here(trace: Trace) -> str:
-    count = 0 if trace.ids is None else len(induction_pairs(trace.ids[0])[0])
-    if trace.ids is None or not count or repeat_period(trace.ids[0]):
+    if trace.ids is None:
         return ""
-    return (
-        f"mean of w[q, p + 1] over the {count:,} places q whose token and the next one came before, last at p and p + 1"
-    )
+    if repeat_period(trace.ids[0]):
+        return "mean over q = N … 2N − 2 of w[q, q − N + 1], where the ids are N tokens twice"
+    count = len(induction_pairs(trace.ids[0])[0])
+    return FOLLOWED.replace("all q", f"the {count:,} places q") if count else ""
+
+
+FOLLOWED = "mean of w[q, p + 1] over all q whose token and the next one came before, last at p and p + 1"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -227,8 +248,9 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    by_kernel = layer.spec.cap is None and not sampled
-    entropy = _linear_entropy if by_kernel else _cell_entropy  # under a soft cap, scores are not linear in K'
+    # under a soft cap or a bias, scores are not linear in K'; a mask of its own the kernel is not given
+    by_kernel = layer.spec.cap is None and layer.mask is None and not sampled
+    entropy = _linear_entropy if by_kernel else _cell_entropy
     total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
     for block in _blocks(rows, layer.length * layer.spec.heads):
         total += entropy(layer, block, batch).clamp_min(0.0).double().sum(-1)
@@ -280,10 +302,17 @@ STATISTICS: Final = {
         Statistic(
             "induction",
             "induction",
-            "mean over q = N … 2N − 2 of w[q, q − N + 1], where the ids are N tokens twice",
-            _followed,
+            FOLLOWED,
+            _of_ids(induction_pairs),
             undefined=NOT_REPEATED,
             here=_followed_here,
+        ),
+        Statistic(
+            "duplicate",
+            "duplicate token",
+            "mean of w[q, p] over all q whose token came before, last at p",
+            _of_ids(duplicate_pairs),
+            undefined=NOT_DOUBLED,
         ),
         Statistic(
             "entropy",

@@ -1,1 +1,1 @@
-"""Runs: making a trace, extending it, keeping it in a file, and what it takes."""
+"""Runs: making a trace, extending it, and what it takes."""

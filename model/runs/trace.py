@@ -178,6 +178,27 @@ class Trace(RunHeader):
             logits=self.logits.first(kept) if self.logits is not None and kept else None,
         )
 
+    def prompt(self, batch: int) -> Trace:
+        """One prompt of a batch as a run of its own; nothing is copied.
+
+        Raises
+        ------
+        TraceError
+            When the batch has fewer.
+        """
+        if not 0 <= batch < self.batch:
+            raise TraceError(f"Prompt {batch} was asked for, but this run's prompts are 0 to {self.batch - 1}.")
+        one = slice(batch, batch + 1)
+        return replace(
+            self,
+            layers=tuple(layer.prompt(batch) for layer in self.layers),
+            ids=None if self.ids is None else self.ids[one],
+            positions=self.positions[one],
+            padding=None if self.padding is None else self.padding[one],
+            logits=None if self.logits is None else Rows.of(self.logits.tensor[one]),
+            earlier=None if self.earlier is None else self.earlier.prompt(batch),
+        )
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Making a trace

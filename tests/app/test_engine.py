@@ -31,8 +31,8 @@ from ropewalk.model.engine.questions import (
 from ropewalk.model.errors import CheckpointError, DeviceError, PromptError, TokenizerError
 from ropewalk.model.progress import Partial, Progress, finished
 from ropewalk.model.readings.records import HeadPatch, Sampling
-from ropewalk.model.runs.trace_file import load_trace
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.trace_file import load_trace
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,7 @@ def take(shot: Shot) -> None:
                 _prompt(session, window, shot)
             else:
                 _begin(session, window, shot)
+            _attach(session, window, shot)
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))
@@ -106,6 +107,24 @@ def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
     if prompt and not any(letter.isdigit() for letter in prompt):
         raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")
+
+
+def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
+    """Give the run of a trace its checkpoint, where one is named; what is asked of a prompt has none here."""
+    if session.attaching.origin is None:
+        if shot.checkpoint is not None:
+            raise RopewalkError(f"{shot.path} is a checkpoint itself; --checkpoint is what a trace was made with.")
+        return
+    if shot.prompt is not None or shot.chat or shot.scaling:
+        raise RopewalkError(f"{shot.path} is a trace, which says itself what was run; leave the prompt out.")
+    if shot.checkpoint is None:
+        return
+    doubts: list[str] = []
+    session.attaching.confirmation_wanted.connect(lambda sentence, path: doubts.append(sentence))
+    session.attaching.attach(shot.checkpoint, confirmed=shot.other_weights)
+    wait_until_drawn(window)
+    if doubts:
+        raise RopewalkError(doubts[0])
 
 
 def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSignalBlocker, QSize, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QDialog,
     QFileDialog,
@@ -28,7 +29,7 @@ from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
-from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, Option
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Option
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -47,6 +48,10 @@ ASKED = {
 }
 """What is asked beside the path: what an empty line says, and what the line is."""
 HINT = "Choose a checkpoint, drop one here, or type a path."
+VIA_WORDS = (
+    "Let transformers run the model, where Ropewalk's own decoder does not know its family. Attention, the next token, "
+    "decoding and ablating heads work; what needs Ropewalk's own decoder says so."
+)
 HINT_ELSEWHERE = "Choose a checkpoint, or type a path on the engine's machine."
 
 
@@ -72,10 +77,7 @@ class OpenDialog(QDialog):
         self.path.setAccessibleName("path of the checkpoint")
         self.file = QPushButton("File…")
         self.folder = QPushButton("Folder…")
-        self.asked = {ADAPTER: QLineEdit(), IGNORE: QLineEdit(), FAMILY: QLineEdit()}
-        for option, (hint, name) in ASKED.items():
-            self.asked[option].setPlaceholderText(hint)
-            self.asked[option].setAccessibleName(name)
+        self.asked = {option: _line(*words) for option, words in ASKED.items()}
         self.adapter_folder = QPushButton("Folder…")
         self.adapter_folder.setAccessibleName("choose the folder of a LoRA adapter")
         self._filled: dict[str, str] = {}
@@ -86,6 +88,8 @@ class OpenDialog(QDialog):
         self.questions = QGridLayout()
         self.layers = QSpinBox()
         self.layers.setAccessibleName("how many of its layers to open, from the first on")
+        self.via = QCheckBox("via transformers")
+        self.via.setToolTip(wording.tooltip(VIA_WORDS))
         self.dtype = QComboBox()
         self.dtype.setAccessibleName("number format to open it in")
         self.notice = plain_label(HINT_ELSEWHERE if session.elsewhere else HINT, "notice")
@@ -118,6 +122,7 @@ class OpenDialog(QDialog):
         last.addWidget(self.dtype)
         last.addWidget(plain_label("layers", "label"))
         last.addWidget(self.layers)
+        last.addWidget(self.via)
         last.addWidget(self.bar, 1)
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
@@ -144,6 +149,7 @@ class OpenDialog(QDialog):
 
     def _connect(self) -> None:
         self.path.textChanged.connect(self._on_path)
+        self.via.toggled.connect(lambda: self._look(self.path.text()))
         self.path.returnPressed.connect(self.start)
         for line in self.asked.values():
             line.textChanged.connect(lambda: self._look(self.path.text()))
@@ -199,7 +205,7 @@ class OpenDialog(QDialog):
         if path is None or (path == self.path.text() and (self._looking or self.outline is not None)):
             return
         if path == self.path.text():
-            self._look(path)
+            self._on_path(path)
         self.path.setText(path)
 
     def _browse(self, mode: QFileDialog.FileMode, line: QLineEdit) -> None:
@@ -232,14 +238,16 @@ class OpenDialog(QDialog):
         for option, line in self.asked.items():
             if line.text() == self._filled.get(option, ""):
                 self._filled[option] = str(remembered.get(option, ""))
-                line.blockSignals(True)
-                line.setText(self._filled[option])
-                line.blockSignals(False)
+                with QSignalBlocker(line):
+                    line.setText(self._filled[option])
+        with QSignalBlocker(self.via):
+            self.via.setChecked(VIA in remembered)
         self._look(text)
 
     def _typed(self) -> dict[str, Option]:
-        """What stands in the lines beside the path."""
-        return {option: text for option, line in self.asked.items() if (text := line.text().strip())}
+        """What stands in the lines beside the path, and what is to run the model."""
+        via: dict[str, Option] = {VIA: TRANSFORMERS} if self.via.isChecked() else {}
+        return via | {option: text for option, line in self.asked.items() if (text := line.text().strip())}
 
     def _wanted(self) -> str | None:
         """The path to open; None is the bundled model."""
@@ -260,7 +268,7 @@ class OpenDialog(QDialog):
         _empty(self.questions)
         self._answers = {}
         self.facts.setVisible(outline is not None)
-        self.open_button.setEnabled(outline is not None and outline.holds_weights)
+        self.open_button.setEnabled(outline is not None and _opens(outline))
         if outline is None:
             return
         c = outline.config
@@ -280,19 +288,20 @@ class OpenDialog(QDialog):
         self.dtype.clear()
         self.dtype.addItems(list(outline.bytes_in))
         self.dtype.setCurrentText(chosen)
-        self.layers.setRange(1, c.layers)
+        self.layers.setRange(c.layers if outline.holds_run else 1, c.layers)
         remembered = self.session.opened.answers.get(self._wanted() or "", {})
         self.layers.setValue(_whole(remembered.get(FIRST_LAYERS), c.layers))
         self.layers.setSuffix(f" of {c.layers}")
+        self.layers.setEnabled(not self.via.isChecked())
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
         for row, choice in enumerate(outline.choices):
             self._ask(choice, row, _whole(remembered.get(choice.option), choice.assumed))
         notes = list(outline.notes)
-        if not outline.holds_weights:
+        if not _opens(outline):
             notes.append("There are no weights here, so only shapes and costs can be shown.")
         self.notice.setText(" ".join(notes))
         unasked = all(choice.option in remembered for choice in outline.choices)
-        if self._at_once and outline.holds_weights and unasked:
+        if self._at_once and _opens(outline) and unasked:
             self._at_once = False
             self.start()
 
@@ -370,11 +379,12 @@ class OpenDialog(QDialog):
         self.opening = opening
         self._fetching = False
         self.bar.setRange(0, 0 if opening else 1)
-        self.open_button.setEnabled(not opening and self.outline is not None and self.outline.holds_weights)
+        self.open_button.setEnabled(not opening and self.outline is not None and _opens(self.outline))
         self.download.setEnabled(not opening)
         beside = (*self.asked.values(), self.adapter_folder)
-        for widget in (self.path, self.file, self.folder, *beside, self.known, self.dtype, self.layers):
+        for widget in (self.path, self.file, self.folder, *beside, self.known, self.dtype, self.via):
             widget.setEnabled(not opening)
+        self.layers.setEnabled(not opening and not self.via.isChecked())
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         """Say how far the opening is; beside a download, other work may go on that is not what was asked for here."""
@@ -434,9 +444,22 @@ class OpenDialog(QDialog):
             self.session.engines.dismiss()
 
 
+def _line(hint: str, name: str) -> QLineEdit:
+    """A line that says what it is when it is empty, and what it is called."""
+    line = QLineEdit()
+    line.setPlaceholderText(hint)
+    line.setAccessibleName(name)
+    return line
+
+
 def _whole(answer: Option | None, otherwise: int) -> int:
     """A remembered answer, where it is a number."""
     return answer if isinstance(answer, int) else otherwise
+
+
+def _opens(outline: CheckpointOutline) -> bool:
+    """Whether it can be put on screen: there are weights, or there is a run."""
+    return outline.holds_weights or outline.holds_run
 
 
 def _empty(grid: QGridLayout) -> None:

@@ -32,7 +32,7 @@ ROWS = 8
 
 
 def head_scores(runs: Runs, model: ModelName, score: str, repeat: int = 0, seed: int = 0, prompt: str = "") -> Matrix:
-    """A score (previous, sink, induction, entropy) of every head, on random tokens twice or on the prompt."""
+    """A score (previous, sink, induction, duplicate, entropy) of every head, on random tokens twice or the prompt."""
     return runs.head_scores(model, score, repeat, seed, prompt)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,18 @@ from ropewalk.model.engine.passing import PASSING
 from ropewalk.model.engine.questions import AskRow
 from ropewalk.model.engine.requests import (
     AnswerQuestion,
+    Attach,
+    Attached,
     CountTokens,
     Decode,
     FetchTrace,
     GrownRun,
     MadeRun,
+    MadeTrace,
     OpenedModel,
+    OpenModel,
     OpenToy,
+    OpenTrace,
     PutToken,
     ReadNumbers,
     RunInView,
@@ -33,8 +38,8 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.progress import Partial, Progress, Steps, finished
 from ropewalk.model.readings.records import Sampling
-from ropewalk.model.runs.trace_file import load_trace
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.trace_file import load_trace
 
 TOY = ToySpec(
     ModelConfig(vocabulary=4, width=8, layers=2, heads=2, kv_heads=1, head_width=4, mlp_width=8, max_position=32),
@@ -111,6 +116,24 @@ def test_rows_that_a_run_does_not_have_are_refused(asking: Asking, length: int) 
     assert f"Row {length} was asked for, but the run has 6 to 6 rows" in asking.refusal(
         AnswerQuestion(asking.view(length), LAST)
     )
+
+
+def test_a_trace_is_opened_and_attached_by_numbers(asking: Asking, tmp_path: Path) -> None:
+    model: OpenedModel = asking.ask(OpenModel(None, "cpu", "float32"))
+    made: MadeRun = asking.ask(RunPrompt(model.number, Prompt("to be or not to be"), 3, (1, 3)))
+    grown: GrownRun = asking.ask(Decode(asking.view(6, made.number), 2, GREEDY))
+    path = tmp_path / "run.safetensors"
+    engine.save(asking.handles.run(asking.view(8, grown.number)), path, drawn=[GREEDY] * 2)
+    trace: OpenedModel = asking.ask(OpenModel(str(path), "cpu", "float32"))
+    assert trace.origin is not None
+    assert (trace.origin.name, "run" in trace.can) == ("bundled", False)
+    back: MadeTrace = asking.ask(OpenTrace(trace.number, 9, (1, 3), tile_bytes=12_345))
+    assert (back.run.run.run_id, back.run.run.length, back.run.can) == (9, 8, trace.can)
+    assert (back.prompt, back.drawn, back.interventions) == (Prompt("to be or not to be"), (GREEDY,) * 2, ())
+    attached: Attached = asking.ask(Attach(asking.view(8, back.run.number), None, "cpu", tile_bytes=12_345))
+    assert (attached.model.card.name, attached.run.run.length, attached.prompt) == ("bundled", 8, back.prompt)
+    assert asking.ask(Decode(asking.view(8, attached.run.number), 1, GREEDY)).since == 8
+    assert asking.handles.thing(attached.run.number).tiles.limit == asking.handles.thing(back.run.number).tiles.limit
 
 
 def test_an_earlier_length_of_a_run_can_be_asked_about(asking: Asking) -> None:
@@ -191,9 +214,9 @@ def test_a_trace_file_comes_in_parts_that_are_the_file(
     folders: list[Path] = []
     save_steps = engine.save_steps
 
-    def remembering(handle: Any, place: Path) -> Any:
+    def remembering(handle: Any, place: Path, *, drawn: Sequence[Sampling]) -> Any:
         folders.append(place.parent)
-        return save_steps(handle, place)
+        return save_steps(handle, place, drawn=drawn)
 
     monkeypatch.setattr(engine, "save_steps", remembering)
     total, points = outcome(SERVED[FetchTrace](asking.handles, FetchTrace(asking.view())))
@@ -228,6 +251,6 @@ def test_every_request_has_something_that_serves_it() -> None:
         for kind in vars(requests).values()
         if getattr(kind, "__module__", "") == requests.__name__ and "→" in kind.__doc__
     }
-    assert len(asked) == 11
+    assert len(asked) == 13
     assert set(SERVED) == asked
     assert asked <= set(PASSING)

@@ -14,7 +14,7 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings import readout
 from ropewalk.model.readings.comparison import align, aligned, head_difference, next_token_difference, score_changes
-from ropewalk.model.readings.patterns import NOT_REPEATED
+from ropewalk.model.readings.patterns import NOT_DOUBLED, NOT_REPEATED
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.trace import capture
 from tests.model.small_models import BASE, make, random_ids
@@ -40,7 +40,7 @@ def test_statistics_move_by_those_of_the_one_run_less_those_of_the_other() -> No
     model, ids = make("plain"), random_ids(7)
     a, b = capture(model, ids), capture(model, ids, interventions=[NoScale()])
     found = finished(score_changes(a, b))
-    assert found.undefined == {"induction": NOT_REPEATED}
+    assert found.undefined == {"induction": NOT_REPEATED, "duplicate": NOT_DOUBLED}
     assert np.isnan(found.scores["induction"]).all()
     rows = np.arange(1, 7)
     of_b, of_a = (readout.weights(one[1], 2).astype(np.float64)[rows, rows - 1].mean() for one in (b, a))
@@ -59,6 +59,18 @@ def test_another_prompt_leaves_gaps() -> None:
     assert np.isnan(found.weights[:, 1]).all()
     expected = readout.weights(b[0], 0)[3, 2] - readout.weights(a[0], 0)[2, 1]
     assert found.weights[3, 2] == pytest.approx(expected)
+
+
+def test_runs_of_two_models_are_aligned_by_what_their_tokens_say() -> None:
+    a, b = capture(make("plain"), [1, 2, 3]), capture(make("plain", seed=1), [7, 1, 8, 9])
+    texts = ["to", "be", "or"], ["to", "not", "be", "or"]
+    rows = align(a, b, texts)
+    assert rows == ((0, 0), (None, 1), (1, 2), (2, 3))
+    found = head_difference(a[1], b[1], 3, rows)
+    expected = readout.weights(b[1], 3)[3, 2] - readout.weights(a[1], 3)[2, 1]
+    assert found.weights[3, 2] == pytest.approx(expected)
+    with pytest.raises(TraceError, match="A and B have no token in common"):
+        align(a, b, (["to", "be", "or"], ["das", "ist", "die", "Frage"]))
 
 
 def test_models_of_another_shape_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -23,12 +25,16 @@ def test_scores_follow_their_formulas(name: str) -> None:
     found, undefined = patterns.head_scores(trace)
     assert undefined == {}
     rows, later = np.arange(1, 18), np.arange(9, 17)  # N = 9: q = N … 2N − 2
+    ids = [*once[0].tolist()] * 2
+    places = [[at for at, one in enumerate(ids) if one == token] for token in set(ids)]
+    pairs = [pair for at in places for pair in pairwise(at)]
     for layer in range(3):
         for head in range(4):
             w = readout.weights(trace[layer], head).astype(np.float64)
             assert found["previous"][layer, head] == pytest.approx(w[rows, rows - 1].mean(), abs=1e-6)
             assert found["sink"][layer, head] == pytest.approx(w[rows, 0].mean(), abs=1e-6)
             assert found["induction"][layer, head] == pytest.approx(w[later, later - 9 + 1].mean(), abs=1e-6)
+            assert found["duplicate"][layer, head] == pytest.approx(np.mean([w[q, p] for p, q in pairs]), abs=1e-6)
             entropy = np.mean([readout.read_row(trace[layer], head, query).entropy for query in range(18)])
             assert found["entropy"][layer, head] == pytest.approx(entropy, abs=1e-5)
 
@@ -69,7 +75,7 @@ def test_padding_is_neither_asked_nor_looked_at() -> None:
 
 def test_a_score_that_has_no_value_says_why() -> None:
     found, undefined = patterns.head_scores(capture(make("plain"), [4]))
-    assert set(undefined) == {"previous", "sink", "induction"}
+    assert set(undefined) == {"previous", "sink", "induction", "duplicate"}
     assert np.isnan(found["previous"]).all()
     found, undefined = patterns.head_scores(capture(make("plain"), [4, 5, 6, 4, 7, 5]))
     assert undefined == {"induction": patterns.NOT_REPEATED}

@@ -1,0 +1,285 @@
+"""Runs that lie in trace files: opened without a checkpoint, and given theirs.
+
+It is a part of the engine, which asks it. A run that is opened so can be looked at in everything that needs no weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from ropewalk.model.checkpoints import available_devices, device_of
+from ropewalk.model.checkpoints.opening import BUNDLED
+from ropewalk.model.decoder.cache import Rows
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.costs import kv_bytes, parameters
+from ropewalk.model.decoder.rope_scaling import as_run
+from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle, without_weights
+from ropewalk.model.engine.questions import Capability
+from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
+from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.options import Option, Options
+from ropewalk.model.progress import Steps
+from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
+from ropewalk.model.readings.tiles import TileCache
+from ropewalk.model.runs.trace import Trace
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import About, Origin
+from ropewalk.model.trace_files.trace_file import TraceFile, load_trace
+
+QUICKLY_READ = 64 << 20
+"""Bytes of a trace of which every head is looked at to choose the one that is shown first."""
+
+
+class KnownTokens:
+    """In the place of a tokenizer: how the tokens of a run were shown when it was saved."""
+
+    def __init__(self, tokens: Sequence[TokenText]) -> None:
+        self._known = {token.id: token for token in tokens if token.kind != "bytes"}
+
+    def describe(self, ids: Sequence[int]) -> tuple[TokenText, ...]:
+        """How to show token ids; those of which nothing is known by their numbers."""
+        return tuple(self._known.get(token) or TokenText(token, f"#{token}") for token in ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Unattached:
+    """In the place of a checkpoint: a trace file, without weights and without a tokenizer."""
+
+    file: TraceFile
+    config: ModelConfig
+    tokenizer: KnownTokens
+    notes: tuple[str, ...]
+    model: None = None
+    path: str = ""
+
+
+def open_file(path: Path) -> ModelHandle:
+    """A trace file as a model without weights, whose one run :func:`run_of` gives.
+
+    Raises
+    ------
+    TraceError
+        When it cannot be read.
+    """
+    file = load_trace(path)
+    trace, origin = file.trace, file.about.origin or Origin()
+    can: set[Capability] = {"attention"}
+    if trace.config.position != "unknown":
+        can.add("rotation")
+    if trace.ids is not None:
+        can.add("tokens")
+    if trace.logits is not None:
+        can.add("logits")
+    card = ModelCard(
+        name=origin.name or path.name,
+        path=str(path.absolute()),
+        config=trace.config,
+        parameters=parameters(trace.config).total,
+        weight_bytes=0,
+        device="cpu",
+        dtype=str(trace.dtype).removeprefix("torch."),
+        family=origin.family or "unknown",
+        has_tokenizer=False,
+        bos=origin.bos,
+    )
+    what = f"{path.name} is a trace of {trace.length:,} tokens: a run without the weights of its model."
+    return ModelHandle(
+        card,
+        available_devices(),
+        Unattached(file, trace.config, KnownTokens(file.about.tokens), (what, *file.notes)),
+        notice=" ".join(file.notes),
+        can=frozenset(can),
+        advice="attach its checkpoint" + (f" ({origin.name})" if origin.name else ""),
+        origin=origin,
+    )
+
+
+def outline_file(path: Path) -> CheckpointOutline:
+    """What a trace file is, as the Open dialog shows it."""
+    model_handle = open_file(path)
+    card = model_handle.card
+    return CheckpointOutline(
+        name=path.name,
+        path=card.path,
+        family=card.family,
+        config=card.config,
+        parameters=card.parameters,
+        bytes_in={card.dtype: 0},
+        kv_bytes_in={card.dtype: kv_bytes(card.config, 1000, card.dtype)},
+        holds_weights=False,
+        notes=(*model_handle.checkpoint.notes, "Its checkpoint can be attached to it."),
+        holds_run=True,
+    )
+
+
+def run_of(model_handle: ModelHandle, run_id: int, cell: tuple[int, int, int, int]) -> RunHandle:
+    """The run of a trace file that is open."""
+    file: TraceFile = model_handle.checkpoint.file
+    trace, about = replace(file.trace, run_id=run_id), file.about
+    prompt = about.prompt
+    if prompt is None:
+        prompt = Prompt() if trace.ids is None else Prompt.of_ids(trace.ids[0, : trace.prefill].tolist())
+    run = Run(
+        run_id=run_id,
+        model=model_handle.card,
+        specs=trace.specs,
+        prompt=prompt.text,
+        tokens=TokenTexts.of(about.tokens),
+        length=trace.length,
+        prefill=trace.prefill,
+        newest=trace.length,
+        first_logit_row=trace.first_logit_row,
+        trace_bytes=trace.kept_bytes,
+        rendered=about.rendered,
+        extended_limit=as_run(trace.config, trace.interventions).max_position,
+    )
+    return RunHandle(run, model_handle, trace, cell, prompt=prompt, tiles=TileCache(), can=model_handle.can)
+
+
+def drawn_with(model_handle: ModelHandle) -> tuple[Sampling, ...]:
+    """How each decoded token of a trace file was drawn; greedily, where the file does not say."""
+    file: TraceFile = model_handle.checkpoint.file
+    return file.about.drawn or (Sampling(),) * (file.trace.length - file.trace.prefill)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Saving
+
+
+def origin_steps(model_handle: ModelHandle) -> Steps[Origin]:
+    """What a file says of the checkpoint that a run was made with."""
+    if model_handle.origin is not None:
+        return model_handle.origin
+    card = model_handle.card
+    fingerprint = (yield from fingerprint_steps(Path(card.path))) if card.path and Path(card.path).exists() else ""
+    return Origin(card.name, card.path, card.family, fingerprint, model_handle.options, card.bos)
+
+
+def told_of(handle: RunHandle, origin: Origin, drawn: Sequence[Sampling]) -> About:
+    """What a file says of the rows in view."""
+    run = handle.run
+    return About(
+        tokens=run.tokens[: run.length],
+        prompt=handle.prompt,
+        rendered=run.rendered,
+        drawn=tuple(drawn[: run.steps]) if len(drawn) >= run.steps else (),
+        origin=origin,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Attaching
+
+
+def check_goes_on(handle: RunHandle) -> None:
+    """Refuse a run from a file that no checkpoint could go on with.
+
+    Raises
+    ------
+    TraceError
+        When it is no run from a file, was given vectors, or its interventions are not known.
+    """
+    if handle.model_handle.origin is None:
+        raise TraceError("This run has its checkpoint; only a run from a trace file can be given one.")
+    file: TraceFile = handle.model_handle.checkpoint.file
+    if file.trace.ids is None:
+        raise TraceError("This run was given vectors, not tokens, so no checkpoint can go on with it.")
+    if not file.goes_on:
+        raise TraceError(f"{file.notes[0]} Capture it again to have a file that says everything.")
+
+
+def check_is_origin(origin: Origin, path: str | None) -> Steps[None]:
+    """Refuse a checkpoint that is not known to be the one a run was made with.
+
+    Raises
+    ------
+    OtherCheckpointError
+        When its fingerprint is another, or the file holds none.
+    CheckpointError
+        When there is nothing.
+    """
+    place = BUNDLED if path is None else Path(path)
+    if not place.exists():
+        raise CheckpointError(f"There is nothing at {place}; check the path.")
+    found = yield from fingerprint_steps(place)
+    if not origin.fingerprint:
+        raise OtherCheckpointError(
+            f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {place.name}; "
+            "confirm it, and the run goes on with these weights."
+        )
+    if found != origin.fingerprint:
+        raise OtherCheckpointError(
+            f"The run was made with {origin.name}, but the files of {place.name} are not those; confirm it, and the "
+            "run goes on with other weights than it was made with."
+        )
+
+
+def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:
+    """A run from a file on the checkpoint that was opened for it.
+
+    Raises
+    ------
+    TraceError, CheckpointError
+        When the checkpoint has other shapes than the run, or no weights.
+    """
+    if opened.shapes_only:
+        raise CheckpointError(without_weights(opened.card))
+    trace: Trace = handle.trace
+    named = {"layers": "layers", "heads": "query heads", "kv_heads": "kv heads", "head_width": "numbers a head"}
+    named["vocabulary"] = "tokens in its vocabulary"
+    for name, what in named.items():
+        its, ours = getattr(opened.card.config, name), getattr(trace.config, name)
+        if its != ours:
+            raise TraceError(
+                f"{opened.card.name} has {its:,} {what}, but the run was made with {ours:,}; attach the checkpoint "
+                "that it was made with."
+            )
+    trace = replace(_moved(trace, device_of(opened.card.device)), config=opened.card.config)
+    return replace(
+        handle,
+        run=replace(handle.run, model=opened.card),
+        model_handle=opened,
+        trace=trace,
+        tiles=TileCache(),
+        can=opened.can,
+    )
+
+
+def options_of(origin: Origin, options: Options | None) -> dict[str, Option]:
+    """Answers to what a checkpoint leaves open: those that the run was made with, unless others are given."""
+    return dict(origin.options) | dict(options or {})
+
+
+def _moved(trace: Trace, device: torch.device) -> Trace:
+    """The same run on another device; on its own, the very same."""
+    if trace.positions.device == device:
+        return trace
+    positions = trace.positions.to(device)
+    padding = None if trace.padding is None else trace.padding.to(device)
+
+    def moved(rows: Rows) -> Rows:
+        return Rows.of(rows.tensor.to(device))
+
+    return replace(
+        trace,
+        ids=None if trace.ids is None else trace.ids.to(device),
+        positions=positions,
+        padding=padding,
+        logits=None if trace.logits is None else moved(trace.logits),
+        layers=tuple(
+            replace(
+                layer,
+                positions=positions,
+                padding=padding,
+                queries=moved(layer.queries),
+                keys=moved(layer.keys),
+                values=moved(layer.values),
+                lse=moved(layer.lse),
+            )
+            for layer in trace
+        ),
+    )

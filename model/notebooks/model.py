@@ -1,0 +1,190 @@
+"""A model to run prompts on: one that Ropewalk opened, or whatever else stands behind the same few methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
+from ropewalk.model.checkpoints.opening import free_bytes
+from ropewalk.model.decoder.config import Branch, ModelConfig
+from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.errors import TraceError
+from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.notebooks.gradients import gradients_of
+from ropewalk.model.notebooks.metrics import Metric, measure_of
+from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching, Receiver
+from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of, strings_of
+from ropewalk.model.notebooks.run import Run
+from ropewalk.model.notebooks.source import Source
+from ropewalk.model.options import Options
+from ropewalk.model.progress import finished
+from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
+from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.trace_files.header import Origin
+
+
+class Model(Source):
+    """A model that runs prompts. Another kind of model is one more :meth:`_run`, and ``decoder`` where it has one."""
+
+    config: ModelConfig
+
+    @property
+    def decoder(self) -> Decoder:
+        """Ropewalk's own decoder, with its hook points; refused in a sentence where there is none."""
+        raise TraceError(
+            f"{self.name} does not run in Ropewalk's own decoder, which this needs; open a checkpoint of it with "
+            "ropewalk.open."
+        )
+
+    def capture(
+        self,
+        prompts: Prompts,
+        *,
+        mask: Any = None,
+        interventions: Sequence[Intervention] = (),
+        logits: Logits | None = None,
+        branch: Branch = "fused",
+        special: bool = True,
+    ) -> Run:
+        """Run prompts and keep what is needed to look at every head.
+
+        Parameters
+        ----------
+        prompts
+            A text, token ids, or several of either; prompts of different lengths are padded on the right.
+        mask
+            [B, T] which of the ids are real, where they are padded already.
+        interventions
+            What to change in the model meanwhile.
+        logits
+            Whose logits to keep: ``all`` rows, the ``last``, or ``none``; by default all of up to 1,024 tokens.
+        branch
+            ``fused`` or ``explicit``.
+        special
+            Whether texts get the special tokens that belong around them.
+
+        Raises
+        ------
+        PromptError, ShapeError, PositionError, InterventionError, MemoryBudgetError
+            In a sentence each.
+        """
+        batch = batch_of(prompts, self.tokenizer, mask, special=special)
+        return Run(self._run(batch, interventions, logits, branch), self, batch.texts)
+
+    def patch(
+        self,
+        clean: Prompts,
+        corrupted: Prompts,
+        metric: Metric,
+        at: str = "resid_pre",
+        *,
+        over: Sequence[Axis] | None = None,
+        to: Sequence[Receiver] = (),
+        interventions: Sequence[Intervention] = (),
+        cells: int = MOST_CELLS,
+    ) -> Patch:
+        """Put parts of a clean run into a corrupted one, each alone, and measure what comes of it.
+
+        Parameters
+        ----------
+        clean, corrupted
+            Prompts that are equally long, token by token; the corrupted ones may be vectors [B, T, D].
+        metric
+            Of logits [B, T, V] one number; or two tokens (one for each prompt, if need be): the mean over prompts of
+            the first's logit less the second's, after the last token.
+        at
+            A hook point, or a short name of one in every layer, such as ``resid_pre``, ``mlp_out`` or ``z``.
+        over
+            ``head`` and ``position``: the axes of the grid beside the layers.
+        to
+            Receivers of path patching: hook points, or (point, head).
+        cells
+            Patched copies that run together at most.
+
+        Raises
+        ------
+        PromptError, ShapeError, HookError
+            In a sentence each.
+        """
+        decoder, device = self.decoder, self.decoder.embed.weight.device
+        first, other = (batch_of(prompts, self.tokenizer).to(device) for prompts in (clean, corrupted))
+        measure = measure_of(metric, self.tokenizer, first.last, self.config.vocabulary)
+        found = Patching(decoder, first, other, measure, interventions, cells).grid(at, over, to)
+        return replace(found, tokens=strings_of(first.inputs[0].tolist(), self.tokenizer))
+
+    def gradients(
+        self, prompts: Prompts, metric: Metric, at: str | Sequence[str], *, interventions: Sequence[Intervention] = ()
+    ) -> dict[str, Tensor]:
+        """The gradient of a metric with respect to what passed hook points, name → a tensor of its shape.
+
+        Parameters
+        ----------
+        metric, at
+            As in :meth:`patch`; ``at`` may be several. ``pattern`` and ``attn_scores`` have gradients too.
+        """
+        batch = batch_of(prompts, self.tokenizer).to(self.decoder.embed.weight.device)
+        measure = measure_of(metric, self.tokenizer, batch.last, self.config.vocabulary)
+        return gradients_of(self.decoder, batch, measure, [at] if isinstance(at, str) else at, interventions)
+
+    def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
+        """Run a batch."""
+        raise NotImplementedError
+
+
+class CheckpointModel(Model):
+    """A checkpoint that Ropewalk opened, in its own decoder."""
+
+    def __init__(self, checkpoint: Checkpoint, options: Options | None = None) -> None:
+        super().__init__()
+        self.checkpoint, self.options = checkpoint, options or {}
+        self.name, self.config, self.tokenizer = checkpoint.name, checkpoint.config, checkpoint.tokenizer
+
+    @property
+    def decoder(self) -> Decoder:
+        """The decoder itself, with its hook points."""
+        return self.checkpoint.model
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The checkpoint, with the hash over its files."""
+        one = self.checkpoint
+        fingerprint = finished(fingerprint_steps(Path(one.path)))
+        return Origin(one.name, one.path, one.family, fingerprint, tuple(sorted(self.options.items())))
+
+    def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
+        weight = self.decoder.embed.weight
+        batch = batch.to(weight.device)
+        count, tokens = batch.inputs.shape[:2]
+        rows = chunk_rows(self.config, tokens)
+        dtype = str(weight.dtype).removeprefix("torch.")
+        budget = run_budget(self.config, tokens, dtype, batch=count, logits=logits, rows=rows, branch=branch)
+        check_budget(budget, self.config, free_bytes(weight.device), batch=count, rows=rows)
+        steps = capture_steps(
+            self.decoder,
+            batch.inputs,
+            logits=logits,
+            positions=batch.positions,
+            padding=batch.padding,
+            branch=branch,
+            interventions=interventions,
+            chunk=rows,
+        )
+        return finished(steps)
+
+
+def open(  # noqa: A001 - ropewalk.open(path)
+    path: str | Path | None = None,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    options: Options | None = None,
+) -> Model:
+    """Open a model; :func:`~model.checkpoints.opening.open_steps` says what is taken and raised."""
+    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=options), options)

@@ -1,0 +1,384 @@
+"""A run of one or several prompts, and everything that can be read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields, replace
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ropewalk.model.decoder.cache import Rows
+from ropewalk.model.decoder.costs import format_bytes
+from ropewalk.model.errors import HookError, MemoryBudgetError, TraceError
+from ropewalk.model.notebooks.pictures import coloured, matrix, mosaic
+from ropewalk.model.notebooks.prompts import strings_of, token_id
+from ropewalk.model.notebooks.readings import Attribution, Head, HeadScores, Lens, head_names, layer_names
+from ropewalk.model.notebooks.source import Source
+from ropewalk.model.readings.attribution import direct_attribution, head_parts
+from ropewalk.model.readings.lens import logit_lens
+from ropewalk.model.readings.next_token import draw
+from ropewalk.model.readings.patterns import formulas_of, head_scores
+from ropewalk.model.readings.records import Doubles, Reduction, Sampling
+from ropewalk.model.readings.tiles import read_head
+from ropewalk.model.runs.layer_trace import LayerTrace
+from ropewalk.model.runs.trace import Trace, replay
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import About
+from ropewalk.model.trace_files.trace_file import load_trace, save_trace
+
+BUDGET = 2 << 30
+"""Bytes that one answer may take unless the caller says otherwise."""
+THUMBNAIL = 24
+"""Pixels along the picture of one head among all."""
+EXACT_UP_TO = 256
+"""Rows of a run whose small pictures look at every cell."""
+WIDEST = 960
+SHOWN_TOKENS = 60
+"""Pixels that all of them take at most, and tokens that are written under them."""
+
+
+class Run:
+    """Some prompts as a model ran them.
+
+    Attributes
+    ----------
+    trace
+        Q', K', V and log-sum-exp of every layer, and the logits.
+    model
+        What made it, or stands for that.
+    texts
+        The prompts, where they were texts.
+    """
+
+    def __init__(
+        self, trace: Trace, model: Source, texts: Sequence[str] = (), strings: Sequence[str] | None = None
+    ) -> None:
+        self.trace = trace
+        self.model = model
+        self.texts = tuple(texts)
+        self._strings = strings
+
+    def __len__(self) -> int:
+        """B, the prompts."""
+        return self.trace.batch
+
+    def __iter__(self) -> Iterator[Run]:
+        """Each prompt on its own."""
+        return (self[prompt] for prompt in range(len(self)))
+
+    def __getitem__(self, prompt: int) -> Run:
+        """One prompt on its own, without its padding; nothing is computed again.
+
+        Raises
+        ------
+        TraceError
+            When there is no such prompt.
+        """
+        self.check_prompt(prompt)
+        texts = self.texts[prompt : prompt + 1]
+        return Run(_alone(self.trace, prompt), self.model, texts, self._strings if len(self) == 1 else None)
+
+    def check_prompt(self, prompt: int) -> None:
+        """Refuse a prompt that is not there."""
+        if not isinstance(prompt, int) or not 0 <= prompt < len(self):
+            raise TraceError(f"Prompt {prompt!r:.40} was asked for, but this run has {len(self)}, counted from 0.")
+
+    @property
+    def ids(self) -> Tensor:
+        """[B, T] token ids."""
+        if self.trace.ids is None:
+            raise TraceError("This run was given vectors, not tokens, so it has no ids.")
+        return self.trace.ids
+
+    @property
+    def tokens(self) -> list[list[str]]:
+        """The tokens of each prompt as a person reads them, padding left out."""
+        if self._strings:
+            return [list(self._strings)]
+        if self.trace.ids is None:
+            return [[f"[{row}]" for row in range(self.trace.length)]] * len(self)
+        real = self.trace.padding
+        rows = [self.trace.ids[one] if real is None else self.trace.ids[one][real[one]] for one in range(len(self))]
+        return [strings_of(row.tolist(), self.model.tokenizer) for row in rows]
+
+    @property
+    def logits(self) -> Tensor:
+        """[B, n, V] of the rows whose logits were kept: all of up to 1,024 tokens."""
+        if self.trace.logits is None:
+            raise TraceError('This run kept no logits; capture it with logits="all" or "last".')
+        return self.trace.logits.tensor[:, 0]
+
+    # Attention --------------------------------------------------------------------------------------------------------
+
+    def patterns(self, layer: int | None = None, *, budget: int = BUDGET) -> Tensor:
+        """Attention weights after the softmax, float32, 0 where masked.
+
+        Parameters
+        ----------
+        layer
+            One layer alone.
+        budget
+            Bytes that they may take.
+
+        Returns
+        -------
+        Tensor
+            [B, L, H, T, T], or [B, H, T, T] of one layer.
+
+        Raises
+        ------
+        MemoryBudgetError
+            When they would take more; ask for a layer, or read rows of ``run.trace``.
+        """
+        return self._matrices("weights", layer, budget)
+
+    def scores(self, layer: int | None = None, *, budget: int = BUDGET) -> Tensor:
+        """Scaled, soft-capped scores before the softmax in the same shapes, −inf where masked."""
+        return self._matrices("scores", layer, budget)
+
+    def _matrices(self, kind: str, layer: int | None, budget: int) -> Tensor:
+        chosen = list(self.trace) if layer is None else [self._layer(layer)]
+        batch, heads, length = len(self), self.trace.config.heads, self.trace.length
+        needed = 4 * batch * len(chosen) * heads * length**2
+        if needed > budget:
+            raise MemoryBudgetError(
+                f"The {kind} of {len(chosen)} layers would take {format_bytes(needed)} for {length} tokens, but "
+                f"the budget is {format_bytes(budget)}; ask for one layer, or for some rows of run.trace[layer]."
+            )
+        found = torch.empty((batch, len(chosen), heads, length, length), device=self.trace.positions.device)
+        for place, one in enumerate(chosen):
+            for prompt in range(batch):
+                read = one.weights if kind == "weights" else one.scores
+                found[prompt, place] = read(batch=prompt)
+        return found if layer is None else found[:, 0]
+
+    def head(self, layer: int, head: int, *, prompt: int = 0) -> Head:
+        """One head of one prompt, with its tokens."""
+        one = self[prompt]
+        found = one._layer(layer)
+        found.check_head(head)
+        pattern, scores = (read(head).cpu().numpy() for read in (found.weights, found.scores))
+        return Head(layer, head, pattern, scores, one.tokens[0])
+
+    def head_scores(self, names: Collection[str] | None = None) -> HeadScores:
+        """Statistics of every head, name → [L, H]: ``previous``, ``sink``, ``induction`` and what else there is.
+
+        Of several prompts they are the mean over those that define them.
+        """
+        found: dict[str, list[Doubles]] = {}
+        undefined: dict[str, str] = {}
+        for one in self:
+            scores, without = head_scores(one.trace, names)
+            for name, values in scores.items():
+                if name in without:
+                    undefined[name] = without[name]
+                else:
+                    found.setdefault(name, []).append(values)
+        nothing = np.full((self.trace.config.layers, self.trace.config.heads), np.nan)
+        missing = {name: why for name, why in undefined.items() if name not in found}
+        formulas = formulas_of(self[0].trace)
+        every = {name: found.get(name, [nothing]) for name in formulas if name in found or name in missing}
+        return HeadScores(every, {name: formulas[name] for name in every}, missing)
+
+    # What the trace does not keep -------------------------------------------------------------------------------------
+
+    def points(self, *names: str) -> dict[str, Tensor]:
+        """What passed hook points along all rows, run again over the trace's own K' and V.
+
+        Raises
+        ------
+        HookError
+            For a name that there is not.
+        """
+        decoder, trace = self.model.decoder, self.trace
+        cuts = sorted({0, *(segment.start for layer in trace for segment in layer.spec.segments)})  # each rotated alike
+        found = [
+            replay(decoder, trace, start, names, count=stop - start).points
+            for start, stop in zip(cuts, [*cuts[1:], trace.length], strict=True)
+        ]
+        for name in names:
+            if name not in found[0]:
+                raise HookError(
+                    f"{name!r} passes on the explicit branch alone; run.patterns() and run.scores() have the matrices."
+                )
+        return {name: _along_rows([part[name] for part in found], name, len(self)) for name in names}
+
+    def residual(self, point: int | str) -> Tensor:
+        """The residual stream, [B, T, D].
+
+        Parameters
+        ----------
+        point
+            A block's number for the stream before it, L for the one after the last; or the name of a hook point.
+        """
+        layers = self.trace.config.layers
+        if isinstance(point, str):
+            return self.points(point)[point]
+        if isinstance(point, bool) or not isinstance(point, int) or not 0 <= point <= layers:
+            raise TraceError(f"The stream at {point!r:.40} was asked for, but it is there before block 0 to {layers}.")
+        name = f"blocks.{point}.hook_resid_pre" if point < layers else f"blocks.{layers - 1}.hook_resid_post"
+        return self.points(name)[name]
+
+    def head_outputs(self, layer: int) -> Tensor:
+        """What each head of a layer adds to the stream, [B, T, H, D]."""
+        name = f"blocks.{self._layer(layer).spec.layer}.attn.hook_result"
+        return head_parts(self.model.decoder, layer, self.points(name)[name])
+
+    def logit_lens(self, *, prompt: int = 0, count: int = 5) -> Lens:
+        """What the model would say of each row if it ended after the embedding, or after each block.
+
+        Parameters
+        ----------
+        count
+            How many of the most probable tokens are named.
+        """
+        one = self[prompt]
+        lens = logit_lens(self.model.decoder, one.trace, count=count)
+        tokenizer = self.model.tokenizer
+        tokens = lens.tokens if tokenizer is None else tokenizer.describe(token.id for token in lens.tokens)
+        return Lens(**{**vars(lens), "tokens": tokens})
+
+    def attribution(
+        self, token: int | str, against: int | str | None = None, *, row: int | None = None, prompt: int = 0
+    ) -> Attribution:
+        """What each head, each MLP and the embedding add directly to a token's logit after one row.
+
+        Parameters
+        ----------
+        against
+            Another token: then all of it is of the difference of the two logits.
+        row
+            The last one when not given.
+        """
+        one = self[prompt]
+        row = one.trace.length - 1 if row is None else row
+        parts = [
+            direct_attribution(self.model.decoder, one.trace, row, self._token_id(chosen))
+            for chosen in (token, against)
+            if chosen is not None
+        ]
+        names = [field.name for field in fields(Attribution) if field.name != "row"]
+        of_each = [[getattr(part, name) for part in parts] for name in names]
+        return Attribution(row, *(each[0] - sum(each[1:]) for each in of_each))
+
+    # Decoding ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def next_logits(self) -> Tensor:
+        """[B, V] the logits after each prompt's last token."""
+        last = [one.trace.logits_of(one.trace.length - 1) for one in self]
+        if any(row is None for row in last):
+            raise TraceError('This run did not keep the logits of its last rows; capture it with logits="all".')
+        return torch.cat([row for row in last if row is not None])
+
+    def append(self, tokens: int | str | Sequence[int]) -> Run:
+        """Decode one step with given tokens, one for each prompt.
+
+        Raises
+        ------
+        TraceError
+            For prompts of different lengths, which go on one at a time, and for another number of tokens.
+        """
+        if self.trace.padding is not None:
+            raise TraceError("Prompts of different lengths cannot go on together; go on with one of them, run[0].")
+        given = [tokens] if isinstance(tokens, int | str) else list(tokens)
+        if len(given) != len(self):
+            raise TraceError(f"{len(given)} tokens were given to go on with, but the run has {len(self)} prompts.")
+        return Run(self.model.append(self.trace, [self._token_id(one) for one in given]), self.model, self.texts)
+
+    def decode(self, steps: int = 1, sampling: Sampling | None = None) -> Run:
+        """Let the model go on by itself, greedily unless told how to draw."""
+        run = self
+        for _ in range(steps):
+            row = run.trace.length - 1
+            run = run.append([draw(logits, sampling or Sampling(), row) for logits in run.next_logits])
+        return run
+
+    def _layer(self, layer: int) -> LayerTrace:
+        if isinstance(layer, bool) or not isinstance(layer, int):
+            raise TraceError(f"Layer {layer!r:.40} was asked for, but layers are numbers from 0.")
+        return self.trace[layer]
+
+    def _token_id(self, token: int | str) -> int:
+        return token_id(token, self.model.tokenizer, self.trace.config.vocabulary)
+
+    # Pictures and files -----------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        """Every head of the first prompt as a small picture, and its tokens."""
+        one, c = self[0], self.trace.config
+        length = one.trace.length
+        how: Reduction = "max" if length <= EXACT_UP_TO else "sampled"
+        tiles = [
+            [read_head(layer, head, pixels=THUMBNAIL, reduction=how, raw=False).weights for head in range(c.heads)]
+            for layer in one.trace
+        ]
+        seen = np.array([[np.where(tile.visible, tile.values, np.nan) for tile in row] for row in tiles])
+        title = f"{self.model.name}: {length} tokens" + (f", 1 of {len(self)} prompts" if len(self) > 1 else "")
+        side = min(48 * max(c.layers, c.heads), WIDEST)
+        heads = matrix(coloured(mosaic(seen), 0.0, 1.0), layer_names(c.layers), head_names(c.heads), title, side)
+        tokens = " ".join(one.tokens[0][:SHOWN_TOKENS]) + ("" if length <= SHOWN_TOKENS else " …")
+        return f'<div>{heads}<div style="font:11px monospace">{escape(tokens)}</div></div>'
+
+    def save(self, path: str | Path, *, pattern: bool = False) -> None:
+        """Write a trace file; ``pattern`` adds queries and keys before RoPE, scores and weights."""
+        about = About(prompt=Prompt(self.texts[0]) if len(self.texts) == 1 else None, origin=self.model.origin)
+        if len(self) == 1 and self.trace.ids is not None and self.model.tokenizer is not None:
+            about = replace(about, tokens=self.model.tokenizer.describe(self.trace.ids[0].tolist()))
+        decoder = self.model.decoder if pattern else None
+        strings = self.tokens[0] if len(self) == 1 else ()
+        save_trace(self.trace, path, strings=strings, about=about, model=decoder, pattern=pattern)
+
+
+def load(path: str | Path, *, model: Source | None = None) -> Run:
+    """Read a run back that was saved.
+
+    Parameters
+    ----------
+    model
+        The model that made it, for what a trace does not keep.
+    """
+    file = load_trace(path)
+    prompt = file.about.prompt
+    texts = () if prompt is None or prompt.as_ids else (prompt.text,)
+    return Run(file.trace, model or Source(file.about.origin), texts, file.strings or None)
+
+
+def _along_rows(parts: list[Tensor], name: str, batch: int) -> Tensor:
+    """What passed a point in several calls, joined along its axis of tokens; that of a router is [B, T, …] then."""
+    if parts[0].ndim == 2:
+        parts = [part.reshape(batch, -1, part.shape[-1]) for part in parts]
+    axis = 2 if parts[0].ndim == 4 and not name.endswith("hook_result") else 1
+    return torch.cat(parts, dim=axis)
+
+
+def _alone(trace: Trace, prompt: int) -> Trace:
+    """One prompt of a trace; where its padding comes after it or before it, without that."""
+    one = slice(prompt, prompt + 1)
+    rows, padding = slice(0, trace.length), None if trace.padding is None else trace.padding[one]
+    if padding is not None:
+        real = padding[0].nonzero().flatten()
+        first, stop = int(real[0]), int(real[-1]) + 1
+        if first == 0 and bool(padding[0, :stop].all()):
+            rows, padding = slice(0, stop), None
+    alone = trace.prompt(prompt)
+    return replace(
+        alone,
+        layers=tuple(replace(layer.at(rows.stop), padding=padding) for layer in alone),
+        ids=None if alone.ids is None else alone.ids[:, rows],
+        positions=alone.positions[:, rows],
+        padding=padding,
+        prefill=min(trace.prefill, rows.stop),
+        logits=_logits_alone(trace, one, rows.stop),
+        earlier=None,
+    )
+
+
+def _logits_alone(trace: Trace, one: slice, length: int) -> Rows | None:
+    """The logits of one prompt, None where none of its rows was kept."""
+    kept = max(length - trace.first_logit_row, 0)
+    return None if trace.logits is None or not kept else Rows.of(trace.logits.tensor[one, :, :kept])

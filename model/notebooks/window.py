@@ -1,0 +1,38 @@
+"""A run of a notebook in the window: saved as a trace, and opened by a program of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import ropewalk
+from ropewalk.model.notebooks.run import Run
+
+ENVIRONMENT = "PYTHONPATH"
+
+
+def view(run: Run) -> subprocess.Popen[bytes]:
+    """Open the window on a run (of several prompts, the first) and return at once.
+
+    What needs the model's weights says so there, and offers to attach its checkpoint.
+
+    Returns
+    -------
+    Popen
+        The window's process, which goes on when the notebook ends.
+    """
+    path = Path(tempfile.mkdtemp(prefix="ropewalk-")) / "run.safetensors"
+    run[0].save(path)
+    found_at = str(Path(ropewalk.__file__).parents[1])
+    where = os.pathsep.join([found_at, *filter(None, [os.environ.get(ENVIRONMENT)])])
+    return subprocess.Popen(
+        [sys.executable, "-m", "ropewalk", str(path)],
+        env={**os.environ, ENVIRONMENT: where},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

@@ -1,0 +1,282 @@
+"""Prompts of every kind become one run, whose numbers are those of transformers; what cannot be is a sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+import ropewalk
+from ropewalk.model.errors import RopewalkError
+from ropewalk.model.notebooks.model import Model
+from ropewalk.model.notebooks.run import Run
+from ropewalk.model.readings.patterns import repeated_ids
+from tests.closeness import assert_close
+from tests.model.checkpoints.reference import reference_logits
+from tests.model.notebooks.conftest import Pair
+
+FIRST, SECOND = [5, 9, 2, 7, 7, 30], [11, 4, 60]
+NEAR = 2e-5
+"""What float32 and two orders of adding make of the tiny models; a wrong mask or position is off by 0.1 and more."""
+
+
+def padded(left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    gap = [0] * (len(FIRST) - len(SECOND))
+    hidden, shown = [0] * len(gap), [1] * len(SECOND)
+    ids = torch.tensor([FIRST, gap + SECOND if left else SECOND + gap])
+    return ids, torch.tensor([[1] * len(FIRST), hidden + shown if left else shown + hidden])
+
+
+def test_prompts_of_different_lengths_run_as_in_transformers(pair: Pair) -> None:
+    run = pair.ours.capture([FIRST, SECOND])
+    logits, attentions = reference_logits(pair.theirs, *padded(left=False))
+    expected = torch.stack(attentions, 1)
+    assert (run.patterns() - expected)[0].abs().max() < NEAR
+    assert (run.patterns() - expected)[1, :, :, :3].abs().max() < NEAR
+    assert (run.logits - logits)[0].abs().max() < NEAR
+    assert (run.next_logits - logits[[0, 1], [5, 2]]).abs().max() < NEAR
+    assert torch.equal(run.patterns(1), run.patterns()[:, 1])
+
+
+def test_a_prompt_of_a_batch_is_the_prompt_alone(pair: Pair) -> None:
+    of_batch, alone = pair.ours.capture([FIRST, SECOND])[1], pair.ours.capture(SECOND)
+    assert of_batch.trace.padding is None
+    assert of_batch.ids.tolist() == [SECOND]
+    for found, expected in ((of_batch.patterns(), alone.patterns()), (of_batch.logits, alone.logits)):
+        assert found.shape == expected.shape
+        assert (found - expected).abs().max() < NEAR
+    assert_close(of_batch.decode(2).logits, alone.decode(2).logits, terms=200)
+
+
+def test_a_mask_says_what_is_padding_on_the_left(pair: Pair) -> None:
+    ids, mask = padded(left=True)
+    run = pair.ours.capture(ids, mask=mask)
+    alone = pair.ours.capture(SECOND)
+    assert run.trace.positions[1].tolist() == [0, 0, 0, 0, 1, 2]
+    assert (run.patterns()[1, :, :, 3:, 3:] - alone.patterns()[0]).abs().max() < NEAR
+    assert (run.next_logits[1] - alone.next_logits[0]).abs().max() < NEAR
+    assert (run[1].residual(2)[0, 3:] - alone.residual(2)[0]).abs().max() < 10 * NEAR
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda ids: [ids],
+        torch.tensor,
+        lambda ids: torch.tensor([ids], dtype=torch.int32),
+        np.array,
+        lambda ids: np.array([ids], dtype=np.uint16),
+        lambda ids: [np.array(ids)],
+        lambda ids: [torch.tensor(ids)],
+        lambda ids: tuple(np.int64(one) for one in ids),
+    ],
+)
+def test_ids_may_come_as_anything(bundled: Model, same: Callable[[list[int]], Any]) -> None:
+    assert bundled.capture(same(FIRST)).ids.tolist() == [FIRST]
+
+
+def test_texts_and_vectors(bundled: Model) -> None:
+    run = bundled.capture(["to be or not to be", "not to be"])
+    assert run.texts == ("to be or not to be", "not to be")
+    assert run.tokens == [["to", "·be", "·or", "·not", "·to", "·be"], ["not", "·to", "·be"]]
+    assert [one.texts for one in run] == [("to be or not to be",), ("not to be",)]
+    vectors = bundled.decoder.embed(run.ids[:1]).detach()
+    as_vectors = bundled.capture(vectors)
+    assert_close(as_vectors.logits, run[0].logits, terms=200)
+    with pytest.raises(RopewalkError, match="given vectors, not tokens"):
+        _ = as_vectors.ids
+
+
+@pytest.mark.parametrize(
+    ("prompts", "sentence"),
+    [
+        ("", "empty"),
+        ([], "There is no prompt|empty"),
+        ([[1], []], "Prompt 1 is empty"),
+        (torch.zeros(1, 0, dtype=torch.long), "empty"),
+        (["a", [1]], "Some prompts are text and some are ids"),
+        ([1.5], "1.5 is not a token id"),
+        ([True], "True is not a token id"),
+        ([[1, None]], "None is not a token id"),
+        ({1, 2}, "text or token ids, but set was given"),
+        (7, "text or token ids, but int was given"),
+        (np.array([True]), "ids are whole numbers"),
+        (torch.zeros(1, 2, 3, dtype=torch.long), "ids are whole numbers"),
+        (torch.zeros(3), "Vectors have shape"),
+        (torch.zeros(1, 3, 5), r"must be \[B, T, 128\]"),
+        ([[5], [1024]], "Token id 1024"),
+        ([-1], "Token id -1"),
+        (list(range(600)), "limit of 512"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_a_sentence(bundled: Model, prompts: Any, sentence: str) -> None:
+    with pytest.raises(RopewalkError, match=sentence) as refused:
+        bundled.capture(prompts)
+    assert refused.value.sentence.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda run: run[2], "Prompt 2 was asked for, but this run has 2"),
+        (lambda run: run["a"], "Prompt 'a'"),
+        (lambda run: run.patterns(4), "Layer 4"),
+        (lambda run: run.patterns(-1), "Layer -1"),
+        (lambda run: run.patterns("one"), "Layer 'one'"),
+        (lambda run: run.patterns(budget=1000), "the budget is 1.0 kB|the budget is 1"),
+        (lambda run: run.head(1, 8), "L1H8"),
+        (lambda run: run.residual(5), "The stream at 5"),
+        (lambda run: run.residual(1.0), "The stream at 1.0"),
+        (lambda run: run.residual("blocks.0.hook_nothing"), "no hook point named"),
+        (lambda run: run.points("blocks.0.attn.hook_pattern"), "explicit branch alone"),
+        (lambda run: run.head_outputs(9), "Layer 9"),
+        (lambda run: run.attribution(" or not"), "is 2 tokens of this model"),
+        (lambda run: run.attribution(5000), "Token id 5000"),
+        (lambda run: run.attribution(1.5), "neither a token's text nor its id"),
+        (lambda run: run.attribution(3, row=6), "Row 6"),
+        (lambda run: run.append([1, 2]), "go on with one of them"),
+        (lambda run: run[0].append([1, 2]), "2 tokens were given to go on with"),
+        (lambda run: run.head_scores(["nothing"]), "no head statistic 'nothing'"),
+        (lambda run: run.head_scores().best("induction"), "needs two tokens in a row"),
+    ],
+)
+def test_what_a_run_cannot_say_is_refused_in_a_sentence(
+    bundled: Model, ask: Callable[[Any], Any], sentence: str
+) -> None:
+    with pytest.raises(RopewalkError, match=sentence) as refused:
+        ask(bundled.capture(["to be or not to be", "not to be"]))
+    assert refused.value.sentence.endswith((".", "?"))
+
+
+def test_masks_that_do_not_fit(bundled: Model) -> None:
+    for mask, sentence in (([[1, 1]], "shape"), ([[0, 0, 0]], "hides every token"), ("abc", "not an array")):
+        with pytest.raises(RopewalkError, match=sentence):
+            bundled.capture([1, 2, 3], mask=mask)
+
+
+def test_the_stream_and_the_heads_are_those_of_transformers(pair: Pair) -> None:
+    run = pair.ours.capture([FIRST, SECOND])
+    ids, mask = padded(left=False)
+    with torch.no_grad():
+        streams = pair.theirs(ids, attention_mask=mask, output_hidden_states=True, use_cache=False).hidden_states
+    layers = run.trace.config.layers
+    for layer in range(layers):  # after the last one transformers norms
+        assert (run.residual(layer) - streams[layer])[0].abs().max() < 10 * NEAR
+        assert (run.residual(layer) - streams[layer])[1, :3].abs().max() < 10 * NEAR
+        outputs, block = run.head_outputs(layer).sum(2), pair.ours.decoder.block(layer).attn.output
+        written = run.residual(f"blocks.{layer}.hook_attn_out")
+        assert_close(outputs + (0 if block.bias is None else block.bias.detach()), written, terms=200)
+    assert_close(run.residual(layers), run.residual(f"blocks.{layers - 1}.hook_resid_post"), terms=1)
+
+
+def test_points_of_a_run_that_was_decoded_are_those_of_its_whole_prompt(bundled: Model) -> None:
+    decoded = bundled.capture("to be or not to be").decode(3)
+    whole = bundled.capture(decoded.ids)
+    for name in ("blocks.2.hook_resid_mid", "blocks.1.attn.hook_q", "blocks.3.attn.hook_result"):
+        found, expected = decoded.points(name)[name], whole.points(name)[name]
+        assert found.shape == expected.shape
+        assert (found - expected).abs().max() < 1e-3
+
+
+def test_an_attribution_adds_up_to_the_difference_of_logits(bundled: Model) -> None:
+    run = bundled.capture(["to be or not to be", "not to be"])
+    first, other = (bundled.tokenizer.encode(text, add_special=False)[0] for text in (" or", " not"))  # type: ignore[union-attr]
+    for prompt in range(2):
+        found = run.attribution(" or", against=" not", prompt=prompt)
+        together = found.heads.sum() + found.mlps.sum() + found.embedding + found.rest
+        difference = float(run.next_logits[prompt, first] - run.next_logits[prompt, other])
+        assert together == pytest.approx(difference, abs=1e-3)
+        assert found.logit == pytest.approx(difference, abs=1e-3)
+    frame = found.to_frame()
+    assert frame["value"].sum() == pytest.approx(difference, abs=1e-3)
+    assert list(frame["part"][:3]) == ["embedding", "rest", "L0 MLP"]
+
+
+def test_scores_of_several_prompts_are_their_mean_and_spread(bundled: Model) -> None:
+    prompts = [repeated_ids(20, 1024, seed) for seed in range(3)]
+    each = [ropewalk.head_scores(bundled.capture(ids).trace)[0]["induction"] for ids in prompts]
+    found = bundled.capture(prompts).head_scores()
+    assert found["induction"] == pytest.approx(np.mean(each, 0), abs=1e-4)
+    assert found.deviation["induction"] == pytest.approx(np.std(each, 0, ddof=1), abs=1e-4)
+    assert found.best("induction") == divmod(int(np.argmax(np.mean(each, 0))), 8)
+    assert np.isnan(bundled.capture(prompts[0]).head_scores().deviation["induction"]).all()
+    frame = found.to_frame()
+    assert list(frame.columns) == ["layer", "head", "score", "value", "deviation"]
+    assert len(frame) == 32 * len(found)
+    one = frame[(frame.layer == 1) & (frame["head"] == 3) & (frame.score == "induction")]
+    assert float(one.value.iloc[0]) == pytest.approx(found["induction"][1, 3])
+
+
+def test_a_lens_reads_the_last_place_as_the_model_does(bundled: Model) -> None:
+    run = bundled.capture("to be or not to be")
+    lens = run.logit_lens()
+    assert lens.top[-1, :, 0].tolist() == run.logits[0].argmax(-1).tolist()
+    frame = lens.to_frame()
+    assert len(frame) == 5 * 6
+    said = bundled.tokenizer.describe([int(run.logits[0, -1].argmax())])[0].text  # type: ignore[union-attr]
+    assert frame.iloc[-1].token == said
+
+
+def test_a_run_is_saved_and_loaded(bundled: Model, tmp_path: Path) -> None:
+    run = bundled.capture("to be or not to be")
+    run.save(tmp_path / "run.safetensors")
+    loaded = ropewalk.load(tmp_path / "run.safetensors")
+    assert torch.equal(loaded.patterns(), run.patterns())
+    assert loaded.tokens == run.tokens
+    assert (loaded.model.name, loaded.texts) == ("bundled", ("to be or not to be",))
+    assert loaded.model.origin == bundled.origin
+    with pytest.raises(RopewalkError, match=r"without its model.*ropewalk\.load\(path, model=ropewalk\.open"):
+        loaded.residual(1)
+    whole = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
+    assert torch.equal(whole.residual(1), run.residual(1))
+
+
+def test_a_run_under_interventions_goes_on_when_it_was_loaded(bundled: Model, tmp_path: Path) -> None:
+    run = bundled.capture("to be or not to be", interventions=[ropewalk.interventions.AblateHeads(1, (3,))])
+    run.save(tmp_path / "run.safetensors")
+    loaded = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
+    assert_close(loaded.decode(2).logits, run.decode(2).logits, terms=1)
+    assert not torch.equal(run.logits, bundled.capture("to be or not to be").logits)
+
+
+def test_a_frame_without_pandas_is_a_sentence(bundled: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = bundled.capture("to be or not").head(1, 3)
+    frame = head.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert len(frame) == 4 * 5 / 2
+    assert frame.iloc[-1].weight == head.pattern[3, 3]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(RopewalkError, match="pip install pandas"):
+        head.to_frame()
+
+
+def test_a_run_without_a_tokenizer_shows_ids(pair: Pair) -> None:
+    run = pair.ours.capture([FIRST, SECOND])
+    assert run.tokens == [list(map(str, FIRST)), list(map(str, SECOND))]
+    with pytest.raises(RopewalkError, match="no tokenizer"):
+        pair.ours.capture("text")
+    with pytest.raises(RopewalkError, match="give the token's id"):
+        run.attribution("text")
+
+
+def test_another_kind_of_model_is_one_method() -> None:
+    """A model that is no decoder of ours runs prompts, and explains what it cannot do."""
+    inner = ropewalk.open()
+
+    class Elsewhere(Model):
+        name, tokenizer, config = "elsewhere", inner.tokenizer, inner.config
+
+        def _run(self, *args: Any) -> Any:
+            return inner._run(*args)
+
+    run = Elsewhere().capture("to be or not to be")
+    assert isinstance(run, Run)
+    assert run.patterns().shape == (1, 4, 8, 6, 6)
+    with pytest.raises(RopewalkError, match="elsewhere does not run in Ropewalk's own decoder"):
+        run.logit_lens()
