@@ -41,7 +41,7 @@ AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImage
 
 @dataclass(frozen=True, eq=False)
 class TransformersCheckpoint:
-    """An open folder, run by transformers; the rest is as in ``model.checkpoints.Checkpoint``."""
+    """An open folder, run by transformers; the rest is as in ``model.checkpoints.opening``."""
 
     model: TransformersModel
     config: ModelConfig

@@ -190,6 +190,25 @@ def test_the_first_layers_can_be_opened_alone(dialog: OpenDialog, running: Sessi
     assert running.model_handle.options == (("first_layers", 1),)
 
 
+def test_transformers_may_run_it_instead(dialog: OpenDialog, running: Session, engine: CannedEngine) -> None:
+    click_on(dialog, "smol")
+    assert dialog.layers.isEnabled()
+    QTest.mouseClick(dialog.via, LEFT, pos=QPoint(8, dialog.via.height() // 2))
+    settle(running)
+    assert dialog.via.isChecked()
+    assert dialog.outline is not None
+    assert not dialog.layers.isEnabled()
+    QTest.mouseClick(dialog.open_button, LEFT)
+    settle(running)
+    assert "open /models/smol cpu float32 {'via': 'transformers'}" in engine.calls
+    again = OpenDialog(running)
+    again.look_at("/models/smol")
+    assert again.via.isChecked()  # as it was opened the last time
+    again.look_at("/models/mini.pth")
+    assert not again.via.isChecked()
+    again.close()
+
+
 def test_cancel_while_opening_cancels_and_stays(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
