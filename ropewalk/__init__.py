@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ropewalk.model.errors import RopewalkError
     from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
     from ropewalk.model.notebooks.run import Run, load
+    from ropewalk.model.notebooks.transformers_model import from_transformers
     from ropewalk.model.notebooks.window import view
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
@@ -43,6 +44,7 @@ __all__ = [
     "capture",
     "direct_attribution",
     "draw",
+    "from_transformers",
     "head_scores",
     "hooks",
     "interventions",
@@ -73,6 +75,7 @@ _MODULES = {
     "direct_attribution": "model.readings.attribution",
     "draw": "model.readings.next_token",
     "head_scores": "model.readings.patterns",
+    "from_transformers": "model.notebooks.transformers_model",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
     "load": "model.notebooks.run",

@@ -29,13 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(SERVES, file=sys.stderr)
         return 2
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
-    from ropewalk.app.commands.typed import ENGINE, absent_session, split_engine
+    from ropewalk.app.commands.typed import ENGINE, absent_file, drawn_instead, names_file, split_engine
 
     engine, typed = split_engine(typed)
-    if refusal := absent_session(typed):
+    if refusal := absent_file(typed):
         print(refusal, file=sys.stderr)
         return 2
-    if not typed or typed[0].endswith(".ropewalk"):
+    if not typed or names_file(typed):
         from ropewalk.app import display
 
         if absent := display.absent_libraries():
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return start.show_window(typed[0] if typed else "", engine)
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
-        typed = ["export", str(PICTURE), "--session", *typed] if typed else ["snapshot", str(PICTURE)]
+        typed = drawn_instead(typed, str(PICTURE))
     from ropewalk.app.commands.line import run_command
 
     return run_command(typed if engine is None else [*typed, ENGINE, engine], take_shot)

@@ -348,7 +348,9 @@ BREAKAGES = (
     ),
     # Costs and the ledger
     costs(
-        "the cache counts K alone", "return 2 * batch * length * config.layers", "return batch * length * config.layers"
+        "the cache counts K alone",
+        "config.layers * heads * config.kv_width",
+        "config.layers * heads * config.head_width",
     ),
     costs("a multiply-add counts once", "return 2 * rows * inputs * outputs", "return rows * inputs * outputs"),
     costs(

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ropewalk.views.main_window import MainWindow
 
 
-def show_window(session_file: str = "", engine: str | None = None) -> int:
-    """Show the window until it is closed, with what it begins with or with a session, over an engine's command."""
+def show_window(file: str = "", engine: str | None = None) -> int:
+    """Show the window until it is closed, with what it begins with or with a file, over an engine's command."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window too
     qt, session, window = build_window(engine)
-    window.appeared.connect(lambda: window.files.begin(session_file))
+    window.appeared.connect(lambda: window.files.begin(file))
     window.show()
     try:
         return qt.exec()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, json_option
 from ropewalk.app.commands.output import finished, model_handle_of, print_json, print_table
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 from ropewalk.model.engine.interface import ModelHandle
 
@@ -34,7 +35,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "device": card.device,
                 "dtype": card.dtype,
                 "parameters": card.parameters,
-                "parameters_by_part": asdict(parameters(config)),
+                "parameters_by_part": asdict(parameters(config)) if config.position != "unknown" else None,
                 "weight_bytes": card.weight_bytes,
                 "kv_bytes_per_token": per_token,
                 "has_tokenizer": card.has_tokenizer,
@@ -47,6 +48,7 @@ def show_info(parsed: argparse.Namespace) -> None:
         )
         return
     rope = config.rope
+    known = config.position != "unknown"  # else transformers runs it
     turns = "none" if config.position != "rotary" or rope is None else f"base {rope.base:g}, {rope.pairing} pairs"
     if rope is not None and rope.scaling != "default":
         turns += f", {rope.scaling} × {rope.factor:g}"
@@ -58,11 +60,11 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}" if trace is None else "none"),
         ("layers", str(config.layers)),
         ("width D", str(config.width)),
-        ("heads", f"{config.heads} query, {config.kv_heads} kv, {config.head_width} wide"),
-        ("MLP", f"{config.mlp}, {config.mlp_width} wide, {config.activation}"),
+        ("heads", f"{config.heads} query, {config.kv_heads} kv, {_widths(config)} wide"),
+        *([("MLP", f"{config.mlp}, {config.mlp_width} wide, {config.activation}")] if known else []),
         ("vocabulary", f"{config.vocabulary:,}{', tied' if config.tied else ''}"),
-        ("positions", f"{config.max_position:,}, {config.position}"),
-        ("RoPE", turns),
+        ("positions", f"{config.max_position:,}, {config.position if known else 'as transformers takes them'}"),
+        *([("RoPE", turns)] if known else []),
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
         ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
         ("chat template", ", ".join(card.chats) or "none"),
@@ -71,6 +73,12 @@ def show_info(parsed: argparse.Namespace) -> None:
         *(("note", note) for note in notes),
     ]
     print_table(rows)
+
+
+def _widths(config: ModelConfig) -> str:
+    """How wide a head is; its values too, where they are wider or narrower."""
+    own, value = config.head_width, config.width_of_value
+    return f"{own}" if own == value else f"{own} (values {value})"
 
 
 def _trace_of(model_handle: ModelHandle) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.options import TRANSFORMERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -40,6 +41,9 @@ def model_options(command: argparse.ArgumentParser, *, several: bool = False) ->
         nargs="*" if several else "?",
         metavar="PATH",
         help=f"{'checkpoints or traces' if several else 'a checkpoint or a trace'}; the bundled model when left out",
+    )
+    command.add_argument(
+        "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
     )
     device_options(command)
 

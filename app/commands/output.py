@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import ModelHandle, without_weights
 from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
+from ropewalk.model.options import VIA, Option
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
 
@@ -78,7 +79,9 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
     from ropewalk.model.engine import engine
 
-    options = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
+    options: dict[str, Option] = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
+    if parsed.via is not None:
+        options[VIA] = parsed.via
     return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
 
 

@@ -84,6 +84,7 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
     same = (
         "out",
         "path",
+        "via",
         "device",
         "dtype",
         "prompt",

@@ -10,11 +10,28 @@ SERVES = "This serves a window; see ropewalk --engine."
 """What a person is told who starts an engine in a terminal."""
 
 
-def absent_session(typed: Sequence[str]) -> str:
-    """Why the session that was named cannot be opened, a sentence; empty where it is there, or none was named."""
-    if not typed or not typed[0].endswith(".ropewalk") or Path(typed[0]).is_file():
+TRACE = ".safetensors"
+FILES = {".ropewalk": "session", TRACE: "trace"}
+"""Files that the window begins with, by their endings."""
+
+
+def names_file(typed: Sequence[str]) -> bool:
+    """Whether a file was named in the place of a command."""
+    return bool(typed) and Path(typed[0]).suffix in FILES
+
+
+def absent_file(typed: Sequence[str]) -> str:
+    """Why the file that was named cannot be opened, a sentence; empty where it is there, or none was named."""
+    if not names_file(typed) or Path(typed[0]).is_file():
         return ""
-    return f"There is no session {typed[0]}; check the path."
+    return f"There is no {FILES[Path(typed[0]).suffix]} {typed[0]}; check the path."
+
+
+def drawn_instead(typed: Sequence[str], picture: str) -> list[str]:
+    """The command that draws the window into a file where it cannot be shown."""
+    if not typed:
+        return ["snapshot", picture]
+    return ["snapshot", picture, *typed] if Path(typed[0]).suffix == TRACE else ["export", picture, "--session", *typed]
 
 
 def split_engine(typed: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -18,7 +18,8 @@ class Shot:
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
     ``engine`` is the command that starts the engine, "" for this machine. ``checkpoint`` is given to the run of a trace
-    file, with ``other_weights`` although that was not made with it.
+    file, with ``other_weights`` although that was not made with it. ``via`` is what runs the model in the place of
+    Ropewalk's own decoder, where something does.
     """
 
     out: Path
@@ -40,6 +41,7 @@ class Shot:
     engine: str = ""
     checkpoint: str | None = None
     other_weights: bool = False
+    via: str | None = None
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Opening(QObject):
         self.asked = OpenModel(None, *PLAIN)
         self.next: NextRun | None = None
 
-    def begin(self, path: str | None = None, prompt: Prompt | None = None) -> None:
+    def begin(self, path: str | None = None, prompt: Prompt | None = None, options: Options | None = None) -> None:
         """Do what a start does: open the model (None: the bundled one) and run the last prompt, or the given one.
 
         What was remembered is only a wish here: a device that is gone falls back to the CPU, a prompt that does not
@@ -114,7 +114,7 @@ class Opening(QObject):
         newest = self._session.newest = Prompt(first) if prompt is None else prompt
         otherwise = (DEFAULT_PROMPT,) if prompt is None and first != DEFAULT_PROMPT else ()
         self._session.show_notice()
-        asked = OpenModel(path, remembered.device, remembered.dtype)
+        asked = OpenModel(path, remembered.device, remembered.dtype, dict(options or {}))
         self.submit(asked, NextRun(newest, otherwise), lambda failure: self._open_plainly(asked, failure))
 
     def open(
@@ -257,7 +257,7 @@ class Opening(QObject):
         """Open on the CPU after a remembered device has failed."""
         self._session.fail(failure)
         if not isinstance(failure, Ended) and (asked.device, asked.dtype) != PLAIN:
-            self.submit(OpenModel(asked.path, *PLAIN), self.next, self._session.fail)
+            self.submit(OpenModel(asked.path, *PLAIN, asked.options), self.next, self._session.fail)
 
     def _on_failed(self, failure: Failure) -> None:
         self._session.fail(failure)

@@ -68,7 +68,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class CheckpointOutline:
-    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V."""
+    """A checkpoint before it is loaded: what it is, and by dtype its bytes and those of a thousand tokens' K and V.
+
+    ``holds_run`` says that it is a trace file, whose run is shown without weights.
+    """
 
     name: str
     path: str
@@ -80,6 +83,7 @@ class CheckpointOutline:
     holds_weights: bool
     choices: tuple[Choice, ...] = ()
     notes: tuple[str, ...] = ()
+    holds_run: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from ropewalk.model.checkpoints import available_devices, device_of
 from ropewalk.model.checkpoints.opening import BUNDLED
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.costs import parameters
+from ropewalk.model.decoder.costs import kv_bytes, parameters
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine.interface import ModelHandle, RunHandle, without_weights
+from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
@@ -68,6 +68,8 @@ def open_file(path: Path) -> ModelHandle:
     file = load_trace(path)
     trace, origin = file.trace, file.about.origin or Origin()
     can: set[Capability] = {"attention"}
+    if trace.config.position != "unknown":
+        can.add("rotation")
     if trace.ids is not None:
         can.add("tokens")
     if trace.logits is not None:
@@ -93,6 +95,24 @@ def open_file(path: Path) -> ModelHandle:
         can=frozenset(can),
         advice="attach its checkpoint" + (f" ({origin.name})" if origin.name else ""),
         origin=origin,
+    )
+
+
+def outline_file(path: Path) -> CheckpointOutline:
+    """What a trace file is, as the Open dialog shows it."""
+    model_handle = open_file(path)
+    card = model_handle.card
+    return CheckpointOutline(
+        name=path.name,
+        path=card.path,
+        family=card.family,
+        config=card.config,
+        parameters=card.parameters,
+        bytes_in={card.dtype: 0},
+        kv_bytes_in={card.dtype: kv_bytes(card.config, 1000, card.dtype)},
+        holds_weights=False,
+        notes=(*model_handle.checkpoint.notes, "Its checkpoint can be attached to it."),
+        holds_run=True,
     )
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.views import keys
+from ropewalk.views.files.run_files import RunFiles
 from ropewalk.views.files.session_files import SessionFiles
 from ropewalk.views.style import wording
 
@@ -41,6 +43,9 @@ class FileMenu(QObject):
         self.sessions = SessionFiles(window)
         self.sessions.failed.connect(self._show_failure)
         self.sessions.finished.connect(window.status.show_message)
+        self.runs = RunFiles(window)
+        self.runs.failed.connect(self._show_failure)
+        self.runs.finished.connect(window.status.show_message)
         window.export_wanted.connect(self._export_around)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, card in window.cards.items():
@@ -63,16 +68,19 @@ class FileMenu(QObject):
             "open_session": self.sessions.ask,
             "save_session": self.sessions.save,
             "save_session_as": self.sessions.save_as,
+            "save_run": self.runs.save_as,
+            "attach": self.runs.attach,
             "export": self.export,
             "copy_picture": lambda: self.exporter.copy(self.exporter.target()),
         }
 
-    def begin(self, session_file: str = "") -> None:
-        """Do what a start does: open a session where one was named, else what was open the last time."""
-        if session_file:
-            self.sessions.open(session_file, otherwise=self.window.session.opening.begin)
+    def begin(self, file: str = "") -> None:
+        """Do what a start does: open a session or a trace where one was named, else what was open the last time."""
+        opening = self.window.session.opening
+        if file.endswith(SUFFIX):
+            self.sessions.open(file, otherwise=opening.begin)
         else:
-            self.window.session.opening.begin()
+            opening.begin(file or None)
 
     def export(self, name: str = "") -> ExportDialog:
         """Show the Export dialog, with a panel chosen where one is named."""
@@ -113,7 +121,8 @@ class FileMenu(QObject):
             last = recent.addAction("What was open last and not saved")
             last.triggered.connect(partial(self._open, str(self.sessions.last)))
         recent.setEnabled(not recent.isEmpty())
-        for name in ("save_session", "save_session_as"):
+        lacks = self.window.session.attaching.origin is not None
+        for name in ("save_session", "save_session_as", "save_run", *(("attach",) if lacks else ())):
             self._entry(menu, name, verbs[name])
         menu.addSeparator()
         for name in ("export", "copy_picture"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSignalBlocker, QSize, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QDialog,
     QFileDialog,
@@ -28,7 +29,7 @@ from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
-from ropewalk.model.options import Option
+from ropewalk.model.options import TRANSFORMERS, VIA, Option
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -41,6 +42,10 @@ PATH = Qt.ItemDataRole.UserRole
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
 HINT = "Choose a checkpoint, drop one here, or type a path."
+VIA_WORDS = (
+    "Let transformers run the model, where Ropewalk's own decoder does not know its family. Attention, the next token, "
+    "decoding and ablating heads work; what needs Ropewalk's own decoder says so."
+)
 HINT_ELSEWHERE = "Choose a checkpoint, or type a path on the engine's machine."
 
 
@@ -73,6 +78,8 @@ class OpenDialog(QDialog):
         self.questions = QGridLayout()
         self.layers = QSpinBox()
         self.layers.setAccessibleName("how many of its layers to open, from the first on")
+        self.via = QCheckBox("via transformers")
+        self.via.setToolTip(wording.tooltip(VIA_WORDS))
         self.dtype = QComboBox()
         self.dtype.setAccessibleName("number format to open it in")
         self.notice = plain_label(HINT_ELSEWHERE if session.elsewhere else HINT, "notice")
@@ -105,6 +112,7 @@ class OpenDialog(QDialog):
         last.addWidget(self.dtype)
         last.addWidget(plain_label("layers", "label"))
         last.addWidget(self.layers)
+        last.addWidget(self.via)
         last.addWidget(self.bar, 1)
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
@@ -121,7 +129,8 @@ class OpenDialog(QDialog):
         self.resize(QSize(80 * unit, 64 * unit))
 
     def _connect(self) -> None:
-        self.path.textChanged.connect(self._look)
+        self.path.textChanged.connect(self._on_path)
+        self.via.toggled.connect(lambda: self._look(self.path.text()))
         self.path.returnPressed.connect(self.start)
         self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile))
         self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory))
@@ -173,7 +182,7 @@ class OpenDialog(QDialog):
         if path is None or (path == self.path.text() and (self._looking or self.outline is not None)):
             return
         if path == self.path.text():
-            self._look(path)
+            self._on_path(path)
         self.path.setText(path)
 
     def _browse(self, mode: QFileDialog.FileMode) -> None:
@@ -199,13 +208,19 @@ class OpenDialog(QDialog):
         """The path to open; None is the bundled model."""
         return self.path.text().strip() or None
 
+    def _on_path(self, text: str) -> None:
+        """Look at another path, as it was opened the last time."""
+        with QSignalBlocker(self.via):
+            self.via.setChecked(VIA in self.session.opened.answers.get(self._wanted() or "", {}))
+        self._look(text)
+
     def _look(self, text: str) -> None:
         """Ask what the path is; the first answer of a fresh engine takes as long as torch takes to be imported."""
         self._show_outline(None)
         self.download.hide()
         self.notice.setText(f"Looking at {Path(text.strip()).name or 'the built-in model'} …")
         self._looking = True
-        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused)
+        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused, self._way())
 
     def _show_outline(self, outline: CheckpointOutline | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
@@ -214,7 +229,7 @@ class OpenDialog(QDialog):
         _empty(self.questions)
         self._answers = {}
         self.facts.setVisible(outline is not None)
-        self.open_button.setEnabled(outline is not None and outline.holds_weights)
+        self.open_button.setEnabled(outline is not None and _opens(outline))
         if outline is None:
             return
         c = outline.config
@@ -234,19 +249,20 @@ class OpenDialog(QDialog):
         self.dtype.clear()
         self.dtype.addItems(list(outline.bytes_in))
         self.dtype.setCurrentText(chosen)
-        self.layers.setRange(1, c.layers)
+        self.layers.setRange(c.layers if outline.holds_run else 1, c.layers)
         remembered = self.session.opened.answers.get(self._wanted() or "", {})
         self.layers.setValue(_whole(remembered.get(FIRST_LAYERS), c.layers))
         self.layers.setSuffix(f" of {c.layers}")
+        self.layers.setEnabled(not self.via.isChecked())
         self.layers.updateGeometry()  # its hint knows the longest text, but not that it has changed
         for row, choice in enumerate(outline.choices):
             self._ask(choice, row, _whole(remembered.get(choice.option), choice.assumed))
         notes = list(outline.notes)
-        if not outline.holds_weights:
+        if not _opens(outline):
             notes.append("There are no weights here, so only shapes and costs can be shown.")
         self.notice.setText(" ".join(notes))
         unasked = all(choice.option in remembered for choice in outline.choices)
-        if self._at_once and outline.holds_weights and unasked:
+        if self._at_once and _opens(outline) and unasked:
             self._at_once = False
             self.start()
 
@@ -269,14 +285,22 @@ class OpenDialog(QDialog):
         self.questions.addWidget(label, row, 0)
         self.questions.addWidget(answer, row, 1)
 
+    def _way(self) -> dict[str, Option]:
+        """What runs the model in the place of Ropewalk's own decoder, where that was chosen."""
+        return {VIA: TRANSFORMERS} if self.via.isChecked() else {}
+
     def options(self) -> dict[str, Option]:
         """The answers, by option; the number of layers where it is not all of them."""
         layers = self.layers.value()
         fewer: dict[str, Option] = {FIRST_LAYERS: layers} if layers < self.layers.maximum() else {}
-        return fewer | {
-            option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
-            for option, box in self._answers.items()
-        }
+        return (
+            fewer
+            | self._way()
+            | {
+                option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
+                for option, box in self._answers.items()
+            }
+        )
 
     def _on_refused(self, sentence: str) -> None:
         self._show_outline(None)
@@ -320,10 +344,11 @@ class OpenDialog(QDialog):
         self.opening = opening
         self._fetching = False
         self.bar.setRange(0, 0 if opening else 1)
-        self.open_button.setEnabled(not opening and self.outline is not None and self.outline.holds_weights)
+        self.open_button.setEnabled(not opening and self.outline is not None and _opens(self.outline))
         self.download.setEnabled(not opening)
-        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.layers):
+        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.via):
             widget.setEnabled(not opening)
+        self.layers.setEnabled(not opening and not self.via.isChecked())
 
     def _on_progress(self, progress: JobProgress | None) -> None:
         """Say how far the opening is; beside a download, other work may go on that is not what was asked for here."""
@@ -386,6 +411,11 @@ class OpenDialog(QDialog):
 def _whole(answer: Option | None, otherwise: int) -> int:
     """A remembered answer, where it is a number."""
     return answer if isinstance(answer, int) else otherwise
+
+
+def _opens(outline: CheckpointOutline) -> bool:
+    """Whether it can be put on screen: there are weights, or there is a run."""
+    return outline.holds_weights or outline.holds_run
 
 
 def _empty(grid: QGridLayout) -> None:
