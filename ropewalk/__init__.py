@@ -11,14 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # but for ``view``: the model names this file, and may not know the app
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
     from ropewalk.model.decoder import hooks, interventions
     from ropewalk.model.errors import RopewalkError
     from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
     from ropewalk.model.notebooks.run import Run, load
     from ropewalk.model.notebooks.transformers_model import from_transformers
-    from ropewalk.model.notebooks.window import view
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -88,7 +87,7 @@ _MODULES = {
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
-    "view": "model.notebooks.window",
+    "view": "app.viewing",
 }
 """Where each name comes from; a module's last word is its own."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.app.commands.options import Commands, command, count, natural, token_ids
 from ropewalk.app.commands.output import check_folder, finished, model_handle_of, runnable
-from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.app.commands.prompting import prompt_of, prompt_option, prompt_options, stretched
 from ropewalk.app.commands.prompts_file import PromptLine, read_prompts
 from ropewalk.app.commands.traces import check_asked, saved_run, trace_options
 from ropewalk.model.decoder.costs import format_bytes
@@ -43,7 +43,7 @@ def declare(commands: Commands) -> None:
     """Add the command."""
     capture = command(commands, "capture", "run prompts and write what they were to .safetensors files", write_capture)
     prompt = capture.add_mutually_exclusive_group()
-    prompt.add_argument("--prompt", metavar="TEXT", help="what to run")
+    prompt_option(prompt, "what to run")
     prompt.add_argument("--ids", type=token_ids, metavar="1,2,3", help="token ids to run")
     prompt.add_argument("--prompts", type=Path, metavar="FILE", help="a prompt on each line, as text or a JSON object")
     prompt_options(capture)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from ropewalk.app.commands.options import Commands, command, count, json_option
 from ropewalk.app.commands.output import finished, model_handle_of, print_json, runnable
-from ropewalk.app.commands.prompting import prompt_of, prompt_options, stretched
+from ropewalk.app.commands.prompting import prompt_of, prompt_option, prompt_options, stretched
 from ropewalk.app.commands.traces import check_asked, saved_run, trace_options
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.errors import PromptError
@@ -17,7 +17,7 @@ from ropewalk.model.readings.records import Sampling
 def declare(commands: Commands) -> None:
     """Add the command."""
     generate = command(commands, "generate", "continue a prompt", generate_text)
-    generate.add_argument("--prompt", metavar="TEXT", help="what to continue")
+    prompt_option(generate, "what to continue")
     prompt_options(generate)
     trace_options(generate)
     generate.add_argument("--steps", type=count, required=True, metavar="N", help="tokens to decode")

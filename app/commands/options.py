@@ -24,19 +24,24 @@ def command(
     name: str,
     summary: str,
     act: Callable[[argparse.Namespace], None],
+    *,
+    several: bool = False,
 ) -> argparse.ArgumentParser:
-    """A command that takes a checkpoint and where to compute."""
+    """A command that takes a checkpoint, or several, and where to compute."""
     added = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    model_options(added)
+    model_options(added, several=several)
     added.add_argument("--layers", type=count, metavar="N", help="open the first N layers only (all)")
     added.set_defaults(act=act)
     return added
 
 
-def model_options(command: argparse.ArgumentParser) -> None:
+def model_options(command: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Options that say what to open, and where."""
     command.add_argument(
-        "path", nargs="?", metavar="PATH", help="a checkpoint or a trace; the bundled model when left out"
+        "path",
+        nargs="*" if several else "?",
+        metavar="PATH",
+        help=f"{'checkpoints or traces' if several else 'a checkpoint or a trace'}; the bundled model when left out",
     )
     command.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter to merge into it (none)")
     command.add_argument(
@@ -62,7 +67,7 @@ def engine_option(command: argparse.ArgumentParser, text: str) -> None:
     command.add_argument(ENGINE, default="", metavar="COMMAND", help=text)
 
 
-def json_option(command: argparse.ArgumentParser) -> None:
+def json_option(command: argparse._ActionsContainer) -> None:
     """The option of every command whose output a script may read."""
     command.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from pathlib import Path
 
 from ropewalk.app.commands.output import finished
 from ropewalk.model.decoder.config import Scaling
@@ -16,6 +17,41 @@ from ropewalk.model.decoder.rope_scaling import rule_named, scaling_for
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.errors import ChatError, RopewalkError
 from ropewalk.model.tokens.prompt import Prompt
+
+
+def prompt_option(command: argparse._ActionsContainer, what: str) -> None:
+    """The option that is a prompt."""
+    command.add_argument(
+        "--prompt", type=prompt_text, metavar="TEXT", help=f"{what}; @FILE reads a file, - standard input"
+    )
+
+
+def prompt_text(typed: str) -> str:
+    """A prompt as it is typed, of a file (``@FILE``) or of standard input (``-``); ``@@`` begins a text with one @.
+
+    A line end at the end of a file or of the input is left out.
+    """
+    if typed.startswith("@@"):
+        return typed[1:]
+    if typed != "-" and not typed.startswith("@"):
+        return typed
+    try:
+        data = _standard_input() if typed == "-" else Path(typed[1:]).read_bytes()
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        where = "standard input" if typed == "-" else typed[1:]
+        raise argparse.ArgumentTypeError(
+            f"{where or 'nothing'} cannot be read ({error.strerror or error}); a text that begins with @ is typed @@"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{typed.lstrip('@')} is not text in UTF-8") from error
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise OSError("it is closed")
+    return sys.stdin.buffer.read()
 
 
 def prompt_options(command: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from ropewalk.app.commands.options import (
     pixels,
 )
 from ropewalk.app.commands.output import check_folder
-from ropewalk.app.commands.prompting import prompt_options
+from ropewalk.app.commands.prompting import prompt_option, prompt_options
 from ropewalk.app.commands.traces import trace_options
 from ropewalk.app.files.shot import Shot, TakeShot
 
@@ -64,7 +64,7 @@ def window_options(command: argparse.ArgumentParser) -> None:
     """Options that say what the window shows."""
     model_options(command)
     engine_option(command, "what starts the engine, on whose machine PATH then is (this one)")
-    command.add_argument("--prompt", metavar="TEXT", help="what to run")
+    prompt_option(command, "what to run")
     prompt_options(command)
     trace_options(command)
     command.add_argument("--size", type=pixels, default=(1920, 1080), metavar="WxH", help="pixels (1920x1080)")

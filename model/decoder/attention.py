@@ -24,7 +24,15 @@ from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import QkNorm
 from ropewalk.model.decoder.packing import Joined
 from ropewalk.model.decoder.rope import rotate
-from ropewalk.model.decoder.scores import count_visible, key_range, log_weights, scaled_scores, visible_keys
+from ropewalk.model.decoder.scores import (
+    LEAST_WEIGHT,
+    count_visible,
+    key_range,
+    log_weights,
+    scaled_scores,
+    visible_keys,
+    written_weights,
+)
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.errors import AttentionError
 
@@ -388,6 +396,34 @@ def explicit_attention(
 BRANCHES = {"fused": fused_attention, "explicit": explicit_attention}
 
 
+def written_over(
+    result: Attended, value: Tensor, spec: AttentionSpec, *, past: int, padding: Tensor | None
+) -> Attended:
+    """What attention gives where heads were given a pattern: its weights blend V, and the row's log-sum-exp is 0.
+
+    A score is the logarithm of a weight then, so that exp(score − lse) is what was written. What the mask hides stays
+    hidden.
+    """
+    out, lse = result.out.clone(), result.lse.clone()
+    scores, weights = (None if one is None else one.clone() for one in (result.scores, result.weights))
+    keys = torch.arange(value.shape[2], device=value.device)
+    for pattern in spec.written:
+        stop = min(past + out.shape[2], len(pattern.rows))
+        if stop <= past:
+            continue
+        rows = torch.arange(past, stop, device=value.device)
+        place = rows - past
+        seen = visible_keys(spec, rows, keys, padding)[:, 0]  # [B or 1, n, S]
+        found = written_weights(pattern, rows[:, None], keys) * seen
+        of_head = value[:, pattern.head * value.shape[1] // spec.heads]  # [B, S, Dh]
+        out[:, pattern.head, place] = (found @ of_head.float()).to(out.dtype)
+        lse[:, pattern.head, place] = torch.zeros_like(lse[:, pattern.head, place]).masked_fill(~seen.any(-1), math.inf)
+        if weights is not None and scores is not None:
+            weights[:, pattern.head, place] = found
+            scores[:, pattern.head, place] = found.clamp_min(LEAST_WEIGHT).log().masked_fill(~seen, -math.inf)
+    return Attended(out, lse, scores, weights)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # The layer
 
@@ -439,6 +475,8 @@ class Attention(nn.Module):
         q, k, v = self.read(x, call.rotations[self.layer])
         k, v, padding = self.seen(k, v, call)
         result = BRANCHES[call.branch](q, k, v, self.rule, past=call.past, padding=padding, sinks=self.sinks)
+        if self.rule.written:
+            result = written_over(result, v, self.rule, past=call.past, padding=padding)
         self.note(q, result, call)
         return self.write(result.out)
 

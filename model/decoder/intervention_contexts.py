@@ -26,10 +26,11 @@ from ropewalk.model.decoder.interventions import (
     NoScale,
     ReadKvHead,
     ScaleScores,
+    SetPattern,
 )
 from ropewalk.model.decoder.rope import plane_features
 from ropewalk.model.decoder.rope_scaling import as_run, turned_rule
-from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 
 
 @contextmanager
@@ -79,6 +80,8 @@ def changed_rule(rule: AttentionSpec, interventions: Sequence[Intervention]) -> 
             heads = [result.kv_head_of(head) for head in range(result.heads)]
             heads[intervention.head] = intervention.kv_head
             result = replace(result, kv_map=tuple(heads))
+        elif isinstance(intervention, SetPattern):
+            result = replace(result, written=(*result.written, WrittenPattern(intervention.head, intervention.pattern)))
     return result
 
 

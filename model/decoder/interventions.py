@@ -227,6 +227,61 @@ class AblatePlane:
             raise InterventionError(f"The mean of a plane has {len(self.mean)} numbers, but a plane has 2.")
 
 
+LONGEST_PATTERN = 512
+"""Rows of a pattern that is written for a head: it travels with the trace as plain numbers."""
+
+
+@stored("layer head pattern", tag="SetPattern")
+@dataclass(frozen=True)
+class SetPattern:
+    """Write the attention weights of one query head: of each row of a pattern [T, T], the rows after it left alone.
+
+    Attributes
+    ----------
+    pattern
+        The weights, from a list, an array or a tensor; what is after the diagonal must be 0.
+    """
+
+    layer: int
+    head: int
+    pattern: tuple[Vector, ...]
+    breaks_cache: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Take the numbers of whatever was given.
+
+        Raises
+        ------
+        InterventionError
+            When it is no square of numbers.
+        """
+        try:
+            rows = tuple(tuple(float(weight) for weight in row) for row in self.pattern)
+        except (TypeError, ValueError) as error:
+            raise InterventionError("A pattern is a square of numbers, a row for each query.") from error
+        object.__setattr__(self, "pattern", rows)
+
+    @property
+    def label(self) -> str:
+        """The chip."""
+        return f"L{self.layer}H{self.head} pattern set"
+
+    def check(self, config: ModelConfig) -> None:
+        """Refuse a head that is not there, and weights that no causal pattern has."""
+        _check_layer(self.layer, config)
+        _check_inside("Head", self.head, config.heads)
+        size = len(self.pattern)
+        if not 1 <= size <= LONGEST_PATTERN or any(len(row) != size for row in self.pattern):
+            raise InterventionError(
+                f"A pattern of {size} rows was given, but it must be a square of 1 to {LONGEST_PATTERN} rows."
+            )
+        for query, row in enumerate(self.pattern):
+            if not all(math.isfinite(weight) and weight >= 0 for weight in row):
+                raise InterventionError(f"Row {query} of the pattern has a weight that is no number of 0 or more.")
+            if any(row[query + 1 :]):
+                raise InterventionError(f"Row {query} of the pattern has a weight after the diagonal; set those to 0.")
+
+
 @stored("layer mean", tag="AblateMlp")
 @dataclass(frozen=True)
 class AblateMlp:
@@ -300,6 +355,7 @@ Intervention: TypeAlias = (
     | NoCausalMask
     | AblateHeads
     | AblatePlane
+    | SetPattern
     | AblateMlp
     | ReadKvHead
     | PermuteTokens

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 
 Span = tuple[int, int]
 """A half-open range of rows."""
@@ -56,6 +56,22 @@ def soft_capped(scores: Tensor, cap: float | None) -> Tensor:
 def log_weights(scores: Tensor, lse: Tensor, out: Tensor | None = None) -> Tensor:
     """Logarithms of the weights, score − lse, of scores [..., n, m] in rows whose log-sum-exp is [..., n]."""
     return torch.sub(scores, lse[..., None], out=out)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Patterns that are written for a head
+
+LEAST_WEIGHT = 1e-30
+"""Stands for a written weight of 0 where its logarithm is wanted."""
+
+
+def written_weights(pattern: WrittenPattern, queries: Tensor, keys: Tensor) -> Tensor:
+    """What a written pattern gives, float32, for rows that it has and any keys, in shapes that broadcast."""
+    rows = torch.zeros(len(pattern.rows), max(len(pattern.rows), *map(len, pattern.rows)), device=keys.device)
+    for number, row in enumerate(pattern.rows):
+        rows[number, : len(row)] = torch.tensor(row)
+    there = keys < rows.shape[1]
+    return rows[queries, keys.clamp(max=rows.shape[1] - 1)] * there
 
 
 # ----------------------------------------------------------------------------------------------------------------------

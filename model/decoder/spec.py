@@ -33,8 +33,24 @@ class RotationSegment:
     factor: float = 1.0
 
 
+@stored("head rows")
+@dataclass(frozen=True)
+class WrittenPattern:
+    """Weights that were written for a head in the place of its own.
+
+    Attributes
+    ----------
+    rows
+        For each row from the first on, the weights of the keys from the first on; no key after the row's own has one.
+    """
+
+    head: int
+    rows: tuple[tuple[float, ...], ...]
+
+
 @stored(
-    "layer heads kv_heads head_width scale cap window causal sinks rotary_width pairing segments kv_map experiments"
+    "layer heads kv_heads head_width scale cap window causal sinks rotary_width pairing segments kv_map experiments "
+    "written"
 )
 @dataclass(frozen=True)
 class AttentionSpec:
@@ -53,6 +69,8 @@ class AttentionSpec:
         The kv head that each query head was made to read, None for the grouping of the model.
     interventions
         Names of the interventions that were active.
+    written
+        Patterns that heads were given; rows after a pattern's own attend as they would.
     """
 
     layer: int
@@ -69,6 +87,7 @@ class AttentionSpec:
     segments: tuple[RotationSegment, ...] = ()
     kv_map: tuple[int, ...] | None = None
     interventions: tuple[str, ...] = ()
+    written: tuple[WrittenPattern, ...] = ()
 
     def kv_head_of(self, head: int) -> int:
         """The kv head that query head ``head`` reads."""

@@ -8,7 +8,7 @@ live in the handles that it returns.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
@@ -554,11 +554,14 @@ def numbers(
     return numbers_steps(in_view(handle)[layer], head, queries, keys)
 
 
-def scores_of(handle: RunHandle) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
-    """Scores of every head [L, H] by name, their formulas, and why some are not defined for these tokens."""
+def scores_of(
+    handle: RunHandle, names: Collection[str] | None = None
+) -> tuple[dict[str, Doubles], dict[str, str], dict[str, str]]:
+    """Scores of every head [L, H] by name (all of them, or some), their formulas, and why some are not defined here."""
     trace = in_view(handle)
-    scores, undefined = head_scores(trace)
-    return scores, formulas_of(trace), undefined
+    scores, undefined = head_scores(trace, names)
+    formulas = formulas_of(trace)
+    return scores, {name: formulas[name] for name in scores}, undefined
 
 
 def length_of(model_handle: ModelHandle, prompt: Prompt) -> Steps[int]:
@@ -569,11 +572,28 @@ def length_of(model_handle: ModelHandle, prompt: Prompt) -> Steps[int]:
 
 
 def random_repeat(
-    model_handle: ModelHandle, count: int, seed: int, interventions: Sequence[Intervention] = ()
+    model_handle: ModelHandle,
+    count: int,
+    seed: int,
+    interventions: Sequence[Intervention] = (),
+    *,
+    bos: bool = False,
 ) -> list[int]:
-    """``count`` random token ids, twice, with nothing before them."""
-    check_length(model_handle.card.config, 2 * count, interventions)  # first: this many may not fit into memory
-    return repeated_ids(count, model_handle.card.config.vocabulary, seed)
+    """``count`` random token ids, twice, with nothing before them, or with the token that begins a text.
+
+    Raises
+    ------
+    PromptError
+        When there is no such token.
+    """
+    check_length(model_handle.card.config, 2 * count + bos, interventions)  # first: this many may not fit into memory
+    ids = repeated_ids(count, model_handle.card.config.vocabulary, seed)
+    if not bos:
+        return ids
+    tokenizer = model_handle.checkpoint.tokenizer
+    if tokenizer is None or tokenizer.bos_id is None:
+        raise PromptError(f"{model_handle.card.name} names no token that begins a text; leave --bos out.")
+    return [tokenizer.bos_id, *ids]
 
 
 def text_of(model_handle: ModelHandle, ids: Sequence[int]) -> str:

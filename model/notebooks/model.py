@@ -23,7 +23,7 @@ from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching,
 from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of, strings_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.notebooks.source import Source
-from ropewalk.model.options import Options
+from ropewalk.model.options import Options, with_asked
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Trace, capture_steps
@@ -114,6 +114,7 @@ class Model(Source):
             In a sentence each.
         """
         decoder, device = self.decoder, self.decoder.embed.weight.device
+        self.check_logits()
         first, other = (batch_of(prompts, self.tokenizer).to(device) for prompts in (clean, corrupted))
         measure = measure_of(metric, self.tokenizer, first.last, self.config.vocabulary)
         found = Patching(decoder, first, other, measure, interventions, cells).grid(at, over, to)
@@ -129,6 +130,7 @@ class Model(Source):
         metric, at
             As in :meth:`patch`; ``at`` may be several. ``pattern`` and ``attn_scores`` have gradients too.
         """
+        self.check_logits()
         batch = batch_of(prompts, self.tokenizer).to(self.decoder.embed.weight.device)
         measure = measure_of(metric, self.tokenizer, batch.last, self.config.vocabulary)
         return gradients_of(self.decoder, batch, measure, [at] if isinstance(at, str) else at, interventions)
@@ -151,6 +153,20 @@ class CheckpointModel(Model):
         """The decoder itself, with its hook points."""
         return self.checkpoint.model
 
+    def check_logits(self) -> None:
+        """Refuse what reads logits where the checkpoint has no last matrix.
+
+        Raises
+        ------
+        TraceError
+            With what there is instead.
+        """
+        if not self.checkpoint.has_logits:
+            raise TraceError(
+                f"{self.name} has no last matrix, so it has no logits; patterns, the stream and what heads write are "
+                "there all the same."
+            )
+
     @cached_property
     def origin(self) -> Origin:
         """The checkpoint, with the hash over its files."""
@@ -162,6 +178,7 @@ class CheckpointModel(Model):
         weight = self.decoder.embed.weight
         batch = batch.to(weight.device)
         count, tokens = batch.inputs.shape[:2]
+        logits = logits if self.checkpoint.has_logits else "none"
         rows = chunk_rows(self.config, tokens)
         dtype = str(weight.dtype).removeprefix("torch.")
         budget = run_budget(self.config, tokens, dtype, batch=count, logits=logits, rows=rows, branch=branch)
@@ -182,9 +199,13 @@ class CheckpointModel(Model):
 def open(  # noqa: A001 - ropewalk.open(path)
     path: str | Path | None = None,
     *,
+    adapter: str | Path | None = None,
+    family: str | None = None,
+    ignore: Sequence[str] = (),
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
 ) -> Model:
     """Open a model; :func:`~model.checkpoints.opening.open_steps` says what is taken and raised."""
-    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=options), options)
+    asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)

@@ -86,6 +86,15 @@ class HeadScores(Mapping[str, Doubles]):
             for name, values in of_prompts.items()
         }
 
+    @classmethod
+    def over(
+        cls, found: Sequence[tuple[Mapping[str, Doubles], Mapping[str, str]]], formulas: Mapping[str, str]
+    ) -> HeadScores:
+        """Of each prompt's scores, and why some of them are not defined for it."""
+        values = {name: [scores[name] for scores, undefined in found if name not in undefined] for name in found[0][0]}
+        missing = {name: found[0][1][name] for name, some in values.items() if not some}
+        return cls({name: some or [found[0][0][name]] for name, some in values.items()}, formulas, missing)
+
     def __getitem__(self, name: str) -> Doubles:
         return self._mean[name]
 

@@ -22,7 +22,7 @@ from ropewalk.model.readings.attribution import direct_attribution, head_parts
 from ropewalk.model.readings.lens import logit_lens
 from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores
-from ropewalk.model.readings.records import Doubles, Reduction, Sampling
+from ropewalk.model.readings.records import Reduction, Sampling
 from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
@@ -108,6 +108,7 @@ class Run:
     @property
     def logits(self) -> Tensor:
         """[B, n, V] of the rows whose logits were kept: all of up to 1,024 tokens."""
+        self.model.check_logits()
         if self.trace.logits is None:
             raise TraceError('This run kept no logits; capture it with logits="all" or "last".')
         return self.trace.logits.tensor[:, 0]
@@ -169,20 +170,9 @@ class Run:
 
         Of several prompts they are the mean over those that define them.
         """
-        found: dict[str, list[Doubles]] = {}
-        undefined: dict[str, str] = {}
-        for one in self:
-            scores, without = head_scores(one.trace, names)
-            for name, values in scores.items():
-                if name in without:
-                    undefined[name] = without[name]
-                else:
-                    found.setdefault(name, []).append(values)
-        nothing = np.full((self.trace.config.layers, self.trace.config.heads), np.nan)
-        missing = {name: why for name, why in undefined.items() if name not in found}
+        found = [head_scores(one.trace, names) for one in self]
         formulas = formulas_of(self[0].trace)
-        every = {name: found.get(name, [nothing]) for name in formulas if name in found or name in missing}
-        return HeadScores(every, {name: formulas[name] for name in every}, missing)
+        return HeadScores.over(found, {name: formulas[name] for name in found[0][0]})
 
     # What the trace does not keep -------------------------------------------------------------------------------------
 
@@ -236,6 +226,7 @@ class Run:
         count
             How many of the most probable tokens are named.
         """
+        self.model.check_logits()
         one = self[prompt]
         lens = logit_lens(self.model.decoder, one.trace, count=count)
         tokenizer = self.model.tokenizer
@@ -254,6 +245,7 @@ class Run:
         row
             The last one when not given.
         """
+        self.model.check_logits()
         one = self[prompt]
         row = one.trace.length - 1 if row is None else row
         parts = [
@@ -270,6 +262,7 @@ class Run:
     @property
     def next_logits(self) -> Tensor:
         """[B, V] the logits after each prompt's last token."""
+        self.model.check_logits()
         last = [one.trace.logits_of(one.trace.length - 1) for one in self]
         if any(row is None for row in last):
             raise TraceError('This run did not keep the logits of its last rows; capture it with logits="all".')

@@ -49,6 +49,9 @@ class Source:
             "ropewalk.load(path, model=ropewalk.open(…))."
         )
 
+    def check_logits(self) -> None:
+        """Refuse what reads logits where a model has no last matrix."""
+
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step: a token for each prompt."""
         return append(self.decoder, trace, ids)

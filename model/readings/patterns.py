@@ -248,9 +248,9 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    # under a soft cap or a bias, scores are not linear in K'; a mask of its own the kernel is not given
-    by_kernel = layer.spec.cap is None and layer.mask is None and not sampled
-    entropy = _linear_entropy if by_kernel else _cell_entropy
+    # capped, biased and written scores are not linear in K'; a mask of its own the kernel is not given
+    as_made = layer.spec.cap is None and layer.mask is None and not layer.spec.written
+    entropy = _linear_entropy if as_made and not sampled else _cell_entropy
     total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
     for block in _blocks(rows, layer.length * layer.spec.heads):
         total += entropy(layer, block, batch).clamp_min(0.0).double().sum(-1)

@@ -68,8 +68,9 @@ class Reducer:
         n = slice(rows[0] - self.frame.rows[0], rows[1] - self.frame.rows[0])
         place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide)), n
         scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
-        added = self.layer.bias(self.frame.head, rows, columns, batch=self.frame.batch)
-        if added is not None:
+        if any(pattern.head == self.frame.head for pattern in self.layer.spec.written):
+            scores = self.layer.raw_scores(self.frame.head, rows, columns, batch=self.frame.batch).T.contiguous()
+        elif (added := self.layer.bias(self.frame.head, rows, columns, batch=self.frame.batch)) is not None:
             scores.add_(added.T)
         if self.raw is not None:
             _pool_into(self.raw[place], scores, wide, self.mean)

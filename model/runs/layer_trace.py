@@ -7,14 +7,24 @@ ask for all of it. A head of None stands for all heads at once. Letters as in ``
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.cache import Rows
-from ropewalk.model.decoder.scores import Span, count_visible, log_weights, paired_scores, scaled_scores, sees
-from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.decoder.scores import (
+    LEAST_WEIGHT,
+    Span,
+    count_visible,
+    log_weights,
+    paired_scores,
+    scaled_scores,
+    sees,
+    written_weights,
+)
+from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 from ropewalk.model.errors import TraceError
 from ropewalk.model.runs.mask import LayerMask
 
@@ -133,7 +143,11 @@ class LayerTrace:
         query = self.query_vectors(head, rows, batch=batch, dtype=dtype)
         raw = scaled_scores(query, self.key_vectors(head, keys, batch=batch, dtype=dtype), self.spec)
         added = self.bias(head, rows, keys, batch=batch)
-        return raw if added is None else raw.add_(added)
+        raw = raw if added is None else raw.add_(added)
+        for pattern, part, queries, place in self._written(raw, head, rows):
+            weights = written_weights(pattern, queries[:, None], self._numbers(keys))
+            part[place] = weights.clamp_min(LEAST_WEIGHT).to(dtype).log()
+        return raw
 
     def bias(
         self, head: int | None = None, rows: Picked = None, keys: Picked = None, *, batch: int = 0
@@ -183,7 +197,10 @@ class LayerTrace:
         lse, sinks = self.normaliser(head, rows, batch=batch).to(dtype), self.sink_logits()
         if sinks is None:
             return torch.zeros_like(lse)
-        return ((sinks[:, None] if head is None else sinks[head]) - lse).exp_()
+        share = ((sinks[:, None] if head is None else sinks[head]) - lse).exp_()
+        for _, part, _, place in self._written(share, head, rows):
+            part[place] = 0.0
+        return share
 
     def sink_logits(self) -> Tensor | None:
         """[H] the logits that take part in every row without a key, float32; None where the layer has no sink."""
@@ -223,13 +240,26 @@ class LayerTrace:
             k = k.repeat_interleave(len(q) // len(k), dim=0)
         scores = paired_scores(q, k, self.spec)
         added = None if self.mask is None else self.mask.added_to_pairs(head, queries, keys, batch)
-        return scores if added is None else scores.add_(added)
+        scores = scores if added is None else scores.add_(added)
+        for pattern, part, rows, place in self._written(scores, head, queries):
+            part[place] = written_weights(pattern, rows, keys[place]).clamp_min(LEAST_WEIGHT).log()
+        return scores
 
     def paired_weights(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:
         """Weights of the same pairs."""
         raw = self.paired_scores(queries, keys, head, batch=batch)
         weights = self.log_weights(raw[..., None], head, queries, batch=batch)[..., 0].exp_()
         return weights.masked_fill_(~self.sees(queries, keys, batch=batch), 0.0)
+
+    def _written(
+        self, of: Tensor, head: int | None, rows: Picked
+    ) -> Iterator[tuple[WrittenPattern, Tensor, Tensor, Tensor]]:
+        """Patterns that were written: each with its head's part of ``of``, the rows it has, and their places there."""
+        for pattern in self.spec.written:
+            if head in (None, pattern.head):
+                numbers = self._numbers(rows)
+                place = (numbers < len(pattern.rows)).nonzero()[:, 0]
+                yield pattern, of if head is not None else of[pattern.head], numbers[place], place
 
     def _numbers(self, picked: Picked) -> Tensor:
         if isinstance(picked, Tensor):

@@ -25,6 +25,7 @@ from ropewalk.model.decoder.attention import (
     merged,
     over_keys,
     settled,
+    written_over,
 )
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Block
@@ -68,6 +69,8 @@ class Slices:
             k, v, padding = attn.seen(k, v, call)
             rule = attn.rule
         result = yield from self._attended(_Asked(q, k, v, rule, call.past, padding, attn.sinks, call.branch))
+        if rule.written:
+            result = written_over(result, v, rule, past=call.past, padding=padding)
         attn.note(q, result, call)
         del q, k, v
         return (yield from self._written(block, x, result.out, changed))

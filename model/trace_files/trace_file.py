@@ -348,6 +348,9 @@ def _check_spec(spec: AttentionSpec, layer: int, config: ModelConfig, rows: int)
     kv_map = spec.kv_map
     if kv_map is not None and (len(kv_map) != spec.heads or not all(0 <= one < spec.kv_heads for one in kv_map)):
         raise CodecError(f"{where}.kv_map is not one of {spec.kv_heads} kv heads for each of {spec.heads} heads")
+    weights = [weight for one in spec.written for row in one.rows for weight in row]
+    if not all(0 <= one.head < spec.heads and one.rows for one in spec.written) or not all(map(math.isfinite, weights)):
+        raise CodecError(f"{where}.written has a pattern of no head, or weights that are no numbers")
     if spec.rotary_width % 2 or not 0 <= spec.rotary_width <= spec.head_width:
         raise CodecError(f"{where}.rotary_width is {spec.rotary_width}, but a head is {spec.head_width} wide")
     bounds = [0, *(one.stop for one in spec.segments)]

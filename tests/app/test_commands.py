@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,14 +14,19 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors import safe_open
 
+import ropewalk
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.commands.output import finished, plain
 from ropewalk.app.files.shot import Shot
 from ropewalk.model.errors import Cancelled
 from ropewalk.model.progress import Progress
+from ropewalk.model.readings import patterns
+from tests.app.tiny_checkpoint import write_chatty
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -156,17 +163,172 @@ def test_generate_refuses_bad_sampling(run: Run, tiny: Path, bad: list[str]) -> 
     assert one_sentence(err)
 
 
+def heads_of(run: Run, *typed: object) -> dict[str, Any]:
+    status, out, err = run("heads", *typed, "--json")
+    assert (status, err) == (0, "")
+    data: dict[str, Any] = json.loads(out)
+    return data
+
+
+def values_of(data: dict[str, Any], score: str, checkpoint: int = 0) -> NDArray[np.float64]:
+    """[L, H] of a tiny checkpoint."""
+    name = data["checkpoints"][checkpoint]["name"]
+    found = np.full((2, 4), np.nan)
+    for row in data["rows"]:
+        if (row["checkpoint"], row["score"]) == (name, score):
+            found[row["layer"], row["head"]] = row["value"]
+    return found
+
+
 def test_heads_of_a_repeat_have_an_induction_score(run: Run, tiny: Path) -> None:
-    status, out, _ = run("heads", tiny, "--repeat", 12, "--seed", 3, "--json")
-    data = json.loads(out)
+    data = heads_of(run, tiny, "--repeat", 12, "--seed", 3)
+    (about,) = data["checkpoints"]
+    (prompt,) = about["prompts"]
+    assert prompt["seed"] == 3
+    assert prompt["ids"] == patterns.repeated_ids(12, 256, 3)
+    expected, _ = patterns.head_scores(ropewalk.open(tiny).capture(prompt["ids"]).trace)
+    assert set(about["formulas"]) == set(expected) == set(patterns.STATISTICS)
+    for name, values in expected.items():
+        assert values_of(data, name) == pytest.approx(values, abs=1e-6)
+    best = about["best"]["induction"]
+    assert expected["induction"][int(best["head"][1]), int(best["head"][3])] == pytest.approx(best["value"], abs=1e-6)
+    assert heads_of(run, tiny, "--repeat", 12, "--seed", 3) == data
+    assert heads_of(run, tiny, "--repeat", 12, "--seed", 4)["rows"] != data["rows"]
+
+
+def test_heads_over_seeds_have_a_mean_and_a_standard_deviation(run: Run, tiny: Path) -> None:
+    each = [values_of(heads_of(run, tiny, "--repeat", 12, "--seed", seed), "induction") for seed in (3, 4, 5)]
+    typed = ["--repeat", 12, "--seed", 3, "--seeds", 3, "--score", "induction"]
+    data = heads_of(run, tiny, *typed)
+    assert [prompt["seed"] for prompt in data["checkpoints"][0]["prompts"]] == [3, 4, 5]
+    assert values_of(data, "induction") == pytest.approx(np.mean(each, 0))
+    assert {row["score"] for row in data["rows"]} == {"induction"}
+    spread = np.std(each, 0, ddof=1)
+    for row in data["rows"]:
+        assert row["deviation"] == pytest.approx(spread[row["layer"], row["head"]])
+    assert f"{np.mean(each, 0)[1, 3]:.3f} ± {spread[1, 3]:.3f}" in run("heads", tiny, *typed)[1]
+
+
+def test_heads_as_csv_and_of_several_checkpoints_side_by_side(run: Run, tiny: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny, other)
+    typed = [tiny, other, "--repeat", 6, "--score", "induction,duplicate"]
+    status, out, _ = run("heads", *typed, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
     assert status == 0
-    assert data["tokens"] == 24
-    assert set(data["scores"]) == {"previous", "sink", "induction", "entropy"}
-    best = data["best"]["induction"]
-    layer, head = int(best["head"][1]), int(best["head"][3])
-    assert data["scores"]["induction"][layer][head] == best["score"]
-    assert run("heads", tiny, "--repeat", 12, "--seed", 3, "--json")[1] == out
-    assert run("heads", tiny, "--repeat", 12, "--seed", 4, "--json")[1] != out
+    assert len(rows) == 2 * 2 * 8
+    assert list(rows[0]) == ["checkpoint", "layer", "head", "score", "value", "deviation"]
+    assert {row["checkpoint"] for row in rows} == {"tiny", "other"}
+    assert rows[0]["deviation"] == ""
+    data = heads_of(run, *typed)
+    assert float(rows[0]["value"]) == data["rows"][0]["value"]
+    assert values_of(data, "duplicate", 0) == pytest.approx(values_of(data, "duplicate", 1))
+    columns = run("heads", *typed)[1].splitlines()[0].split("  ")
+    assert columns[-4:] == [f"{score} {name}" for score in ("induction", "duplicate") for name in ("tiny", "other")]
+    same = heads_of(run, tiny, tiny, "--repeat", 6)
+    assert [one["name"] for one in same["checkpoints"]] == [str(tiny), str(tiny)]
+
+
+def test_heads_of_a_file_of_prompts(run: Run, tiny: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text('abcabc\n\n{"ids": [5, 6, 5, 6]}\n')
+    data = heads_of(run, tiny, "--prompts", file)
+    ids = [prompt["ids"] for prompt in data["checkpoints"][0]["prompts"]]
+    assert ids[1] == [5, 6, 5, 6]
+    model = ropewalk.open(tiny)
+    of_each = [patterns.head_scores(model.capture(one).trace)[0]["previous"] for one in ids]
+    assert values_of(data, "previous") == pytest.approx(np.mean(of_each, 0), abs=1e-6)
+    file.write_text('{"ids": [5], "text": "a"}')
+    status, _, err = run("heads", tiny, "--prompts", file)
+    assert status == 1
+    assert err.startswith(f"Line 1 of {file} cannot be run: ")
+    assert one_sentence(err)
+
+
+def test_heads_after_the_token_that_begins_a_text(run: Run, tmp_path: Path) -> None:
+    begins = write_chatty(tmp_path / "begins")
+    data = heads_of(run, begins, "--repeat", 5, "--bos")
+    (prompt,) = data["checkpoints"][0]["prompts"]
+    assert prompt["ids"] == [0, *patterns.repeated_ids(5, 256, 0)]
+    assert not np.isnan(values_of(data, "induction")).any()
+    (begins / "tokenizer.json").unlink()
+    status, _, err = run("heads", begins, "--repeat", 5, "--bos")
+    assert (status, err) == (1, "begins names no token that begins a text; leave --bos out.\n")
+    for typed in (["--bos"], ["--seeds", 2]):
+        status, _, err = run("heads", begins, "--prompt", "a", *typed)
+        assert status == 2
+        assert f"{typed[0]} goes with --repeat" in err
+
+
+def test_heads_by_a_score_of_ones_own(run: Run, tiny: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "import torch\n"
+        "def sharpest(trace):\n    return torch.stack([layer.weights().amax(-1).mean(-1) for layer in trace])\n"
+        "def one(trace):\n    return [1.0]\n"
+        "def broken(trace):\n    return trace.nothing\n"
+    )
+    data = heads_of(run, tiny, "--repeat", 6, "--score", f"{mine}:sharpest", "--score", "previous")
+    assert {row["score"] for row in data["rows"]} == {"sharpest", "previous"}
+    run_of = ropewalk.open(tiny).capture(data["checkpoints"][0]["prompts"][0]["ids"])
+    assert values_of(data, "sharpest") == pytest.approx(run_of.patterns()[0].amax(-1).mean(-1).numpy(), abs=1e-6)
+    for name, said in (
+        ("one", "returned shape (1,), but a number for each of 2 layers of 4 heads is wanted."),
+        ("broken", "failed: AttributeError: 'Trace' object has no attribute 'nothing'."),
+        ("nobody", "has no function nobody."),
+    ):
+        status, _, err = run("heads", tiny, "--repeat", 6, "--score", f"{mine}:{name}")
+        assert status == 1
+        assert err.rstrip().endswith(said)
+        assert one_sentence(err)
+    mine.write_text("import nothing_here\n")
+    status, _, err = run("heads", tiny, "--repeat", 6, "--score", f"{mine}:one")
+    assert (status, err) == (1, f"{mine} cannot be run: ModuleNotFoundError: No module named 'nothing_here'.\n")
+    status, _, err = run("heads", tiny, "--repeat", 6, "--score", "sharp")
+    assert status == 1
+    assert "There is no head statistic 'sharp'; there are previous" in err
+    for wrong in (f"{tmp_path / 'no.py'}:one", f"{mine}:1x"):
+        assert run("heads", tiny, "--repeat", 6, "--score", wrong)[0] == 2
+
+
+def test_a_prompt_may_come_from_a_file_or_from_standard_input(
+    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes("häb\n@b\r\n".encode())
+
+    def prompt_of(typed: str) -> str:
+        status, out, err = run("generate", tiny, "--prompt", typed, "--steps", 1, "--json")
+        assert (status, err) == (0, "")
+        prompt: str = json.loads(out)["prompt"]
+        return prompt
+
+    assert prompt_of(f"@{file}") == "häb\n@b"
+    assert prompt_of("@@me") == "@me"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe\n"), encoding="utf-8"))
+    assert prompt_of("-") == "from a pipe"
+    ids = [heads_of(run, tiny, "--prompt", typed)["checkpoints"][0]["prompts"] for typed in (f"@{file}", "häb\n@b")]
+    assert ids[0] == ids[1]
+    file.write_bytes(b"\xff\xfe\x00")
+    monkeypatch.setattr("sys.stdin", None)
+    for typed, said in (
+        (f"@{file}", f"{file} is not text in UTF-8"),
+        (f"@{tmp_path / 'no'}", f"{tmp_path / 'no'} cannot be read (No such file or directory); a text that begins"),
+        (f"@{tmp_path}", f"{tmp_path} cannot be read (Is a directory)"),
+        ("-", "standard input cannot be read (it is closed)"),
+        ("@", "nothing cannot be read"),
+    ):
+        status, out, err = run("generate", tiny, "--prompt", typed, "--steps", 1)
+        assert (status, out) == (2, "")
+        assert f"argument --prompt: {said}" in err
+
+
+def test_a_picture_takes_a_prompt_from_a_file(run: Run, shots: list[Shot], tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("hello\n")
+    for command in ("snapshot", "export"):
+        assert run(command, tmp_path / "a.png", "--prompt", f"@{file}")[0] == 0
+    assert [shot.prompt for shot in shots] == ["hello", "hello"]
 
 
 def test_heads_of_a_prompt_say_what_is_not_defined(run: Run, tiny: Path) -> None:

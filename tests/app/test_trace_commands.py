@@ -56,10 +56,11 @@ def test_heads_of_a_trace_are_those_of_its_run(run: Run, trace: Path, tiny: Path
     ids = ",".join(str(token) for token in ids_of(trace))
     assert run("capture", tiny, "--ids", ids, "--out", tmp_path / "same.safetensors")[0] == 0
     same = json.loads(run("heads", tmp_path / "same.safetensors", "--json")[1])
-    assert found["tokens"] == same["tokens"] == 8
-    for name, values in found["scores"].items():
-        for ours, theirs in zip(values, same["scores"][name], strict=True):
-            assert ours == pytest.approx(theirs, abs=1e-5)
+    assert [one["checkpoints"][0]["prompts"] for one in (found, same)] == [[{"seed": None, "ids": ids_of(trace)}]] * 2
+    assert len(ids_of(trace)) == 8
+    for ours, theirs in zip(found["rows"], same["rows"], strict=True):
+        assert ours.pop("value") == pytest.approx(theirs.pop("value"), abs=1e-5)
+        assert ours == theirs
 
 
 def test_the_ledger_of_a_trace_is_that_of_its_model(run: Run, trace: Path, tiny: Path) -> None:

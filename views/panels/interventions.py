@@ -39,6 +39,7 @@ from ropewalk.model.decoder.interventions import (
     RopeOff,
     RopeScaling,
     ScaleScores,
+    SetPattern,
     ablate_kv_group,
 )
 from ropewalk.model.engine.questions import AskMean, AskRandomLayers, AskRow, Question
@@ -60,6 +61,8 @@ def subject(intervention: Intervention) -> tuple[object, ...]:
             return ("rotation",)
         case AblateHeads():
             return ("heads", intervention.layer, intervention.heads)
+        case SetPattern():
+            return ("pattern", intervention.layer, intervention.head)
         case AblatePlane():
             return ("plane", intervention.layer, intervention.head, intervention.plane)
         case AblateMlp():

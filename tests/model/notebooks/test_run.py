@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,8 @@ from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.readings.patterns import repeated_ids
 from tests.closeness import assert_close
-from tests.model.checkpoints.reference import reference_logits
-from tests.model.notebooks.conftest import Pair
+from tests.model.checkpoints.reference import build, reference_logits, save
+from tests.model.notebooks.conftest import CASES, Pair
 
 FIRST, SECOND = [5, 9, 2, 7, 7, 30], [11, 4, 60]
 NEAR = 2e-5
@@ -280,3 +281,43 @@ def test_another_kind_of_model_is_one_method() -> None:
     assert run.patterns().shape == (1, 4, 8, 6, 6)
     with pytest.raises(RopewalkError, match="elsewhere does not run in Ropewalk's own decoder"):
         run.logit_lens()
+
+
+def test_a_checkpoint_without_a_last_matrix_has_everything_but_logits(tmp_path: Path) -> None:
+    whole = build(CASES["llama"])
+    whole.base_model.save_pretrained(tmp_path)
+    model = ropewalk.open(tmp_path)
+    run = model.capture([FIRST, SECOND])
+    _, attentions = reference_logits(whole, *padded(left=False))
+    assert (run.patterns() - torch.stack(attentions, 1))[0].abs().max() < NEAR
+    assert run.residual(4).shape == (2, 6, 48)
+    asked: list[Callable[[], Any]] = [
+        lambda: run.logits,
+        lambda: run.next_logits,
+        run.logit_lens,
+        lambda: run.attribution(3),
+        lambda: model.patch(FIRST, FIRST, (1, 2)),
+        lambda: model.gradients(FIRST, (1, 2), "z"),
+    ]
+    for ask in asked:
+        with pytest.raises(RopewalkError, match="has no last matrix, so it has no logits"):
+            ask()
+
+
+def test_what_is_asked_for_when_opening_is_handed_on_and_remembered(tmp_path: Path) -> None:
+    config = build(CASES["llama"]).config
+    with pytest.raises(RopewalkError, match="nothing-like-it"):
+        ropewalk.open(family="nothing-like-it")
+    with pytest.raises(RopewalkError, match="adapter"):
+        ropewalk.open(adapter=tmp_path)
+    folder = save(build(CASES["llama"]), tmp_path / "odd")
+    written = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(written | {"odd_switch": True}))
+    with pytest.raises(RopewalkError, match="odd_switch"):
+        ropewalk.open(folder)
+    model = ropewalk.open(folder, ignore=["odd_switch"])
+    assert config.num_hidden_layers == model.config.layers
+    model.capture(FIRST).save(tmp_path / "run.safetensors")
+    origin = ropewalk.load(tmp_path / "run.safetensors").model.origin
+    assert origin is not None
+    assert origin.options == (("ignore", "odd_switch"),)

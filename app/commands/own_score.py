@@ -1,0 +1,77 @@
+"""A score of one's own: a function in a file that a person names, which gives a number for every head."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from ropewalk.model.errors import RopewalkError
+
+ENDING = ".py"
+
+
+@dataclass(frozen=True)
+class OwnScore:
+    """A function ``name(trace)`` of a file, which returns [L, H]."""
+
+    path: Path
+    name: str
+
+    def load(self) -> Callable[[Any], Any]:
+        """The function, with what goes wrong in it as a sentence.
+
+        Raises
+        ------
+        RopewalkError
+            When the file cannot be run, or has no such function.
+        """
+        spec = spec_from_file_location(self.path.stem, self.path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise RopewalkError(f"{self.path} cannot be run: {_said(error)}.") from error
+        function = getattr(module, self.name, None)
+        if not callable(function):
+            raise RopewalkError(f"{self.path} has no function {self.name}.")
+
+        def measure(trace: Any) -> Any:
+            import numpy as np
+
+            try:
+                found = np.asarray(function(trace), dtype=np.float64)
+            except Exception as error:
+                raise RopewalkError(f"{self.name} of {self.path} failed: {_said(error)}.") from error
+            wanted = (trace.config.layers, trace.config.heads)
+            if found.shape != wanted:
+                raise RopewalkError(
+                    f"{self.name} of {self.path} returned shape {found.shape}, but a number for each of {wanted[0]} "
+                    f"layers of {wanted[1]} heads is wanted."
+                )
+            return found
+
+        return measure
+
+
+def scores_asked(text: str) -> list[str | OwnScore]:
+    """Names of scores between commas, or a function of a file such as ``mine.py:sharpest``."""
+    path, colon, function = text.rpartition(":")
+    if not colon or not path.endswith(ENDING):
+        return [name for part in text.split(",") if (name := part.strip())]
+    if not function.isidentifier():
+        raise argparse.ArgumentTypeError(f"{function!r} is not the name of a function, as in mine.py:sharpest")
+    if not Path(path).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {path}")
+    return [OwnScore(Path(path), function)]
+
+
+def _said(error: Exception) -> str:
+    """What an exception of somebody else's code says, in one line."""
+    line = str(error).strip().split("\n")[0].rstrip(".")
+    return f"{type(error).__name__}{f': {line}' if line else ''}"
