@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ropewalk.app.commands.options import opened_with
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.engine.interface import ModelHandle, without_weights
-from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
+from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError, UnknownFamilyError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
 
@@ -108,6 +108,7 @@ def described(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Describ
     A trace holds none, and what transformers is to run is opened by it.
     """
     from ropewalk.model.checkpoints import available_devices, device_name, device_of, dtype_of, outline_checkpoint
+    from ropewalk.model.engine import running
     from ropewalk.model.trace_files.trace_file import is_trace
 
     if parsed.via is not None or (parsed.path is not None and is_trace(parsed.path)):
@@ -120,7 +121,10 @@ def described(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Describ
         )
     device_of(parsed.device)
     dtype_of(parsed.dtype)
-    found = outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
+    try:
+        found = outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
+    except UnknownFamilyError as error:
+        raise running.with_offer(error, parsed.path) from error
     chats = () if found.tokenizer is None else tuple(one.name for one in found.tokenizer.chats)
     return Described(
         *(found.name, found.path, found.family, device_name(parsed.device), parsed.dtype, found.config),

@@ -39,7 +39,8 @@ def test_every_command_that_runs_a_prompt_takes_it(run: Run, folder: Path, tmp_p
     via = ("--via", "transformers")
     made = json.loads(run("generate", folder, *via, "--prompt", "5 6 7", "--steps", 4, "--json")[1])
     assert len(made["ids"]) == 4
-    assert len(json.loads(run("heads", folder, *via, "--repeat", 6, "--json")[1])["scores"]["induction"]) == 2
+    rows = json.loads(run("heads", folder, *via, "--repeat", 6, "--json")[1])["rows"]
+    assert {row["layer"] for row in rows if row["score"] == "induction"} == {0, 1}
     out = tmp_path / "run.safetensors"
     assert run("capture", folder, *via, "--ids", "5,6,7", "--steps", 2, "--out", out)[0] == 0
     again = json.loads(run("generate", out, "--checkpoint", folder, "--steps", 2, "--json")[1])
@@ -60,4 +61,4 @@ def test_what_it_does_not_do_is_a_sentence(run: Run, folder: Path) -> None:
 def test_a_picture_is_asked_for_with_it(run: Run, folder: Path, tmp_path: Path, shots: list[Shot]) -> None:
     assert run("snapshot", tmp_path / "out.png", folder, "--via", "transformers")[0] == 0
     assert run("snapshot", tmp_path / "out.png", folder)[0] == 0
-    assert [shot.via for shot in shots] == ["transformers", None]
+    assert [dict(shot.options).get("via") for shot in shots] == ["transformers", None]
