@@ -57,6 +57,10 @@ class CheckpointError(RopewalkError):
     """A file that cannot be opened as a checkpoint."""
 
 
+class UnknownFamilyError(CheckpointError):
+    """A checkpoint of a family that Ropewalk does not open."""
+
+
 class MemoryBudgetError(RopewalkError):
     """A run that would take more memory than there is."""
 

@@ -15,6 +15,10 @@ FAMILY: Final = "family"
 """The entry of the family table to take, whatever ``model_type`` the config has."""
 IGNORE: Final = "ignore"
 """Fields of the config to leave out, with commas between."""
+VIA: Final = "via"
+"""What runs the model in the place of Ropewalk's own decoder."""
+TRANSFORMERS: Final = "transformers"
+"""The one that there is."""
 
 
 def with_asked(

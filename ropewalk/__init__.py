@@ -11,13 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # but for ``view``: the model names this file, and may not know the app
     from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
     from ropewalk.model.decoder import hooks, interventions
     from ropewalk.model.errors import RopewalkError
     from ropewalk.model.notebooks.model import Model, open  # noqa: A004 - ropewalk.open(path)
     from ropewalk.model.notebooks.run import Run, load
-    from ropewalk.model.notebooks.window import view
+    from ropewalk.model.notebooks.transformers_model import from_transformers
     from ropewalk.model.readings import readout
     from ropewalk.model.readings.attribution import direct_attribution
     from ropewalk.model.readings.lens import logit_lens
@@ -43,6 +43,7 @@ __all__ = [
     "capture",
     "direct_attribution",
     "draw",
+    "from_transformers",
     "head_scores",
     "hooks",
     "interventions",
@@ -73,6 +74,7 @@ _MODULES = {
     "direct_attribution": "model.readings.attribution",
     "draw": "model.readings.next_token",
     "head_scores": "model.readings.patterns",
+    "from_transformers": "model.notebooks.transformers_model",
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
     "load": "model.notebooks.run",
@@ -85,7 +87,7 @@ _MODULES = {
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
-    "view": "model.notebooks.window",
+    "view": "app.viewing",
 }
 """Where each name comes from; a module's last word is its own."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, json_option
-from ropewalk.app.commands.output import dtype_in, finished, model_handle_of, outline_of, print_json, print_table
+from ropewalk.app.commands.output import described, finished, print_json, print_table
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 from ropewalk.model.engine.interface import ModelHandle
 
@@ -20,63 +22,68 @@ def declare(commands: Commands) -> None:
 
 def show_info(parsed: argparse.Namespace) -> None:
     """What a checkpoint is."""
-    from ropewalk.model.checkpoints import available_devices, device_name
-    from ropewalk.model.trace_files.trace_file import is_trace
-
-    outline = outline_of(parsed, tokenizer=True)
-    config, devices = outline.config, available_devices()
-    dtype = dtype_in(outline, parsed)
-    per_token = kv_bytes(config, 1, dtype)
-    chats = () if outline.tokenizer is None else tuple(one.name for one in outline.tokenizer.chats)
-    trace = _trace_of(model_handle_of(parsed)) if parsed.path and is_trace(parsed.path) else None
+    shown = described(parsed, tokenizer=True)
+    config, per_token = shown.config, kv_bytes(shown.config, 1, shown.dtype)
+    handle = shown.model_handle
+    trace = None if handle is None or handle.origin is None else _trace_of(handle)
     if parsed.json:
         print_json(
             {
-                "name": outline.name,
-                "path": outline.path,
-                "family": outline.family,
-                "device": device_name(parsed.device),
-                "dtype": dtype,
-                "parameters": outline.parameters,
-                "parameters_by_part": asdict(parameters(config)),
-                "weight_bytes": outline.bytes_in[dtype],
-                "weight_bytes_by_dtype": dict(outline.bytes_in),
+                "name": shown.name,
+                "path": shown.path,
+                "family": shown.family,
+                "device": shown.device,
+                "dtype": shown.dtype,
+                "parameters": shown.parameters,
+                "parameters_by_part": asdict(parameters(config)) if config.position != "unknown" else None,
+                "weight_bytes": shown.bytes_in[shown.dtype],
+                "weight_bytes_by_dtype": dict(shown.bytes_in),
                 "kv_bytes_per_token": per_token,
-                "has_tokenizer": outline.tokenizer is not None,
-                "chat_templates": list(chats),
-                "devices": list(devices),
-                "notes": list(outline.notes),
+                "has_tokenizer": shown.has_tokenizer,
+                "chat_templates": list(shown.chats),
+                "devices": list(shown.devices),
+                "notes": list(shown.notes),
                 "config": asdict(config),
                 **({} if trace is None else {"trace": trace}),
             }
         )
         return
     rope = config.rope
+    known = config.position != "unknown"  # else transformers runs it
     turns = "none" if config.position != "rotary" or rope is None else f"base {rope.base:g}, {rope.pairing} pairs"
     if rope is not None and rope.scaling != "default":
         turns += f", {rope.scaling} × {rope.factor:g}"
-    held = [f"{format_bytes(size)} as {kind}" for kind, size in outline.bytes_in.items()]
     rows = [
-        ("name", outline.name),
-        ("path", outline.path),
-        ("family", outline.family),
-        ("parameters", f"{format_count(outline.parameters)} ({outline.parameters:,})"),
-        ("weights", "none" if trace is not None else ", ".join(held)),
+        ("name", shown.name),
+        ("path", shown.path),
+        ("family", shown.family),
+        ("parameters", f"{format_count(shown.parameters)} ({shown.parameters:,})"),
+        ("weights", "none" if trace is not None else _weights(shown.bytes_in)),
         ("layers", str(config.layers)),
         ("width D", str(config.width)),
-        ("heads", f"{config.heads} query, {config.kv_heads} kv, {config.head_width} wide"),
-        ("MLP", f"{config.mlp}, {config.mlp_width} wide, {config.activation}"),
+        ("heads", f"{config.heads} query, {config.kv_heads} kv, {_widths(config)} wide"),
+        *([("MLP", f"{config.mlp}, {config.mlp_width} wide, {config.activation}")] if known else []),
         ("vocabulary", f"{config.vocabulary:,}{', tied' if config.tied else ''}"),
-        ("positions", f"{config.max_position:,}, {config.position}"),
-        ("RoPE", turns),
+        ("positions", f"{config.max_position:,}, {config.position if known else 'as transformers takes them'}"),
+        *([("RoPE", turns)] if known else []),
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
-        ("tokenizer", "none: give token ids" if outline.tokenizer is None else "yes"),
-        ("chat template", ", ".join(chats) or "none"),
-        ("devices", ", ".join(devices)),
+        ("tokenizer", "yes" if shown.has_tokenizer else "none: give token ids"),
+        ("chat template", ", ".join(shown.chats) or "none"),
+        ("devices", ", ".join(shown.devices)),
         *([] if trace is None else _trace_rows(trace)),
-        *(("note", note) for note in outline.notes),
+        *(("note", note) for note in shown.notes),
     ]
     print_table(rows)
+
+
+def _weights(bytes_in: Mapping[str, int]) -> str:
+    return ", ".join(f"{format_bytes(size)} as {dtype}" for dtype, size in bytes_in.items())
+
+
+def _widths(config: ModelConfig) -> str:
+    """How wide a head is; its values too, where they are wider or narrower."""
+    own, value = config.head_width, config.width_of_value
+    return f"{own}" if own == value else f"{own} (values {value})"
 
 
 def _trace_of(model_handle: ModelHandle) -> dict[str, Any]:

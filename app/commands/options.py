@@ -10,7 +10,7 @@ from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.options import Option, with_asked
+from ropewalk.model.options import TRANSFORMERS, VIA, Option, with_asked
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -49,6 +49,9 @@ def model_options(command: argparse.ArgumentParser, *, several: bool = False) ->
     )
     command.add_argument(
         "--ignore", type=names, default=(), metavar="NAME[,NAME]", help="leave these fields of its config out (none)"
+    )
+    command.add_argument(
+        "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
     )
     device_options(command)
 
@@ -108,7 +111,9 @@ def names(text: str) -> tuple[str, ...]:
 def opened_with(parsed: argparse.Namespace) -> dict[str, Option]:
     """What was typed for :func:`model_options`, as options of an opening."""
     layers = getattr(parsed, "layers", None)
-    first = {} if layers is None else {FIRST_LAYERS: layers}
+    first: dict[str, Option] = {} if layers is None else {FIRST_LAYERS: layers}
+    if parsed.via is not None:
+        first[VIA] = parsed.via
     return with_asked(first, adapter=parsed.adapter, family=parsed.family, ignore=parsed.ignore)
 
 

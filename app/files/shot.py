@@ -18,8 +18,8 @@ class Shot:
     """A picture that was asked for.
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
-    ``engine`` is the command that starts the engine, "" for this machine; ``options`` are how what is shown is opened.
-    ``checkpoint`` is given to the run of a trace file, with ``other_weights`` although that was not made with it.
+    ``engine`` is the command that starts the engine, "" for this machine. ``checkpoint`` is given to the run of a trace
+    file, with ``other_weights`` although that was not made with it. ``options`` are how the model is opened.
     """
 
     out: Path

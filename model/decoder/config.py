@@ -14,7 +14,7 @@ from ropewalk.model.errors import ConfigError, PositionError
 
 Pairing = Literal["half", "adjacent"]
 Scaling = Literal["default", "linear", "dynamic", "yarn", "llama3", "longrope"]
-Position = Literal["none", "sinusoidal", "learned", "rotary"]
+Position = Literal["none", "sinusoidal", "learned", "rotary", "unknown"]
 NormKind = Literal["rms", "layer"]
 NormPlace = Literal["pre", "post", "both"]
 Activation = Literal["silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu2", "xielu", "identity"]
@@ -166,8 +166,11 @@ class ModelConfig:
     ----------
     vocabulary, width, layers, heads, kv_heads, head_width, mlp_width, max_position
         V, D, L, H, Hkv, Dh, F and the number of positions the model may be asked for.
+    value_width
+        Of a value head, where a model that is not ours has it wider or narrower than its keys (latent attention).
     position
-        Where position enters: nowhere, added to the embedding (sinusoidal, learned), or by rotating q and k.
+        Where position enters: nowhere, added to the embedding (sinusoidal, learned), or by rotating q and k;
+        ``unknown`` in a model that is not ours.
     rope, local_rope
         The rotary rule, and another one for layers with a sliding window where the family has two (Gemma 3).
     rope_layers
@@ -244,6 +247,7 @@ class ModelConfig:
     logit_cap: float | None = None
     logit_bias: bool = False
     tied: bool = False
+    value_width: int | None = None
 
     def __post_init__(self) -> None:
         if self.position == "rotary" and self.rope is None:
@@ -313,6 +317,16 @@ class ModelConfig:
     def group(self) -> int:
         """Query heads that share one kv head, H / Hkv."""
         return self.heads // self.kv_heads
+
+    @property
+    def width_of_value(self) -> int:
+        """Numbers of a value head, Dh unless the model has them wider or narrower."""
+        return self.head_width if self.value_width is None else self.value_width
+
+    @property
+    def kv_width(self) -> int:
+        """Numbers of a key and a value of one kv head, 2·Dh where both are as wide."""
+        return self.head_width + self.width_of_value
 
     @property
     def scale(self) -> float:

@@ -240,7 +240,7 @@ def weight_bytes(config: ModelConfig, dtype: str) -> int:
 
 
 def kv_bytes(config: ModelConfig, length: int, dtype: str, batch: int = 1, kv_heads: int | None = None) -> int:
-    """Bytes of the KV cache: 2 · B · S · L · Hkv · Dh · bytes.
+    """Bytes of the KV cache: 2 · B · S · L · Hkv · Dh · bytes; Dh + Dv for 2 · Dh where values are not as wide as keys.
 
     Parameters
     ----------
@@ -250,12 +250,12 @@ def kv_bytes(config: ModelConfig, length: int, dtype: str, batch: int = 1, kv_he
         Another Hkv to compare with: H for one per query head (multi-head), 1 for multi-query; None for the config's.
     """
     heads = config.kv_heads if kv_heads is None else kv_heads
-    return 2 * batch * length * config.layers * heads * config.head_width * bytes_per_number(dtype)
+    return batch * length * config.layers * heads * config.kv_width * bytes_per_number(dtype)
 
 
 def kv_bytes_at_bits(config: ModelConfig, length: int, bits: int, batch: int = 1) -> int:
     """Bytes of the KV cache at ``bits`` a number (16, 8, 4, …), without the scales a quantised format adds."""
-    return -(-2 * batch * length * config.layers * config.kv_heads * config.head_width * bits // 8)
+    return -(-batch * length * config.layers * config.kv_heads * config.kv_width * bits // 8)
 
 
 def kv_bytes_visible(config: ModelConfig, length: int, dtype: str, batch: int = 1) -> int:
@@ -264,7 +264,7 @@ def kv_bytes_visible(config: ModelConfig, length: int, dtype: str, batch: int = 
     The newest query sits at position S − 1 and sees min(S, W) rows, its own included.
     """
     rows = sum(_seen(length, config.window_of(layer)) for layer in range(config.layers))
-    return 2 * batch * rows * config.kv_heads * config.head_width * bytes_per_number(dtype)
+    return batch * rows * config.kv_heads * config.kv_width * bytes_per_number(dtype)
 
 
 def _seen(rows: int, window: int | None) -> int:
@@ -291,7 +291,7 @@ def trace_bytes(config: ModelConfig, length: int, dtype: str, batch: int = 1, lo
     for ``logit_rows`` rows (None: every row).
     """
     number, single = bytes_per_number(dtype), bytes_per_number("float32")
-    row = (config.heads + 2 * config.kv_heads) * config.head_width * number + config.heads * single
+    row = (config.heads * config.head_width + config.kv_heads * config.kv_width) * number + config.heads * single
     logits = (length if logit_rows is None else logit_rows) * config.vocabulary * single
     return batch * (config.layers * length * row + logits)
 

@@ -168,7 +168,7 @@ class AblateHeads:
     Attributes
     ----------
     means
-        One vector [Dh] for each head, empty for zero.
+        One vector [Dh] for each head, as wide as a value, empty for zero.
     """
 
     layer: int
@@ -189,9 +189,10 @@ class AblateHeads:
             raise InterventionError("No head was chosen to ablate; choose at least one.")
         for head in self.heads:
             _check_inside("Head", head, config.heads)
-        if self.means and [len(mean) for mean in self.means] != [config.head_width] * len(self.heads):
+        width = config.width_of_value
+        if self.means and [len(mean) for mean in self.means] != [width] * len(self.heads):
             raise InterventionError(
-                f"{len(self.means)} mean vectors were given for {len(self.heads)} heads of width {config.head_width}."
+                f"{len(self.means)} mean vectors were given for {len(self.heads)} heads of width {width}."
             )
 
 

@@ -108,7 +108,12 @@ def scaling_for(
 
 def why_not(config: ModelConfig) -> str:
     """Why no RoPE scaling can carry a run past the limit; empty where one can."""
-    kinds = {"learned": "learned one by one", "sinusoidal": "sines added to the embedding", "none": "not given at all"}
+    kinds = {
+        "learned": "learned one by one",
+        "sinusoidal": "sines added to the embedding",
+        "none": "not given at all",
+        "unknown": "transformers' own",
+    }
     kind = kinds.get(config.position)
     return "" if kind is None else f"its positions are {kind}, so there is no RoPE to stretch"
 

@@ -55,6 +55,7 @@ from ropewalk.model.engine.questions import (
     AskWalk,
     Question,
 )
+from ropewalk.model.engine.running import Opened, row_logits
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
@@ -65,7 +66,7 @@ from ropewalk.model.readings.board import board_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference, score_changes
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
 from ropewalk.model.readings.lens import lens_steps
-from ropewalk.model.readings.next_token import next_token_reading, reading_of, row_logits
+from ropewalk.model.readings.next_token import reading_of
 from ropewalk.model.readings.patterns import head_score_steps, repeated_ids
 from ropewalk.model.readings.random_layer import random_layers
 from ropewalk.model.readings.readout import cache_steps, read_cell, read_planes, read_row
@@ -103,14 +104,14 @@ def in_view(handle: RunHandle) -> Trace:
     return trace if trace.length == handle.run.length else trace.at(handle.run.length)
 
 
-def texts(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[TokenText, ...]:
+def texts(checkpoint: Opened, ids: Sequence[int]) -> tuple[TokenText, ...]:
     """How to show token ids; without a tokenizer, by their numbers."""
     if checkpoint.tokenizer is None:
         return tuple(TokenText(token, f"#{token}") for token in ids)
     return checkpoint.tokenizer.describe(ids)
 
 
-def texts_on(checkpoint: Checkpoint, described: Sequence[TokenText], ids: Sequence[int]) -> TokenTexts:
+def texts_on(checkpoint: Opened, described: Sequence[TokenText], ids: Sequence[int]) -> TokenTexts:
     """How to show a run to which tokens were added; those described before are not looked at again."""
     if checkpoint.tokenizer is None:
         return TokenTexts.of(described) + texts(checkpoint, ids)
@@ -120,7 +121,7 @@ def texts_on(checkpoint: Checkpoint, described: Sequence[TokenText], ids: Sequen
 class TextsById(dict[int, TokenText]):
     """Token texts by id, looked up when asked for: a vocabulary is long."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Opened) -> None:
         super().__init__()
         self._checkpoint = checkpoint
 
@@ -143,9 +144,10 @@ def _at_once(read: Callable[[Trace, Any], Any]) -> Callable[[RunHandle, Trace, A
 
 
 def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[Any]:
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    checkpoint: Opened = handle.model_handle.checkpoint
     yield from ()
-    return next_token_reading(checkpoint.model, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint))
+    logits, again = row_logits(checkpoint, trace, asked.query)
+    return reading_of(logits, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint), replayed=again)
 
 
 def _next_token_under(handle: RunHandle, trace: Trace, asked: AskNextTokenUnder) -> Steps[Any]:
@@ -294,8 +296,8 @@ def _next_token_difference(
     if handle.baseline is None:
         return None
     before = in_view(handle.baseline)
-    a, _ = row_logits(handle.baseline.model_handle.checkpoint.model, before, before.length - 1)
-    b, _ = row_logits(handle.model_handle.checkpoint.model, trace, trace.length - 1)
+    a, _ = row_logits(handle.baseline.model_handle.checkpoint, before, before.length - 1)
+    b, _ = row_logits(handle.model_handle.checkpoint, trace, trace.length - 1)
     return next_token_difference(a, b, TextsById(handle.model_handle.checkpoint))
 
 

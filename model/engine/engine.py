@@ -19,9 +19,9 @@ import torch
 
 from ropewalk.model.checkpoints import Checkpoint, available_devices, device_name, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
-from ropewalk.model.decoder.interventions import Intervention, check_interventions, permuted
+from ropewalk.model.decoder.interventions import Intervention, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine import saved_runs
+from ropewalk.model.engine import running, saved_runs
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
 from ropewalk.model.engine.interface import (
     CheckpointOutline,
@@ -32,22 +32,22 @@ from ropewalk.model.engine.interface import (
     why_missing,
 )
 from ropewalk.model.engine.prompts import ReadPrompt, check_length, read_prompt
-from ropewalk.model.engine.questions import EVERYTHING, Capability, Question
-from ropewalk.model.errors import PromptError, TraceError
+from ropewalk.model.engine.questions import Capability, Question
+from ropewalk.model.errors import PromptError, TraceError, UnknownFamilyError
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
 from ropewalk.model.options import Options
 from ropewalk.model.progress import Progress, Steps, finished
-from ropewalk.model.readings.next_token import draw, row_logits
+from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
 from ropewalk.model.readings.readout import numbers_steps, read_row
 from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.memory import give_back, within_memory
-from ropewalk.model.runs.trace import Trace, append_steps, capture_steps
+from ropewalk.model.runs.trace import Trace
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 from ropewalk.model.trace_files.trace_file import is_trace, save_trace
@@ -74,13 +74,20 @@ def open_model(
     path
         A trace file is opened as it is, on the CPU and in its own dtype: a model without weights.
     options
-        Answers to what the checkpoint leaves open.
+        Answers to what the checkpoint leaves open, and what else was asked for (``model.options``).
     """
     _leave_a_core_to_the_window()
     if path is not None and is_trace(path):
         yield Progress(0, 1, "Opening the trace")
         return saved_runs.open_file(Path(path))
-    checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
+    checkpoint: running.Opened
+    if running.is_via_transformers(options, path) and path is not None:
+        checkpoint = yield from running.open_via_transformers(path, device, dtype)
+    else:
+        try:
+            checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
+        except UnknownFamilyError as error:
+            raise running.with_offer(error, path) from error
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,
@@ -100,8 +107,9 @@ def open_model(
     notice = f"{checkpoint.unread} Until then, type token ids instead of text." if checkpoint.unread else ""
     if checkpoint.tokenizer is not None:
         notice = " ".join(checkpoint.tokenizer.notes)
-    can = EVERYTHING if checkpoint.has_logits else EVERYTHING - {"logits", "unembedding", "decode"}
-    return ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
+    can = running.abilities(checkpoint)
+    opened = ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
+    return opened if isinstance(checkpoint, Checkpoint) else replace(opened, advice=running.ADVICE)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:
@@ -126,9 +134,9 @@ def lesson_runs(
 ) -> Steps[Runs]:
     """What a lesson's numbers are measured on: its own models, and what the person has open."""
     yield Progress(0, 1, "Reading the lesson's numbers")
-    return Runs(
-        models, None if model_handle is None else model_handle.checkpoint, None if handle is None else in_view(handle)
-    )
+    own = model_handle is not None and isinstance(model_handle.checkpoint, Checkpoint)
+    checkpoint = model_handle.checkpoint if model_handle is not None and own else None
+    return Runs(models, checkpoint, None if handle is None or not own else in_view(handle))
 
 
 def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
@@ -136,7 +144,13 @@ def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     yield Progress(0, 1, "Looking at the checkpoint")
     if path is not None and is_trace(path):
         return saved_runs.outline_file(Path(path))
-    found = outline_checkpoint(path, options=options)
+    if running.is_via_transformers(options, path) and path is not None:
+        found = running.outline_via_transformers(path)
+    else:
+        try:
+            found = outline_checkpoint(path, options=options)
+        except UnknownFamilyError as error:
+            raise running.with_offer(error, path) from error
     return CheckpointOutline(
         name=found.name,
         path=found.path,
@@ -151,7 +165,7 @@ def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     )
 
 
-def _bos(checkpoint: Checkpoint) -> str:
+def _bos(checkpoint: running.Opened) -> str:
     """What the tokenizer puts before a text, told from what it does to one; empty where that is nothing."""
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
@@ -208,19 +222,19 @@ def run(
         When the run would take more memory than is free.
     """
     require(model_handle, model_handle.can, {"run", "interventions"} if interventions else {"run"})
-    checkpoint: Checkpoint = model_handle.checkpoint
+    checkpoint: running.Opened = model_handle.checkpoint
     logits = logits if checkpoint.has_logits else "none"
-    check_interventions(interventions, checkpoint.config)
+    running.check_changes(checkpoint, interventions)
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)
     ids = [*prompted, *decoded]
     check_length(checkpoint.config, len(ids), interventions)
     rows = chunk_rows(checkpoint.config, len(ids))
-    free = free_bytes(checkpoint.model.embed.weight.device)
+    free = free_bytes(running.device_of(checkpoint))
     budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
-    steps = capture_steps(
-        checkpoint.model,
+    steps = running.capture_steps(
+        checkpoint,
         ids,
         run_id=run_id,
         logits=logits,
@@ -271,8 +285,8 @@ def fitting_batch(model_handle: ModelHandle, tokens: int, most: int, logits: Log
     MemoryBudgetError
         When not even one does.
     """
-    checkpoint: Checkpoint = model_handle.checkpoint
-    config, free = checkpoint.config, free_bytes(checkpoint.model.embed.weight.device)
+    checkpoint: running.Opened = model_handle.checkpoint
+    config, free = checkpoint.config, free_bytes(running.device_of(checkpoint))
     rows, dtype = chunk_rows(config, tokens), model_handle.card.dtype
     for batch in range(most, 1, -1):
         if run_budget(config, tokens, dtype, batch=batch, logits=logits, rows=rows).total <= free:
@@ -301,20 +315,20 @@ def run_batch(
     lengths = {len(one.ids) for one in prompts}
     if len(lengths) != 1:
         raise PromptError(f"Prompts of {sorted(lengths)} tokens cannot be run together; give some of one length.")
-    checkpoint: Checkpoint = model_handle.checkpoint
+    checkpoint: running.Opened = model_handle.checkpoint
     (length,) = lengths
     check_length(checkpoint.config, length + steps, interventions)
     ids = [permuted(one.ids, interventions) for one in prompts]
-    captured = capture_steps(
-        checkpoint.model, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
+    captured = running.capture_steps(
+        checkpoint, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
     )
     trace, seconds = yield from _timed(captured)
     for done in range(steps):
         row = trace.length - 1
-        drawn = [row_logits(checkpoint.model, trace, row, batch=batch)[0] for batch in range(trace.batch)]
+        drawn = [running.row_logits(checkpoint, trace, row, batch=batch)[0] for batch in range(trace.batch)]
         tokens = [draw(one, Sampling(), row) for one in drawn]
         yield Progress(done, steps, "Decoding")
-        trace = yield from _renamed(append_steps(checkpoint.model, trace, tokens), done, steps)
+        trace = yield from _renamed(running.append_steps(checkpoint, trace, tokens), done, steps)
     alone = [trace.prompt(batch) for batch in range(len(prompts))]
     return tuple(
         _described(model_handle, one, prompt, seconds, _cell(one, (0, 0)))
@@ -391,15 +405,15 @@ def step(handle: RunHandle, count: int, sampling: Sampling, past_end: bool = Fal
         When the run cannot be gone on with.
     """
     require(handle.model_handle, handle.can, {"decode"})
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
+    checkpoint: running.Opened = handle.model_handle.checkpoint
     trace = in_view(handle)
     seconds = 0.0
     check_length(checkpoint.config, trace.length + count, trace.interventions)
     for done in range(count):
-        logits, _ = row_logits(checkpoint.model, trace, trace.length - 1)
+        logits, _ = running.row_logits(checkpoint, trace, trace.length - 1)
         token = draw(logits, sampling, trace.length - 1)
         yield Progress(done, count, "Decoding")
-        trace, took = yield from _timed(_renamed(append_steps(checkpoint.model, trace, token), done, count))
+        trace, took = yield from _timed(_renamed(running.append_steps(checkpoint, trace, token), done, count))
         seconds += took
         if token in checkpoint.ends and not past_end:
             break
@@ -410,8 +424,8 @@ def step(handle: RunHandle, count: int, sampling: Sampling, past_end: bool = Fal
 def branch(handle: RunHandle, row: int, token: int) -> Steps[RunHandle]:
     """Put another token in the place of a decoded row, and forget what came after it."""
     require(handle.model_handle, handle.can, {"decode"})
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
-    trace, seconds = yield from _timed(append_steps(checkpoint.model, handle.trace.at(row), token))
+    checkpoint: running.Opened = handle.model_handle.checkpoint
+    trace, seconds = yield from _timed(running.append_steps(checkpoint, handle.trace.at(row), token))
     return replace(handle, run=_lengthened(handle.run, checkpoint, trace, seconds, row), trace=trace)
 
 
@@ -428,7 +442,7 @@ def require(model_handle: ModelHandle, can: frozenset[Capability], needs: Abstra
         raise TraceError(why_missing(lacking, model_handle))
 
 
-def _lengthened(run: Run, checkpoint: Checkpoint, trace: Trace, seconds: float, since: int) -> Run:
+def _lengthened(run: Run, checkpoint: running.Opened, trace: Trace, seconds: float, since: int) -> Run:
     """The description of a run whose trace has been decoded further, from row ``since`` on."""
     return replace(
         run,
@@ -534,6 +548,8 @@ def save_steps(
     drawn
         How each decoded token was drawn.
     """
+    if pattern:
+        require(handle.model_handle, handle.can, {"replay"})
     origin = yield from saved_runs.origin_steps(handle.model_handle)
     yield Progress(0, 1, "Writing the trace")
     about = saved_runs.told_of(handle, origin, drawn)
@@ -592,7 +608,7 @@ def random_repeat(
 
 def text_of(model_handle: ModelHandle, ids: Sequence[int]) -> str:
     """Token ids as running text, or as numbers where the model has no tokenizer."""
-    checkpoint: Checkpoint = model_handle.checkpoint
+    checkpoint: running.Opened = model_handle.checkpoint
     if checkpoint.tokenizer is None:
         return " ".join(map(str, ids))
     known = [token for token in ids if token < checkpoint.tokenizer.vocabulary]  # an embedding may be padded

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ropewalk.model.checkpoints import Checkpoint
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.rope_scaling import as_run, offers, why_not
+from ropewalk.model.engine.running import Opened
 from ropewalk.model.errors import ChatError, PromptError, TooLongError
 from ropewalk.model.progress import Steps
 from ropewalk.model.tokens.chat import conversation, rendered_steps
@@ -34,7 +34,7 @@ class ReadPrompt:
     rendered: str = ""
 
 
-def read_prompt(checkpoint: Checkpoint, prompt: Prompt) -> Steps[tuple[list[int], str]]:
+def read_prompt(checkpoint: Opened, prompt: Prompt) -> Steps[tuple[list[int], str]]:
     """The ids of a prompt, and what a chat template made of it (nothing without one)."""
     tokenizer = checkpoint.tokenizer
     if prompt.as_ids or not prompt.chat:
@@ -49,7 +49,7 @@ def read_prompt(checkpoint: Checkpoint, prompt: Prompt) -> Steps[tuple[list[int]
     return _known_ids(checkpoint, ids), text
 
 
-def _ids_of(checkpoint: Checkpoint, prompt: Prompt) -> list[int]:
+def _ids_of(checkpoint: Opened, prompt: Prompt) -> list[int]:
     if checkpoint.tokenizer is not None and not prompt.as_ids:
         return _known_ids(checkpoint, list(checkpoint.tokenizer.encode(prompt.text, add_special=prompt.special)))
     if not prompt.text.strip():
@@ -66,7 +66,7 @@ def _ids_of(checkpoint: Checkpoint, prompt: Prompt) -> list[int]:
     return _known_ids(checkpoint, [int(number) for number in typed])
 
 
-def _known_ids(checkpoint: Checkpoint, ids: list[int]) -> list[int]:
+def _known_ids(checkpoint: Opened, ids: list[int]) -> list[int]:
     largest = checkpoint.config.vocabulary - 1
     outside = [token for token in ids if not 0 <= token <= largest]
     if outside:

@@ -14,11 +14,11 @@ from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Sampling
 
 Capability: TypeAlias = Literal[
-    "attention", "logits", "replay", "decode", "interventions", "tokens", "run", "unembedding"
+    "attention", "logits", "replay", "decode", "interventions", "tokens", "run", "unembedding", "rotation"
 ]
 """What a run may let be done with it: its queries, keys and values read; its logits read; its rows run again, which
 takes tokens and weights; tokens decoded after it; the model changed; its token ids read; another prompt run; the
-stream read as logits, which takes the last matrix."""
+stream read as logits, which takes the last matrix; its rotation read, which takes its angles."""
 
 EVERYTHING: Final[frozenset[Capability]] = frozenset(get_args(Capability))
 
@@ -31,6 +31,7 @@ WITHOUT: Final[dict[Capability, str]] = {
     "tokens": "has no tokens",
     "run": "is of a model that runs no prompts",
     "unembedding": "has no last matrix to read the stream as logits with",
+    "rotation": "does not say how it was rotated",
 }
 """What a sentence says of a run without one."""
 
@@ -194,7 +195,7 @@ class AskPlanes(Question):
     """Rotation planes of a cell → ``PlaneReading``."""
 
     urgency = Urgency.POINTER
-    needs = frozenset({"attention"})
+    needs = frozenset({"attention", "rotation"})
 
     layer: int
     head: int
@@ -324,7 +325,7 @@ class AskRules(Question):
     """A layer's frequencies under other stretching rules → ``tuple[RopeRule, ...]``, the model's own first."""
 
     urgency = Urgency.COARSE
-    needs = frozenset()
+    needs = frozenset({"rotation"})
 
     layer: int
 

@@ -68,6 +68,8 @@ def open_file(path: Path) -> ModelHandle:
     file = load_trace(path)
     trace, origin = file.trace, file.about.origin or Origin()
     can: set[Capability] = {"attention"}
+    if trace.config.position != "unknown":
+        can.add("rotation")
     if trace.ids is not None:
         can.add("tokens")
     if trace.logits is not None:

@@ -211,6 +211,11 @@ def build_ledger(
     PositionError
         When P + T passes the model's limit.
     """
+    if config.position == "unknown":
+        raise ConfigError(
+            "Transformers runs this model, and of its blocks nothing is known but their attention, so their operations "
+            "cannot be listed."
+        )
     if not 0 <= layer < config.layers:
         raise ConfigError(f"Layer {layer} was asked for, but this model's layers are 0 to {config.layers - 1}.")
     if batch < 1 or tokens < 1 or past < 0:

@@ -358,21 +358,17 @@ def _alone(trace: Trace, prompt: int) -> Trace:
         first, stop = int(real[0]), int(real[-1]) + 1
         if first == 0 and bool(padding[0, :stop].all()):
             rows, padding = slice(0, stop), None
+    alone = trace.prompt(prompt)
     return replace(
-        trace,
-        layers=tuple(_layer_alone(layer.at(rows.stop), one, padding) for layer in trace),
-        ids=None if trace.ids is None else trace.ids[one, rows],
-        positions=trace.positions[one, rows],
+        alone,
+        layers=tuple(replace(layer.at(rows.stop), padding=padding) for layer in alone),
+        ids=None if alone.ids is None else alone.ids[:, rows],
+        positions=alone.positions[:, rows],
         padding=padding,
         prefill=min(trace.prefill, rows.stop),
         logits=_logits_alone(trace, one, rows.stop),
         earlier=None,
     )
-
-
-def _layer_alone(layer: LayerTrace, one: slice, padding: Tensor | None) -> LayerTrace:
-    rows = (Rows.of(rows.tensor[one]) for rows in layer.rows)
-    return LayerTrace(layer.spec, layer.positions[one], padding, *rows)
 
 
 def _logits_alone(trace: Trace, one: slice, length: int) -> Rows | None:

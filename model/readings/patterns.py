@@ -248,9 +248,10 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    # capped or written scores are not linear in K'; and of two large numbers, the difference says little
-    linear = layer.spec.cap is None and not layer.spec.written and not sampled
-    by_kernel = linear and layer.precision(batch=batch) == torch.float32
+    # capped, biased and written scores are not linear in K', a mask of its own the kernel is not given; and of two
+    # large numbers, the difference says little
+    as_made = layer.spec.cap is None and layer.mask is None and not layer.spec.written
+    by_kernel = as_made and not sampled and layer.precision(batch=batch) == torch.float32
     entropy = _linear_entropy if by_kernel else _cell_entropy
     total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
     for block in _blocks(rows, layer.length * layer.spec.heads):

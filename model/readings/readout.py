@@ -7,7 +7,7 @@ model.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from ropewalk.model.readings.records import (
 )
 from ropewalk.model.runs.layer_trace import LayerTrace, check_row
 from ropewalk.model.runs.trace import Trace
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 def frozen(tensor: Tensor) -> NDArray[Any]:
@@ -134,6 +136,9 @@ def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int 
     dot = q @ k
     scaled = dot * spec.scale
     score = soft_capped(scaled.clone(), spec.cap)
+    added = layer.bias(head, row, (key, key + 1), batch=batch)
+    bias = 0.0 if added is None else float(added)
+    score = score + bias
     if any(pattern.head == head and query < len(pattern.rows) for pattern in spec.written):
         score = layer.raw_scores(head, row, (key, key + 1), batch=batch, dtype=torch.float64)[0, 0]
     hidden = _hidden_because(layer, query, key, batch)
@@ -152,6 +157,7 @@ def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int 
         scale=spec.scale,
         scaled=float(scaled),
         cap=spec.cap,
+        bias=bias,
         score=float(score),
         hidden_because=hidden,
         lse=float(layer.normaliser(head, row, batch=batch)[0]),
@@ -166,6 +172,8 @@ def _hidden_because(layer: LayerTrace, query: int, key: int, batch: int) -> str:
         return ""
     if spec.causal and key > query:
         return f"key {key} comes after query {query}"
+    if layer.mask is not None and layer.mask.seen is not None:
+        return f"the model's own mask hides key {key} from query {query}"
     if spec.window is not None and key <= query - spec.window:
         return f"key {key} is further back than the window of {spec.window}"
     return f"key {key} is padding"
@@ -244,11 +252,14 @@ def read_cache(trace: Trace, positions: int = 512, *, batch: int = 0) -> CacheRe
 
 def cache_steps(trace: Trace, positions: int = 512, *, batch: int = 0) -> Steps[CacheReading]:
     """Do what :func:`read_cache` does, pausing when a slice of time is over."""
-    c, watch = trace.config, Watch()
+    layers, watch = len(trace), Watch()
     stride = max(1, -(-trace.length // positions))
-    rows = [*(layer.keys for layer in trace), *(layer.values for layer in trace)]
-    size = trace.dtype.itemsize
-    per_head = 2 * trace.batch * c.layers * c.head_width * size  # bytes a token, for one kv head
+    pairs = [(layer.keys, layer.values) for layer in trace]
+    rows = [*(keys for keys, _ in pairs), *(values for _, values in pairs)]
+    # bytes a token of one kv head in each layer
+    per_head = [trace.batch * (k.tensor.shape[-1] + v.tensor.shape[-1]) * trace.dtype.itemsize for k, v in pairs]
+    of_kv_heads = sum(one * spec.kv_heads for one, spec in zip(per_head, trace.specs, strict=True))
+    of_heads = sum(one * spec.heads for one, spec in zip(per_head, trace.specs, strict=True))
     read: list[Floats] = []
     shaded: list[Bytes] = []
     for done, kept in enumerate(rows):
@@ -258,22 +269,33 @@ def cache_steps(trace: Trace, positions: int = 512, *, batch: int = 0) -> Steps[
             yield Progress(done, len(rows), "Reading the cache")
             watch.restart()
     return CacheReading(
-        keys=np.stack(read[: c.layers]),
-        values=np.stack(read[c.layers :]),
-        key_magnitudes=np.stack(shaded[: c.layers]),
-        value_magnitudes=np.stack(shaded[c.layers :]),
+        keys=_stacked(read[:layers]),
+        values=_stacked(read[layers:]),
+        key_magnitudes=_stacked(shaded[:layers]),
+        value_magnitudes=_stacked(shaded[layers:]),
         stride=stride,
         length=trace.length,
         prefill=trace.prefill,
         bytes_measured=sum(kept.used_bytes for kept in rows),
         bytes_reserved=sum(kept.reserved_bytes for kept in rows),
-        bytes_formula=per_head * c.kv_heads * trace.length,
-        bytes_per_token=per_head * c.kv_heads,
-        bytes_full_heads=per_head * c.heads * trace.length,
-        bytes_one_head=per_head * trace.length,
+        bytes_formula=of_kv_heads * trace.length,
+        bytes_per_token=of_kv_heads,
+        bytes_full_heads=of_heads * trace.length,
+        bytes_one_head=sum(per_head) * trace.length,
         dtype=str(trace.dtype).removeprefix("torch."),
         windows=tuple(spec.window for spec in trace.specs),
     )
+
+
+def _stacked(arrays: list[NDArray[Number]]) -> NDArray[Number]:
+    """One array of all layers; of a model whose layers differ in width or kv heads, 0 where a layer has less."""
+    widest = np.max([one.shape for one in arrays], axis=0)
+    if all(one.shape == tuple(widest) for one in arrays):
+        return np.stack(arrays)
+    padded = np.zeros((len(arrays), *widest), arrays[0].dtype)
+    for place, one in zip(padded, arrays, strict=True):
+        place[tuple(slice(size) for size in one.shape)] = one
+    return padded
 
 
 MOST_CELLS = 32 << 20

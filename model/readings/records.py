@@ -536,8 +536,8 @@ class RowReading:
 class CellReading:
     """One attention cell in numbers, computed in float64 from the run's own Q', K' and lse.
 
-    ``dot`` is q'·k'; ``scaled`` is scale·dot; ``score`` is after the soft cap; ``weight`` is 0 where masked.
-    ``hidden_because`` is empty for a visible key, else the reason in words.
+    ``dot`` is q'·k'; ``scaled`` is scale·dot; ``score`` is after the soft cap and ``bias``, what the model adds by
+    position; ``weight`` is 0 where masked. ``hidden_because`` is empty for a visible key, else the reason in words.
     """
 
     layer: int
@@ -556,6 +556,7 @@ class CellReading:
     hidden_because: str
     lse: float
     weight: float
+    bias: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -609,7 +610,7 @@ class CacheReading:
     Attributes
     ----------
     keys, values
-        [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1.
+        [L, Hkv, S, Dh] what is stored, or every n-th position when ``stride`` > 1; values may be wider or narrower.
     key_magnitudes, value_magnitudes
         [L, Hkv · Dh, S] how large each number is in its layer, as ``model.readings.magnitudes`` counts.
     bytes_measured
@@ -617,7 +618,7 @@ class CacheReading:
     bytes_reserved
         Bytes of the storage, growth room included.
     bytes_formula
-        2 · B · S · L · Hkv · Dh · bytes per number.
+        2 · B · S · L · Hkv · Dh · bytes per number, layer by layer where those differ.
     """
 
     keys: Floats

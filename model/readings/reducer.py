@@ -68,10 +68,11 @@ class Reducer:
         wide, origin = self.frame.cell[1], self.frame.columns[0]
         n = slice(rows[0] - self.frame.rows[0], rows[1] - self.frame.rows[0])
         place = slice((columns[0] - origin) // wide, -(-(columns[1] - origin) // wide)), n
+        scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
         if any(pattern.head == self.frame.head for pattern in self.layer.spec.written):
             scores = self.layer.raw_scores(self.frame.head, rows, columns, batch=self.frame.batch).T.contiguous()
-        else:
-            scores = self._block(self.q[n], self.k[columns[0] - origin : columns[1] - origin])  # [m, n]
+        elif (added := self.layer.bias(self.frame.head, rows, columns, batch=self.frame.batch)) is not None:
+            scores.add_(added.T)
         if self.raw is not None:
             _pool_into(self.raw[place], scores, wide, self.mean)
         masks = [
@@ -99,12 +100,12 @@ class Reducer:
         return scaled_scores(q, k, self.layer.spec, out=place.T).T
 
     def _doubtful(self, rows: Span, columns: Span) -> list[Span]:
-        """The keys that some query may not see: all where there is padding, else those outside what every query sees.
+        """The keys that some query may not see: all under padding or a mask, else those outside what every query sees.
 
         What the first query sees last, and the last query sees first, all of them see.
         """
         spec = self.layer.spec
-        if self.layer.padding is not None:
+        if self.layer.padding is not None or self.layer.mask is not None:
             return [columns]
         low = columns[0] if spec.window is None else rows[1] - spec.window
         high = rows[0] + 1 if spec.causal else columns[1]

@@ -105,7 +105,7 @@ def run_budget(
     """
     number = bytes_per_number(dtype)
     at_once = min(rows or tokens, tokens)
-    a_row = (config.heads + 2 * config.kv_heads) * config.head_width * number + config.heads * SINGLE
+    a_row = (config.heads * config.head_width + config.kv_heads * config.kv_width) * number + config.heads * SINGLE
     attended = batch * config.layers * (tokens + tokens // ROOM) * a_row
     read = {"all": tokens, "last": 1, "none": 0}[logits or default_logits(tokens)]
     predicted = batch * read * config.vocabulary * number

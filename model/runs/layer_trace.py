@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
@@ -28,6 +28,7 @@ from ropewalk.model.decoder.scores import (
 )
 from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 from ropewalk.model.errors import TraceError
+from ropewalk.model.runs.mask import LayerMask
 
 Picked = Span | Tensor | None
 """Rows of a run: a half-open range, row numbers [n], or all."""
@@ -49,7 +50,9 @@ class LayerTrace:
         [B, S] position ids; [B, S] bool, True for a real token, or None.
     queries, keys, values, lse
         Q' [B, H, S, Dh], K' and V [B, Hkv, S, Dh] and the log-sum-exp [B, H, S], in the model's dtype (lse float32) and
-        on its device.
+        on its device. V may be wider or narrower than K' (latent attention).
+    mask
+        What hides keys and is added to scores where the rules of the spec cannot say it.
     """
 
     spec: AttentionSpec
@@ -59,6 +62,7 @@ class LayerTrace:
     keys: Rows
     values: Rows
     lse: Rows
+    mask: LayerMask | None = field(default=None, kw_only=True)
 
     @property
     def length(self) -> int:
@@ -78,6 +82,7 @@ class LayerTrace:
             self.positions[:, :length],
             None if self.padding is None else self.padding[:, :length],
             *(rows.first(length) for rows in self.rows),
+            mask=None if self.mask is None else self.mask.at(length),
         )
 
     def prompt(self, batch: int) -> LayerTrace:
@@ -88,6 +93,7 @@ class LayerTrace:
             self.positions[one],
             None if self.padding is None else self.padding[one],
             *(Rows.of(rows.tensor[one]) for rows in self.rows),
+            mask=None if self.mask is None else self.mask.prompt(batch),
         )
 
     def check_head(self, head: int) -> None:
@@ -142,10 +148,18 @@ class LayerTrace:
         """
         query = self.query_vectors(head, rows, batch=batch, dtype=dtype)
         raw = scaled_scores(query, self.key_vectors(head, keys, batch=batch, dtype=dtype), self.spec)
+        added = self.bias(head, rows, keys, batch=batch)
+        raw = raw if added is None else raw.add_(added)
         for pattern, part, queries, place in self._written(raw, head, rows):
             weights = written_weights(pattern, queries[:, None], self._numbers(keys))
             part[place] = weights.clamp_min(LEAST_WEIGHT).to(dtype).log()
         return raw
+
+    def bias(
+        self, head: int | None = None, rows: Picked = None, keys: Picked = None, *, batch: int = 0
+    ) -> Tensor | None:
+        """What is added to a rectangle of scores after the soft cap, None where nothing is."""
+        return None if self.mask is None else self.mask.added(head, _index(rows), _index(keys), batch)
 
     def scores(
         self,
@@ -226,11 +240,20 @@ class LayerTrace:
 
     def sees(self, queries: Tensor, keys: Tensor, *, batch: int = 0) -> Tensor:
         """The same for row numbers in any shapes that broadcast."""
+        seen = None if self.mask is None else self.mask.sees(queries, keys, batch)
+        if seen is not None:
+            return seen
         seen = sees(self.spec, queries, keys)
         return seen if self.padding is None else seen & self.padding[batch, keys]
 
     def count_visible(self, queries: tuple[Tensor, Tensor], keys: tuple[Tensor, Tensor], *, batch: int = 0) -> Tensor:
-        """How many keys of a range the queries of a range see; see :func:`model.decoder.scores.count_visible`."""
+        """How many keys of a range the queries of a range see; see :func:`model.decoder.scores.count_visible`.
+
+        Under a mask that no rule says, each query's keys count.
+        """
+        cells = None if self.mask is None else self.mask.count_cells(queries, keys, batch)
+        if cells is not None:
+            return cells
         return count_visible(self.spec, queries, keys, None if self.padding is None else self.padding[batch])
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -251,6 +274,8 @@ class LayerTrace:
         if head is None and len(k) != len(q):
             k = k.repeat_interleave(len(q) // len(k), dim=0)
         scores = paired_scores(q, k, self.spec)
+        added = None if self.mask is None else self.mask.added_to_pairs(head, queries, keys, batch)
+        scores = scores if added is None else scores.add_(added)
         for pattern, part, rows, place in self._written(scores, head, queries):
             part[place] = written_weights(pattern, rows, keys[place]).clamp_min(LEAST_WEIGHT).log()
         return scores
@@ -297,5 +322,9 @@ def _large(lse: Tensor) -> Tensor:
 
 def _picked(kept: Rows, batch: int, head: int | None, rows: Picked) -> Tensor:
     """Some rows of one head, or of all of them."""
-    index = rows if isinstance(rows, Tensor) else slice(*(rows or (None,)))
+    index = _index(rows)
     return kept.tensor[batch][:, index] if head is None else kept.tensor[batch, head][index]
+
+
+def _index(rows: Picked) -> slice | Tensor:
+    return rows if isinstance(rows, Tensor) else slice(*(rows or (None,)))

@@ -29,6 +29,7 @@ from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import RopewalkError, TraceError
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
+from ropewalk.model.runs.mask import LayerMask
 from ropewalk.model.runs.trace import Trace, replay
 from ropewalk.model.trace_files.header import (
     KEYS,
@@ -143,6 +144,9 @@ def _kept(trace: Trace) -> dict[str, Tensor]:
     for layer in trace:
         names = _names(trace.config, layer.spec.layer)
         tensors |= {name: rows.tensor for name, rows in zip(names, layer.rows, strict=True)}
+        if layer.mask is not None:  # layers share theirs, but a file has each on its own
+            for name, part in zip(_mask_names(layer.spec.layer), (layer.mask.seen, layer.mask.bias), strict=True):
+                tensors |= {} if part is None else {name: part.clone()}
     if trace.ids is not None:
         tensors["tokens"] = trace.ids
     tensors["positions"] = trace.positions
@@ -156,6 +160,11 @@ def _kept(trace: Trace) -> dict[str, Tensor]:
 def _names(config: ModelConfig, layer: int) -> list[str]:
     """What Q', K', V and lse of a layer are called."""
     return [f"blocks.{layer}.attn.{name}" for name in (*last_points(config, layer), "hook_v", "lse")]
+
+
+def _mask_names(layer: int) -> tuple[str, str]:
+    """What the mask of a layer is called that no rule says: what is seen, what is added."""
+    return f"blocks.{layer}.attn.mask", f"blocks.{layer}.attn.bias"
 
 
 def _matrices(trace: Trace) -> dict[str, Tensor]:
@@ -277,11 +286,12 @@ def _check_tensors(header: TraceHeader, found: Mapping[str, _Described]) -> None
     for layer, spec in enumerate(header.specs):
         _check_spec(spec, layer, config, rows)
         queries, keys, values, lse = _names(config, layer)
-        heads, kept = (batch, config.heads, rows), (batch, config.kv_heads, rows)
-        dtype = _expected(found, queries, FLOATS, (*heads, config.head_width)).dtype
-        _expected(found, keys, (dtype,), (*kept, config.head_width))
+        heads, kept = (batch, config.heads, rows), (batch, spec.kv_heads, rows)
+        dtype = _expected(found, queries, FLOATS, (*heads, spec.head_width)).dtype
+        _expected(found, keys, (dtype,), (*kept, spec.head_width))
         _expected(found, values, (dtype,), (*kept, None))
         _expected(found, lse, ("F32", "F64"), heads)
+        _check_mask(found, layer, config, batch, rows)
     if "tokens" in found:
         _expected(found, "tokens", ("I64",), (batch, rows))
     if "padding" in found:
@@ -289,6 +299,17 @@ def _check_tensors(header: TraceHeader, found: Mapping[str, _Described]) -> None
     if "logits" in found:
         _expected(found, "logits", FLOATS, (batch, rows - run.first_logit_row, config.vocabulary))
     check_interventions(header.interventions or (), config)
+
+
+def _check_mask(found: Mapping[str, _Described], layer: int, config: ModelConfig, batch: int, rows: int) -> None:
+    """Refuse a mask that does not fit the run."""
+    seen, bias = _mask_names(layer)
+    if seen in found and _expected(found, seen, ("BOOL",), (None, rows, rows)).shape[0] not in (1, batch):
+        raise CodecError(f"{seen} is of another number of prompts than the run's {batch}")
+    if bias in found:
+        shape = _expected(found, bias, ("F32",), (None, None, rows, rows)).shape
+        if shape[0] not in (1, batch) or shape[1] not in (1, config.heads):
+            raise CodecError(f"{bias} is of another number of prompts or heads than the run's")
 
 
 def _expected(
@@ -312,7 +333,9 @@ def _expected(
 def _check_spec(spec: AttentionSpec, layer: int, config: ModelConfig, rows: int) -> None:
     """Refuse what a layer cannot have been told."""
     where, own = f"specs[{layer}]", (spec.layer, spec.heads, spec.kv_heads, spec.head_width)
-    if own != (layer, config.heads, config.kv_heads, config.head_width):
+    varies = config.position == "unknown" and spec.kv_heads > 0 and spec.heads % spec.kv_heads == 0
+    expected = (layer, config.heads, *((own[2:]) if varies else (config.kv_heads, config.head_width)))
+    if own != expected:
         raise CodecError(f"{where} is of another layer or other heads than the config's")
     numbers = [spec.scale, *((spec.cap,) if spec.cap is not None else ())]
     numbers += [number for one in spec.segments for number in (one.factor, *one.frequencies)]
@@ -354,7 +377,13 @@ def _trace(header: TraceHeader, file: Any, found: Mapping[str, _Described]) -> T
         run_id=run.run_id,
         config=config,
         layers=tuple(
-            LayerTrace(spec, positions, padding, *(Rows.of(file.get_tensor(name)) for name in _names(config, layer)))
+            LayerTrace(
+                spec,
+                positions,
+                padding,
+                *(Rows.of(file.get_tensor(name)) for name in _names(config, layer)),
+                mask=_mask(file, found, layer),
+            )
             for layer, spec in enumerate(header.specs)
         ),
         ids=ids,
@@ -367,6 +396,12 @@ def _trace(header: TraceHeader, file: Any, found: Mapping[str, _Described]) -> T
         branch=run.branch,
         interventions=header.interventions or (),
     )
+
+
+def _mask(file: Any, found: Mapping[str, _Described], layer: int) -> LayerMask | None:
+    """The mask of a layer that no rule says, None where there is none."""
+    seen, bias = (file.get_tensor(name) if name in found else None for name in _mask_names(layer))
+    return None if seen is None and bias is None else LayerMask(seen, bias)
 
 
 def _tokens(trace: Trace, header: TraceHeader) -> tuple[TokenText, ...]:

@@ -167,10 +167,16 @@ def evicted_text(reading: CacheReading) -> str:
 def byte_lines(run: Run, reading: CacheReading) -> tuple[str, ...]:
     """Write the formula out with this run's numbers, and compare it with what was measured."""
     config = run.config
-    each = reading.bytes_per_token // max(2 * config.layers * config.kv_heads * config.head_width, 1)
-    product = (
-        f"2·B·S·L·Hkv·Dh·bytes = 2·1·{reading.length}·{config.layers}·{config.kv_heads}·{config.head_width}·{each}"
-    )
+    numbers = config.layers * config.kv_heads * config.kv_width
+    each = reading.bytes_per_token // max(numbers, 1)
+    where = f"{reading.length}·{config.layers}·{config.kv_heads}"
+    if each * numbers != reading.bytes_per_token:
+        product = "B·S·Σ Hkv·(Dk + Dv)·bytes over the layers, which differ in their heads"
+    elif config.width_of_value != config.head_width:
+        widths = f"({config.head_width} + {config.width_of_value})"
+        product = f"B·S·L·Hkv·(Dk + Dv)·bytes = 1·{where}·{widths}·{each}"
+    else:
+        product = f"2·B·S·L·Hkv·Dh·bytes = 2·1·{where}·{config.head_width}·{each}"
     same = reading.bytes_measured == reading.bytes_formula
     verdict = "= measured" if same else f"but measured {reading.bytes_measured:,}"
     return (

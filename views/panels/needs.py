@@ -81,6 +81,9 @@ class NeedsPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask which tokens may follow; heads are ablated for them, not for those before."""
         self._stop()
+        needed = AskNeeds(selection.query, 0)
+        if self.lacking(needed):
+            return needed  # which says why
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:

@@ -205,9 +205,9 @@ class RopePanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the planes of the selected cell, unless the layer does not rotate."""
-        if run.specs[selection.layer].rotary_width == 0:
-            return None
-        return AskPlanes(selection.layer, selection.head, selection.query, selection.key)
+        asked = AskPlanes(selection.layer, selection.head, selection.query, selection.key)
+        turns = run.specs[selection.layer].rotary_width > 0
+        return asked if turns or self.lacking(asked) else None
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the planes of the run's own position; a moved slider goes back."""

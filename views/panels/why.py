@@ -51,7 +51,9 @@ def arithmetic(cell: CellReading) -> tuple[Line, ...]:
     ]
     if cell.cap is not None:
         c = n(cell.cap)
-        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score)}"),))
+        lines.append((Piece(f"soft cap {c}·tanh({n(cell.scaled)} / {c}) = {n(cell.score - cell.bias)}"),))
+    if cell.bias:
+        lines.append((Piece(f"bias {n(cell.score - cell.bias)} + {_bracketed(cell.bias)} = {n(cell.score)}"),))
     lines.append(_mask_line(cell))
     lines.append((Piece(f"row log-sum-exp = {n(cell.lse)}"),))
     if cell.hidden_because:
@@ -101,6 +103,7 @@ def exact_text(cell: CellReading) -> str:
         "scale": cell.scale,
         "scaled": cell.scaled,
         "cap": cell.cap,
+        "bias": cell.bias,
         "score": cell.score,
         "lse": cell.lse,
         "weight": cell.weight,
@@ -240,6 +243,9 @@ def _pointed(place: str, key: str, now: Selection) -> Hover:
     return Hover()
 
 
+EVERY_STEP = "Show every step, from the residual to the logits"
+
+
 class WhyPanel(Panel):
     """Shows how the selected cell's weight comes about."""
 
@@ -263,7 +269,7 @@ class WhyPanel(Panel):
         self.hear(self.tree.place_pointed, self._point_at, WhyPanel.arithmetic)
         self.hear(self.tree.place_chosen, self._go, WhyPanel.arithmetic)
         self.tree.hide()
-        self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
+        self.fold_levels = self._fold(EVERY_STEP, self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
         self.fold_k = self._fold("Show the vector k", self._write)
         self.copy_button = QPushButton("Copy")
@@ -286,6 +292,7 @@ class WhyPanel(Panel):
         self.cell = reading
         self.describe(_subtitle(run, reading.value))
         self._write()
+        self._offer_steps(selection)
         if self.fold_levels.isChecked():
             self._ask_steps()
 
@@ -333,6 +340,16 @@ class WhyPanel(Panel):
         self._make_room()
         if self.fold_levels.isChecked() and self.cell is not None:
             self._ask_steps()
+
+    def _offer_steps(self, selection: Selection) -> None:
+        """Let every step be unfolded where the run can be run again for them; else the button says why not."""
+        lacking = self.lacking(AskArithmetic(selection.layer, selection.head, selection.query, selection.key))
+        if lacking:
+            self.fold_levels.setChecked(False)
+            self.fold_levels.setToolTip(wording.tooltip(lacking))
+        else:
+            self.fold_levels.setToolTip(EVERY_STEP + ".")
+        self.fold_levels.setEnabled(not lacking)
 
     def _make_room(self) -> None:
         """Keep the summary whole above the levels."""

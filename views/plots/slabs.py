@@ -210,7 +210,8 @@ class SlabsView(QWidget):
             return None
         side: Side = "K" if self.block("K").contains(point.toPoint()) else "V"
         slab = self.slab(side, layer)
-        heads, width = int(self.reading.keys.shape[1]), int(self.reading.keys.shape[3])
+        held = self.reading.keys if side == "K" else self.reading.values
+        heads, width = int(held.shape[1]), int(held.shape[3])
         row = int((point.y() - slab.top()) * heads * width / slab.height())
         return side, *divmod(min(row, heads * width - 1), width)
 
@@ -434,8 +435,10 @@ class SlabsView(QWidget):
         if self.reading is None or layer < 0:
             return ""
         heads, width = int(self.reading.keys.shape[1]), int(self.reading.keys.shape[3])
+        other = int(self.reading.values.shape[3])
+        held = f"{width} numbers in each of K and V" if width == other else f"{width} numbers in K and {other} in V"
         origin = "decoded" if position >= self.reading.prefill else "from the prompt"
-        text = f"layer {layer}, position {position}, {origin}: {heads} kv heads × {width} numbers in each of K and V"
+        text = f"layer {layer}, position {position}, {origin}: {heads} kv heads × {held}"
         if feature is not None:
             text += f"\n{self.number_text(layer, position, *feature)}"
         if not self.visible(layer)[self.column_of(position)]:

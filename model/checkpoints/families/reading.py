@@ -19,7 +19,7 @@ from ropewalk.model.checkpoints.families.quantised import refuse_quantised
 from ropewalk.model.checkpoints.families.refused import reason
 from ropewalk.model.checkpoints.families.table import BY_TYPE, FAMILIES, Family
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.errors import CheckpointError, ConfigError
+from ropewalk.model.errors import CheckpointError, ConfigError, UnknownFamilyError
 
 LISTED = 12
 """Fields that a note names one by one."""
@@ -66,8 +66,8 @@ def family_of(config: Mapping[str, Any], where: str, forced: str = "") -> Family
         return BY_TYPE[kind]
     why = reason(kind)
     if why:
-        raise CheckpointError(f"{where} is of the family {kind}: {why}")
-    raise CheckpointError(
+        raise UnknownFamilyError(f"{where} is of the family {kind}: {why}")
+    raise UnknownFamilyError(
         f"{where} is of the family {kind!r:.60}, which Ropewalk does not open; the nearest that it opens is "
         f"{nearest(kind)}. If it is laid out like one of those, open it as that, such as --family {nearest(kind)}."
     )

@@ -1,23 +1,17 @@
-"""What a notebook draws: an image with the colours of the window, and names along its axes; and the window itself."""
+"""What a notebook draws: an image with the colours of the window, and names along its axes."""
 
 from __future__ import annotations
 
 import base64
 import io
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-import ropewalk
 from ropewalk.model.notebooks import pictures
 from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.run import THUMBNAIL
@@ -89,23 +83,3 @@ def test_readings_are_drawn_with_their_axes(bundled: Model) -> None:
     titles = [texts[0] for _, texts in drawn(run.head_scores()._repr_html_())]
     assert titles == ["previous token", "sink", "duplicate token", "entropy"]
     assert drawn(run.attribution(3)._repr_html_())[0][0].shape[:2] == (4, 9)
-
-
-def test_the_window_opens_on_a_run_without_waiting(bundled: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Any] = []
-
-    def start(command: list[str], **options: Any) -> str:
-        started.append((command, options))
-        return "a process"
-
-    monkeypatch.setattr(subprocess, "Popen", start)
-    run = bundled.capture("to be or not to be")
-    process: Any = ropewalk.view(run)
-    assert process == "a process"
-    ((command, options),) = started
-    assert command[:3] == [sys.executable, "-m", "ropewalk"]
-    assert torch.equal(ropewalk.load(Path(command[3])).patterns(), run.patterns())
-    told = [sys.executable, "-c", "import ropewalk; print(ropewalk.__version__)"]
-    monkeypatch.undo()
-    printed = subprocess.run(told, env=options["env"], cwd=Path(command[3]).parent, capture_output=True, check=True)
-    assert printed.stdout.decode().strip() == ropewalk.__version__

@@ -95,10 +95,12 @@ def test_a_trace_of_0_1_0_still_opens(tmp_path: Path) -> None:
     with safe_open(str(path), framework="np") as file:
         written = file.metadata()
     for name in ("config", "specs", "strings", "run"):
-        said = json.loads(BY_0_1_0[name].replace("-Infinity", '"-Infinity"'))
+        expected = json.loads(BY_0_1_0[name].replace("-Infinity", '"-Infinity"'))
+        if name == "config":
+            expected["value_width"] = None  # since then
         if name == "specs":
-            said[0]["written"] = []  # what a head may be given since
-        assert json.loads(written[name]) == said
+            expected[0]["written"] = []
+        assert json.loads(written[name]) == expected
     assert load_trace(path).trace.specs == (spec,)
 
 

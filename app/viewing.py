@@ -7,11 +7,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ropewalk
-from ropewalk.model.notebooks.run import Run
+from ropewalk.app import display
+from ropewalk.model.errors import RopewalkError
 
-ENVIRONMENT = "PYTHONPATH"
+if TYPE_CHECKING:
+    from ropewalk.model.notebooks.run import Run
+
+FINDS = "PYTHONPATH"
 
 
 def view(run: Run) -> subprocess.Popen[bytes]:
@@ -23,14 +28,27 @@ def view(run: Run) -> subprocess.Popen[bytes]:
     -------
     Popen
         The window's process, which goes on when the notebook ends.
+
+    Raises
+    ------
+    RopewalkError
+        Where there is no display.
     """
+    absent = display.absent_libraries()
+    if absent:
+        raise RopewalkError(display.missing_sentence(absent))
+    if not display.has_display():
+        raise RopewalkError(
+            "There is no display here for a window; end a cell with the run or run.head(layer, head) to see it in the "
+            "notebook, or take run.save(path) to a machine that has one."
+        )
     path = Path(tempfile.mkdtemp(prefix="ropewalk-")) / "run.safetensors"
     run[0].save(path)
     found_at = str(Path(ropewalk.__file__).parents[1])
-    where = os.pathsep.join([found_at, *filter(None, [os.environ.get(ENVIRONMENT)])])
+    where = os.pathsep.join([found_at, *filter(None, [os.environ.get(FINDS)])])
     return subprocess.Popen(
         [sys.executable, "-m", "ropewalk", str(path)],
-        env={**os.environ, ENVIRONMENT: where},
+        env={**os.environ, FINDS: where},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
