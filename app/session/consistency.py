@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from ropewalk.model.engine.interface import unanswerable
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.readings.records import ConsistencyCheck
@@ -44,8 +45,8 @@ class ConsistencyChecks(QObject):
     @property
     def checks_itself(self) -> bool:
         """Whether each step of this run checks by itself that cached logits are the full prefix's."""
-        run = self._session.run
-        if run is None:
+        run, handle = self._session.run, self._session.handle
+        if run is None or handle is None or unanswerable(handle, AskCachedCheck()):
             return False
         return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
 

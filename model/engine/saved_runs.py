@@ -72,7 +72,7 @@ def open_file(path: Path) -> ModelHandle:
     if trace.logits is not None:
         can.add("logits")
     card = ModelCard(
-        name=origin.name or path.name,
+        name=f"{origin.name}, a trace" if origin.name else path.name,
         path=str(path.absolute()),
         config=trace.config,
         parameters=parameters(trace.config).total,

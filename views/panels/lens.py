@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.engine.interface import missing, why_missing
 from ropewalk.model.engine.questions import AskLens, Question
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import LogitLens, Run, token_strings
@@ -66,10 +65,8 @@ class LensPanel(Panel):
     # The panel contract -------------------------------------------------------------------------------------------
 
     def question(self, run: Run, selection: Selection) -> Question | None:
-        """Ask for the positions that will be in sight, of a run whose rows can be run again."""
+        """Ask for the positions that will be in sight."""
         self.forget("more")
-        if self._lacks():
-            return None
         return AskLens(self.map.sight_of(run.length, selection.query))
 
     def show_part(self, part: Reading[LogitLens]) -> None:
@@ -78,11 +75,7 @@ class LensPanel(Panel):
         self._take(part)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
-        """Draw all that was asked for, or say why nothing can be read."""
-        if reading is None:
-            self.describe("")
-            self.explain(self._lacks())
-            return
+        """Draw all that was asked for."""
         self._take_and_look(reading)
 
     def show_selection(self, selection: Selection) -> None:
@@ -117,12 +110,6 @@ class LensPanel(Panel):
         self._share_room()
 
     # How it works -------------------------------------------------------------------------------------------------
-
-    def _lacks(self) -> str:
-        """Why the rows of the run cannot be read, a sentence; empty where they can."""
-        handle = self.session.handle
-        lacking = frozenset() if handle is None else missing(handle, AskLens())
-        return why_missing(lacking, handle.model_handle) if handle is not None and lacking else ""
 
     def _take(self, reading: Reading[LogitLens]) -> None:
         """Draw what was read, beside what is there of the same run."""

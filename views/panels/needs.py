@@ -142,7 +142,11 @@ class NeedsPanel(Panel):
         self.needs = None
         self._stop()
         self.ablated.setVisible(False)
-        self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
+        question = AskAttribution(self.session.selection.now.query, self.token_id)
+        if why := self.lacks(question):
+            self.explain(why)
+        else:
+            self.ask(question, self._show_attribution, "attribution")
 
     def _stop(self) -> None:
         """Stop ablating."""

@@ -24,6 +24,7 @@ from shiboken6 import isValid
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.step_clock import StepClock
+from ropewalk.model.engine.interface import unanswerable
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -278,6 +279,11 @@ class Panel(QWidget):
 
         self.session.ask(slot, question, arrived, None if ready is None else part_arrived)
 
+    def lacks(self, question: Question) -> str:
+        """Why the run on screen has no answer to a question, a sentence; empty where it has one."""
+        handle = self.session.handle
+        return "" if handle is None else unanswerable(handle, question)
+
     def awaits(self, part: str) -> bool:
         """Whether what was asked as ``part`` is still to come."""
         return f"{self.name}.{part}" in self._awaited
@@ -353,6 +359,12 @@ class Panel(QWidget):
         if question is None:
             self._withdraw(self.name)
             self._draw(None)
+            self.drawn.emit()
+        elif why := self.lacks(question):
+            self._withdraw(self.name)
+            self.begin(run)
+            self.describe("")
+            self.explain(why)
             self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)

@@ -343,7 +343,13 @@ class WhyPanel(Panel):
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now
-        self.ask(AskArithmetic(now.layer, now.head, now.query, now.key), self._show_steps, "steps")
+        question = AskArithmetic(now.layer, now.head, now.query, now.key)
+        if why := self.lacks(question):
+            self.describe(why)
+            self.tree.setVisible(False)
+        else:
+            self.tree.setVisible(True)
+            self.ask(question, self._show_steps, "steps")
 
     def _show_steps(self, reading: Reading[Arithmetic]) -> None:
         self.arithmetic = reading
