@@ -27,6 +27,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import check_interventions
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import RopewalkError, TraceError
+from ropewalk.model.readings.next_token import check_sampling
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
@@ -268,6 +269,8 @@ def _opened(file: Any) -> TraceFile:
     described = {name: _Described(one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
     _check_tensors(header, described)
     trace = _trace(header, file, described)
+    for stretch in header.drawn:
+        check_sampling(stretch.sampling)
     drawn = header.drawn_tokens(trace.length - header.run.prefill)
     about = About(tokens=_tokens(trace, header), origin=header.origin)
     if trace.prefill == header.run.prefill:  # else the tokens are all that was asked for
