@@ -8,6 +8,7 @@ file: numbers are read when somebody looks at them, whatever was decoded since l
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ropewalk import __version__
@@ -27,6 +27,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import check_interventions
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import RopewalkError, TraceError
+from ropewalk.model.readings.next_token import check_sampling
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.mask import LayerMask
@@ -47,6 +48,11 @@ FORMAT = "ropewalk-trace"
 AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
 PATTERN_LIMIT = 2 << 30
 """Bytes that the matrices of ``pattern`` may take unless the caller says otherwise."""
+NAMES = {
+    torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16", torch.int64: "I64",
+    torch.bool: "BOOL",
+}  # fmt: skip
+"""What safetensors calls the dtypes of a run."""
 FLOATS = ("F32", "BF16", "F16", "F64")
 """What the numbers of a run may be stored as."""
 NO_TOKEN = -1
@@ -204,13 +210,22 @@ def _header(trace: Trace, strings: Sequence[str], about: About) -> dict[str, str
 
 
 def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> None:
-    packed = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    """Write tensors one after the other, so that no more than one is copied at a time; the widest dtypes come first."""
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # each begins where its dtype wants
+    entries: dict[str, Any] = {"__metadata__": header}
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        entries[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = to_json(entries).encode("ascii")
+    text += b" " * (-len(text) % 8)
     try:
-        with whole_file(path) as part:
-            save_file(packed, part, metadata=header)
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TraceError(f"The trace could not be written to {path}: {why}.") from error
+        with whole_file(path) as part, part.open("wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _, tensor in ordered:
+                file.write(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    except OSError as error:
+        raise TraceError(f"The trace could not be written to {path}: {error.strerror or error}.") from error
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -263,6 +278,8 @@ def _opened(file: Any) -> TraceFile:
     described = {name: _Described(one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
     _check_tensors(header, described)
     trace = _trace(header, file, described)
+    for stretch in header.drawn:
+        check_sampling(stretch.sampling)
     drawn = header.drawn_tokens(trace.length - header.run.prefill)
     about = About(tokens=_tokens(trace, header), origin=header.origin)
     if trace.prefill == header.run.prefill:  # else the tokens are all that was asked for

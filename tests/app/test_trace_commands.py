@@ -51,6 +51,14 @@ def test_info_says_what_a_trace_is(run: Run, trace: Path, tiny: Path) -> None:
     assert len(told["checkpoint"]["fingerprint"]) == 64
 
 
+def test_what_a_trace_says_moves_no_cursor(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    assert run("capture", tiny, "--prompt", "a\x1b[2J\nb", "--out", path)[0] == 0
+    out = run("info", path)[1]
+    assert "prompt         a [2J b\n" in out
+    assert "\x1b" not in out
+
+
 def test_heads_of_a_trace_are_those_of_its_run(run: Run, trace: Path, tiny: Path, tmp_path: Path) -> None:
     found = json.loads(run("heads", trace, "--json")[1])
     ids = ",".join(str(token) for token in ids_of(trace))

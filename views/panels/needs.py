@@ -82,7 +82,7 @@ class NeedsPanel(Panel):
         """Ask which tokens may follow; heads are ablated for them, not for those before."""
         self._stop()
         needed = AskNeeds(selection.query, 0)
-        if self.lacking(needed):
+        if self.lacks(needed):
             return needed  # which says why
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
@@ -145,7 +145,8 @@ class NeedsPanel(Panel):
         self.needs = None
         self._stop()
         self.ablated.setVisible(False)
-        self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
+        question = AskAttribution(self.session.selection.now.query, self.token_id)
+        self.ask(question, self._show_attribution, "attribution")
 
     def _stop(self) -> None:
         """Stop ablating."""

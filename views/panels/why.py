@@ -343,7 +343,7 @@ class WhyPanel(Panel):
 
     def _offer_steps(self, selection: Selection) -> None:
         """Let every step be unfolded where the run can be run again for them; else the button says why not."""
-        lacking = self.lacking(AskArithmetic(selection.layer, selection.head, selection.query, selection.key))
+        lacking = self.lacks(AskArithmetic(selection.layer, selection.head, selection.query, selection.key))
         if lacking:
             self.fold_levels.setChecked(False)
             self.fold_levels.setToolTip(wording.tooltip(lacking))

@@ -388,6 +388,8 @@ def refusal(path: Path) -> str:
         (("strings",), ["a"], "strings has 1 texts, but the run has 7 tokens"),
         (("marks",), [{"row": 7, "kind": "special"}], "marks names row 7"),
         (("marks",), [{"row": -1, "kind": "special"}], "marks names row -1"),
+        (("marks",), [{"row": 1, "kind": "bytes", "group": 2**40}], "marks puts row 1 into group 1099511627776"),
+        (("sampling",), [{"sampling": {"temperature": -1.0}, "count": 1}], "The temperature is -1.0"),
         (("sampling",), [{"sampling": {}, "count": 10**12}], "sampling is of 1000000000000 tokens, but 0 were decoded"),
         (("prompt",), {"text": 3}, "prompt.text must be text"),
     ],
