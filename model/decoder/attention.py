@@ -25,12 +25,12 @@ from ropewalk.model.decoder.norms import QkNorm
 from ropewalk.model.decoder.packing import Joined
 from ropewalk.model.decoder.rope import rotate
 from ropewalk.model.decoder.scores import (
-    LEAST_WEIGHT,
     count_visible,
     key_range,
     log_weights,
     scaled_scores,
     visible_keys,
+    written_scores,
     written_weights,
 )
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
@@ -420,7 +420,7 @@ def written_over(
         lse[:, pattern.head, place] = torch.zeros_like(lse[:, pattern.head, place]).masked_fill(~seen.any(-1), math.inf)
         if weights is not None and scores is not None:
             weights[:, pattern.head, place] = found
-            scores[:, pattern.head, place] = found.clamp_min(LEAST_WEIGHT).log().masked_fill(~seen, -math.inf)
+            scores[:, pattern.head, place] = written_scores(pattern, rows[:, None], keys).masked_fill(~seen, -math.inf)
     return Attended(out, lse, scores, weights)
 
 

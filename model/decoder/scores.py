@@ -61,8 +61,8 @@ def log_weights(scores: Tensor, lse: Tensor, out: Tensor | None = None) -> Tenso
 # ----------------------------------------------------------------------------------------------------------------------
 # Patterns that are written for a head
 
-LEAST_WEIGHT = 1e-30
-"""Stands for a written weight of 0 where its logarithm is wanted."""
+LOWEST_SCORE = -1000.0
+"""Of a written weight of 0: its exponential is 0 in every dtype, but it is a number, for what is masked has none."""
 
 
 def written_weights(pattern: WrittenPattern, queries: Tensor, keys: Tensor) -> Tensor:
@@ -72,6 +72,13 @@ def written_weights(pattern: WrittenPattern, queries: Tensor, keys: Tensor) -> T
         rows[number, : len(row)] = torch.tensor(row)
     there = keys < rows.shape[1]
     return rows[queries, keys.clamp(max=rows.shape[1] - 1)] * there
+
+
+def written_scores(
+    pattern: WrittenPattern, queries: Tensor, keys: Tensor, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """The scores that a softmax would make these weights of in rows whose log-sum-exp is 0."""
+    return written_weights(pattern, queries, keys).to(dtype).log().clamp_min(LOWEST_SCORE)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import Intervention
-from ropewalk.model.errors import TraceError
+from ropewalk.model.errors import CheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.notebooks.gradients import gradients_of
 from ropewalk.model.notebooks.metrics import Metric, measure_of
@@ -28,6 +28,7 @@ from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Trace, capture_steps
 from ropewalk.model.trace_files.header import Origin
+from ropewalk.model.trace_files.trace_file import is_trace
 
 
 class Model(Source):
@@ -207,5 +208,7 @@ def open(  # noqa: A001 - ropewalk.open(path)
     options: Options | None = None,
 ) -> Model:
     """Open a model; :func:`~model.checkpoints.opening.open_steps` says what is taken and raised."""
+    if path is not None and is_trace(path):
+        raise CheckpointError(f"{path} is a trace, a run without its model; read it with ropewalk.load.")
     asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
     return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)

@@ -177,6 +177,8 @@ def _score(case: _Case) -> Stage:
     visible = f"key {cell.key} ≤ query {cell.query}" if spec.causal else "there is no causal mask"
     if spec.window is not None:
         visible += f" and within the last {spec.window}"
+    if cell.written:
+        lines.append(Line("score.written", "ln of the weight that was written", "", cell.score, place="cell"))
     value = -math.inf if cell.hidden_because else cell.score
     lines.append(Line("score.masked", "mask", cell.hidden_because or f"{visible}: visible", value, place="ledger:mask"))
     return Stage("Score and mask", tuple(lines))

@@ -139,7 +139,8 @@ def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int 
     added = layer.bias(head, row, (key, key + 1), batch=batch)
     bias = 0.0 if added is None else float(added)
     score = score + bias
-    if any(pattern.head == head and query < len(pattern.rows) for pattern in spec.written):
+    written = any(pattern.head == head and query < len(pattern.rows) for pattern in spec.written)
+    if written:
         score = layer.raw_scores(head, row, (key, key + 1), batch=batch, dtype=torch.float64)[0, 0]
     hidden = _hidden_because(layer, query, key, batch)
     weight = layer.log_weights(score[None, None], head, row, batch=batch).exp_()
@@ -158,6 +159,7 @@ def read_cell(layer: LayerTrace, head: int, query: int, key: int, *, batch: int 
         scaled=float(scaled),
         cap=spec.cap,
         bias=bias,
+        written=written,
         score=float(score),
         hidden_because=hidden,
         lse=float(layer.normaliser(head, row, batch=batch)[0]),

@@ -538,6 +538,7 @@ class CellReading:
 
     ``dot`` is q'·k'; ``scaled`` is scale·dot; ``score`` is after the soft cap and ``bias``, what the model adds by
     position; ``weight`` is 0 where masked. ``hidden_because`` is empty for a visible key, else the reason in words.
+    ``written`` says that the weight was written for the head, and the score follows from it.
     """
 
     layer: int
@@ -557,6 +558,7 @@ class CellReading:
     lse: float
     weight: float
     bias: float = 0.0
+    written: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.scores import (
-    LEAST_WEIGHT,
     Span,
     count_visible,
     key_range,
@@ -24,7 +23,7 @@ from ropewalk.model.decoder.scores import (
     paired_scores,
     scaled_scores,
     sees,
-    written_weights,
+    written_scores,
 )
 from ropewalk.model.decoder.spec import AttentionSpec, WrittenPattern
 from ropewalk.model.errors import TraceError
@@ -151,8 +150,7 @@ class LayerTrace:
         added = self.bias(head, rows, keys, batch=batch)
         raw = raw if added is None else raw.add_(added)
         for pattern, part, queries, place in self._written(raw, head, rows):
-            weights = written_weights(pattern, queries[:, None], self._numbers(keys))
-            part[place] = weights.clamp_min(LEAST_WEIGHT).to(dtype).log()
+            part[place] = written_scores(pattern, queries[:, None], self._numbers(keys), dtype)
         return raw
 
     def bias(
@@ -277,7 +275,7 @@ class LayerTrace:
         added = None if self.mask is None else self.mask.added_to_pairs(head, queries, keys, batch)
         scores = scores if added is None else scores.add_(added)
         for pattern, part, rows, place in self._written(scores, head, queries):
-            part[place] = written_weights(pattern, rows, keys[place]).clamp_min(LEAST_WEIGHT).log()
+            part[place] = written_scores(pattern, rows, keys[place])
         return scores
 
     def paired_weights(self, queries: Tensor, keys: Tensor, head: int | None = None, *, batch: int = 0) -> Tensor:

@@ -45,6 +45,13 @@ Line = tuple[Piece, ...]
 def arithmetic(cell: CellReading) -> tuple[Line, ...]:
     """Return the way from q·k to the weight as lines of coloured pieces."""
     n = wording.number
+    if cell.written and not cell.hidden_because:
+        return (
+            (
+                Piece(f"q·k = {n(cell.dot)}, but the weight was written for this head: "),
+                Piece(n(cell.weight, 4), "accent"),
+            ),
+        )
     lines: list[Line] = [
         (Piece("q", "query"), Piece("·"), Piece("k", "key"), Piece(f" = {n(cell.dot)}")),
         (Piece(f"score = {n(cell.dot)} × {scale_text(cell)} = {n(cell.scaled)}"),),

@@ -234,6 +234,8 @@ def test_a_run_is_saved_and_loaded(bundled: Model, tmp_path: Path) -> None:
     assert loaded.model.origin == bundled.origin
     with pytest.raises(RopewalkError, match=r"without its model.*ropewalk\.load\(path, model=ropewalk\.open"):
         loaded.residual(1)
+    with pytest.raises(RopewalkError, match=r"is a trace, .*; read it with ropewalk\.load"):
+        ropewalk.open(tmp_path / "run.safetensors")
     whole = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
     assert torch.equal(whole.residual(1), run.residual(1))
 

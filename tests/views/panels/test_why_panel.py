@@ -63,6 +63,12 @@ def test_the_arithmetic_of_a_visible_cell() -> None:
     ]
 
 
+def test_a_weight_that_was_written_is_not_said_to_follow_from_q_and_k() -> None:
+    (line,) = arithmetic_lines(a_cell(written=True, weight=0.5))
+    assert line == "q·k = 4.100, but the weight was written for this head: 0.5000"
+    assert arithmetic_lines(a_cell(written=True, key=9, hidden_because="later"))[-1].startswith("weight = 0")
+
+
 def test_a_masked_cell_says_why_and_weighs_nothing() -> None:
     lines = arithmetic_lines(a_cell(key=9, hidden_because="key 9 comes after query 8", weight=0.0))
     assert "hidden: key 9 comes after query 8" in lines
