@@ -120,7 +120,8 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 
 def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
-    lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
+    *others, last = (without for one, without in WITHOUT.items() if one in lacking)
+    lacks = f"{', '.join(others)} and {last}" if others else last
     return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
 
 
