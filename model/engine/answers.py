@@ -168,13 +168,15 @@ def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[S
 
     A run under interventions is held to what these change, and to nothing else.
     """
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
-    card, model = handle.model_handle.card, checkpoint.model
-    config = as_run(checkpoint.config, trace.interventions)
+    card, model = handle.model_handle.card, handle.model_handle.checkpoint.model
+    config = as_run(trace.config, trace.interventions)
 
     def built(tokens: int, past: int) -> ShapeLedger:
         return build_ledger(config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch)
 
+    if "replay" not in handle.can:
+        decode = built(1, trace.length - 1) if trace.length > trace.prefill else None
+        return built(trace.prefill, 0), decode
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
     rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 8 else 1

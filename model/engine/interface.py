@@ -125,6 +125,17 @@ def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> st
     return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
 
 
+def unanswerable(handle: RunHandle, question: Question) -> str:
+    """Why a question about a run has no answer, a sentence; empty where it has one."""
+    lacking = missing(handle, question)
+    if lacking:
+        return why_missing(lacking, handle.model_handle)
+    row = getattr(question, "query", handle.run.length - 1)
+    if "logits" in question.needs and not handle.can & {"replay", "run"} and row < handle.run.first_logit_row:
+        return f"The logits of row {row} were not kept with this run; {handle.model_handle.advice}."
+    return ""
+
+
 class Engine(Protocol):
     """What the session asks of ``app.engine``. Each is a job: a generator that returns its result."""
 

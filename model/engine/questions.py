@@ -243,10 +243,13 @@ class AskNextTokenUnder(Question):
 
 @dataclass(frozen=True)
 class AskLedger(Question):
-    """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]``."""
+    """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]``.
+
+    Where the rows cannot be run again, nothing of it is checked.
+    """
 
     urgency = Urgency.REFINEMENT  # it measures a whole layer, and must not keep a head from being shown
-    needs = frozenset({"attention", "replay"})
+    needs = frozenset({"attention", "rotation"})
 
     layer: int
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -142,7 +142,7 @@ def append_steps(checkpoint: Opened, trace: Trace, ids: int | Sequence[int]) -> 
 
 def row_logits(checkpoint: Opened, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
     """Logits [V] of one row, and whether they had to be computed again because the trace does not keep them."""
-    model = checkpoint.model  # None of a trace file, which has what was kept
+    model: Any = checkpoint.model  # None of a trace file, which has what was kept
     if isinstance(checkpoint, Checkpoint) or model is None or trace.logits_of(row) is not None:
         return next_token.row_logits(model, trace, row, batch=batch)
     return checkpoint.logits_after(trace, row)[batch], True

@@ -143,7 +143,7 @@ class NeedsPanel(Panel):
         self._stop()
         self.ablated.setVisible(False)
         asked = AskAttribution(self.session.selection.now.query, self.token_id)
-        lacking = self.lacking(asked)
+        lacking = self.lacks(asked)
         self.direct.setVisible(not lacking)
         if lacking:
             self.describe(f"after row {asked.query}")

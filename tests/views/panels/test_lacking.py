@@ -62,10 +62,12 @@ def test_a_panel_that_can_shows_it(kind: type[Panel], lacking: Session, shown: S
     assert engine.asked
 
 
-def test_every_step_of_a_cell_is_not_offered(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
+def test_every_step_of_a_cell_is_explained(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(WhyPanel, lacking)
-    assert not panel.fold_levels.isEnabled()
-    assert "cannot be run again" in panel.fold_levels.toolTip()
+    panel.fold_levels.click()
+    settle(lacking, panel)
+    assert "cannot be run again" in panel.subtitle.text()
+    assert not panel.tree.isVisible()
     assert not any(isinstance(one, AskArithmetic) for one in engine.asked)
 
 
