@@ -121,7 +121,8 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
     said = lacking - {"unembedding"} or lacking  # what has no logits, or is not run again, needs no last matrix either
-    lacks = " and ".join(without for one, without in WITHOUT.items() if one in said)
+    *others, last = (without for one, without in WITHOUT.items() if one in said)
+    lacks = f"{', '.join(others)} and {last}" if others else last
     return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
 
 
@@ -131,7 +132,7 @@ def unanswerable(handle: RunHandle, question: Question) -> str:
     if lacking:
         return why_missing(lacking, handle.model_handle)
     row = getattr(question, "query", handle.run.length - 1)
-    if "logits" in question.needs and "replay" not in handle.can and row < handle.run.first_logit_row:
+    if "logits" in question.needs and not handle.can & {"replay", "run"} and row < handle.run.first_logit_row:
         return f"The logits of row {row} were not kept with this run; {handle.model_handle.advice}."
     return ""
 

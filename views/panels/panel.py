@@ -264,8 +264,8 @@ class Panel(QWidget):
         """
         if self._closed:
             return
-        if why := self.lacks(question):
-            self._refuse(why, part)
+        if part and (why := self.lacks(question)):
+            self.session.failed.emit(why, "")
             return
         slot = f"{self.name}.{part}" if part else self.name
         self._awaited.add(slot)
@@ -363,20 +363,15 @@ class Panel(QWidget):
             self._withdraw(self.name)
             self._draw(None)
             self.drawn.emit()
+        elif why := self.lacks(question):
+            self._withdraw(self.name)
+            self.begin(run)
+            self.describe("")
+            self.explain(why)
+            self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)
             self._hide_another_run()
-
-    def _refuse(self, why: str, part: str) -> None:
-        """Say what cannot be answered: in the place of the picture, or, of a part, as what was done has failed."""
-        if part:
-            self.session.failed.emit(why, "")
-            return
-        self._withdraw(self.name)
-        self.begin(None)
-        self.describe("")
-        self.explain(why)
-        self.drawn.emit()
 
     def _hide_another_run(self) -> None:
         """Show no picture of another run beside this one while there is no engine to ask for the right one."""

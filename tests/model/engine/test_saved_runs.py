@@ -164,7 +164,7 @@ READ: list[Question] = [
 @pytest.mark.parametrize("question", READ, ids=lambda question: type(question).__name__)
 def test_what_needs_no_weights_is_answered(question: Question, saved: Path) -> None:
     handle, other = opened(saved).handle, opened(saved).handle
-    assert handle.can == {"attention", "tokens", "logits"}
+    assert handle.can == {"attention", "tokens", "logits", "rotation"}
     found = finished(engine.answer(replace(handle, baseline=other), question))
     assert found is not None or isinstance(question, AskTraining)
 
