@@ -318,7 +318,7 @@ BREAKAGES = (
     patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
     of("model/readings/board.py", "model/readings/test_board")(
         "the mean of heads is of the largest cells of a pixel",
-        'read("mean") if found.weights.reduction == "max" else found',
+        '(yield from read("mean")) if found.weights.reduction == "max" else found',
         "found",
     ),
     of("model/readings/board.py", "model/readings/test_board")(

@@ -71,6 +71,8 @@ ACTIONS: Final = (
     Action("key_before", "Key before", "Head and cell", ("Shift+Left",)),
     Action("go_to_head", "Go to a head by its name, such as L1H3", "Head and cell", ("L",)),
     Action("pin_head", "Pin this head to the head board, or take it off", "Head and cell", ("H",)),
+    Action("pin_earlier", "On the head board: this head one place earlier", "Head and cell", ("Ctrl+Left",)),
+    Action("pin_later", "On the head board: this head one place later", "Head and cell", ("Ctrl+Right",)),
     Action("note_head", "Write a note to this head", "Head and cell", ("Shift+H",)),
     Action("back", "Selection before this one", "Head and cell", ("Alt+Left",)),
     Action("forward", "Selection after this one", "Head and cell", ("Alt+Right",)),

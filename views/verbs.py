@@ -70,6 +70,8 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "palette": lambda: show_palette(window, files),
         "go_to_head": lambda: show_palette(window, files, "L"),
         "pin_head": lambda: session.board.toggle(selection.now.layer, selection.now.head),
+        "pin_earlier": lambda: session.board.shift(selection.now.layer, selection.now.head, -1),
+        "pin_later": lambda: session.board.shift(selection.now.layer, selection.now.head, 1),
         "note_head": lambda: window.write_note(selection.now.layer, selection.now.head),
         "quit": window.close,
     }

@@ -62,6 +62,18 @@ class Board(QObject):
         """Pin a head, or take it off."""
         (self.unpin if (layer, head) in self.now.heads else self.pin)(layer, head)
 
+    def move(self, layer: int, head: int, to: int) -> None:
+        """Put a pinned head at a place among the others; beyond the last, it stands there."""
+        others = tuple(one for one in self.now.heads if one != (layer, head))
+        if len(others) < len(self.now.heads):
+            to = min(max(to, 0), len(others))
+            self._put(replace(self.now, heads=(*others[:to], (layer, head), *others[to:])))
+
+    def shift(self, layer: int, head: int, by: int) -> None:
+        """Move a pinned head by so many places."""
+        if (layer, head) in self.now.heads:
+            self.move(layer, head, self.now.heads.index((layer, head)) + by)
+
     def clear(self) -> None:
         """Take every head off the board; notes stay."""
         self._put(replace(self.now, heads=()))

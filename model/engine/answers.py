@@ -45,6 +45,7 @@ from ropewalk.model.engine.questions import (
     AskPlanes,
     AskRandomLayers,
     AskRefined,
+    AskRefinedBoard,
     AskRepeats,
     AskRouting,
     AskRow,
@@ -328,7 +329,7 @@ def _head(handle: RunHandle, trace: Trace, asked: AskHead) -> Steps[HeadPicture]
     )
 
 
-def _board(handle: RunHandle, trace: Trace, asked: AskBoard) -> Steps[BoardReading]:
+def _board(handle: RunHandle, trace: Trace, asked: AskBoard, refined: bool = False) -> Steps[BoardReading]:
     a = asked
     return board_steps(
         trace,
@@ -340,8 +341,13 @@ def _board(handle: RunHandle, trace: Trace, asked: AskBoard) -> Steps[BoardReadi
         average=a.average,
         difference=a.difference,
         reduction=a.reduction,
+        refined=refined,
         cache=handle.tiles,
     )
+
+
+def _refined_board(handle: RunHandle, trace: Trace, asked: AskRefinedBoard) -> Steps[BoardReading]:
+    return _board(handle, trace, asked.board, refined=True)
 
 
 def _refined(handle: RunHandle, trace: Trace, asked: AskRefined) -> Steps[HeadPicture]:
@@ -383,5 +389,6 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
     AskHeadDifference: _head_difference,
     AskScoreChanges: _score_changes,
     AskBoard: _board,
+    AskRefinedBoard: _refined_board,
     AskNextTokenDifference: _next_token_difference,
 }

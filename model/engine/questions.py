@@ -166,6 +166,16 @@ class AskBoard(Question):
 
 
 @dataclass(frozen=True)
+class AskRefinedBoard(Question):
+    """What :class:`AskBoard` gave sampled, in full → ``BoardReading``."""
+
+    urgency = Urgency.REFINEMENT
+    needs = frozenset({"attention"})
+
+    board: AskBoard
+
+
+@dataclass(frozen=True)
 class AskRow(Question):
     """One query row → ``RowReading``."""
 

@@ -15,7 +15,7 @@ from ropewalk.model.decoder.scores import Span
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import NO_HEAD, BoardReading, Bools, Doubles, Floats, HeadPicture, Reduction, Tile
-from ropewalk.model.readings.tiles import TileCache, read_head
+from ropewalk.model.readings.tiles import TileCache, read_head, refine_steps
 from ropewalk.model.runs.trace import Trace
 
 WHAT = "Reading the heads"
@@ -32,6 +32,7 @@ def board_steps(
     average: bool = False,
     difference: tuple[int, int] | None = None,
     reduction: Reduction = "max",
+    refined: bool = False,
     cache: TileCache | None = None,
 ) -> Steps[BoardReading]:
     """Read heads, each (layer, head), pausing after every one.
@@ -44,6 +45,8 @@ def board_steps(
         As of :func:`~model.readings.tiles.read_head`.
     average, difference
         Whether the mean of all of them is wanted; which two, by their places, the first less the second.
+    refined
+        Whether to look at every cell of what would be sampled.
 
     Raises
     ------
@@ -57,21 +60,37 @@ def board_steps(
     linear: dict[int, HeadPicture] = {}
     for number, place in enumerate(sorted(wanted)):
         layer, head = heads[place]
+        done = Progress(number, len(wanted), WHAT)
 
-        def read(how: Reduction, layer: int = layer, head: int = head) -> HeadPicture:
-            return read_head(trace[layer], head, rows, columns, pixels, reduction=how, raw=False, cache=cache)
+        def read(how: Reduction, layer: int = layer, head: int = head, done: Progress = done) -> Steps[HeadPicture]:
+            frame = trace[layer], head, rows, columns, pixels
+            found = read_head(*frame, reduction=how, raw=False, cache=cache)
+            if not refined or found.weights.reduction != "sampled":
+                return found
+            return (yield from _whole(refine_steps(*frame, reduction=how, raw=False, cache=cache), done))
 
-        found = read(reduction)
+        found = yield from read(reduction)
         if place in range(*shown):
             pictures[place] = found
         if average or place in (difference or ()):
-            linear[place] = read("mean") if found.weights.reduction == "max" else found
+            linear[place] = (yield from read("mean")) if found.weights.reduction == "max" else found
         yield Progress(number + 1, len(wanted), WHAT)
     return BoardReading(
         tuple(pictures.values()),
         _combined(list(linear.values()), np.full(len(heads), 1 / len(heads))) if average and heads else None,
         None if difference is None else _combined([linear[place] for place in difference], np.array([1.0, -1.0])),
     )
+
+
+def _whole(steps: Steps[HeadPicture], done: Progress) -> Steps[HeadPicture]:
+    """A picture without its parts, pausing where they would be said."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            picture: HeadPicture = end.value
+            return picture
+        yield done
 
 
 def _combined(pictures: Sequence[HeadPicture], shares: Doubles) -> HeadPicture:

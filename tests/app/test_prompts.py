@@ -39,6 +39,7 @@ from ropewalk.model.engine.questions import (
     AskNextTokenDifference,
     AskNextTokenUnder,
     AskPlanes,
+    AskRefinedBoard,
     AskRouting,
     AskRow,
     AskRules,
@@ -207,6 +208,7 @@ def test_spec_panel_and_ledger_agree_on_a_stretched_run(model_handle: ModelHandl
     AskArithmetic(1, 2, 80, 70), AskNeeds(80, 5), AskAttribution(80, 5), AskMean(1, (2,)), AskMean(1, None),
     AskMean(1, (2,), plane=1), AskHeadDifference(1, 2), AskNextTokenDifference(), AskScoreChanges(),
     AskBoard(((1, 2), (0, 1)), (0, 2), average=True, difference=(0, 1)),
+    AskRefinedBoard(AskBoard(((1, 2), (0, 1)), (0, 2), average=True, difference=(0, 1))),
     AskLens(),
     AskNextTokenUnder(80, 3, Sampling(), (RopeScaling("dynamic", 1.5), AblateHeads(1, (2,)))),
 ], ids=repr)  # fmt: skip

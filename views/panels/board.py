@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu, QToolButton, QVBoxLay
 from ropewalk.app.address import read_head
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
-from ropewalk.model.engine.questions import AskBoard, Question
+from ropewalk.model.engine.questions import AskBoard, AskRefinedBoard, Question
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.readings.bidi import isolated
 from ropewalk.model.readings.records import BoardReading, HeadPicture, Run, Tile, token_strings
@@ -99,6 +99,7 @@ class BoardPanel(Panel):
         self.hear(self.grid.chosen, self._choose)
         self.grid.removed.connect(self._remove)
         self.grid.note_wanted.connect(self._note)
+        self.grid.moved.connect(self._move)
         session.board.changed.connect(self._on_board)
         session.run_changed.connect(self._on_run_changed)
         session.selection.changed.connect(self._name_pin)
@@ -177,7 +178,8 @@ class BoardPanel(Panel):
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the maps of this page, in no more pixels than can be told apart."""
-        self.forget("zoom")
+        for part in ("zoom", "refined"):
+            self.forget(part)
         texts = token_strings(run.tokens[: run.length])
         drawable = {text: theme.drawable(text) for text in set(texts)}  # a long prompt says most of them many times
         self._labels = tuple(drawable[text] for text in texts)
@@ -211,6 +213,22 @@ class BoardPanel(Panel):
             return
         self._show(reading.value, run)
         self._look(self.grid.view)
+        if self.grid.view.width() >= run.length:
+            self._refine(reading.value, self._asked)
+
+    def _refine(self, board: BoardReading, asked: AskBoard | None) -> None:
+        """Ask for all of what is only sampled."""
+        every = (*board.pictures, board.average, board.difference)
+        if asked is None or not any(one is not None and one.weights.reduction == "sampled" for one in every):
+            self.forget("refined")
+            return
+
+        def arrived(reading: Reading[BoardReading]) -> None:
+            if asked.rows is None:
+                self.picture = reading
+            self._show(reading.value, reading.run)
+
+        self.ask(AskRefinedBoard(asked), arrived, "refined")
 
     def show_selection(self, selection: Selection) -> None:
         """Outline the selected head, row and column."""
@@ -228,6 +246,7 @@ class BoardPanel(Panel):
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
         self.field.setFixedWidth(round(5.5 * theme.current().size("body")))
+        self._spare()
         self.grid.theme_changed()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -236,7 +255,13 @@ class BoardPanel(Panel):
         self._spare()
 
     def _spare(self) -> None:
-        """Show what stands around the maps where there is room for it; a board without heads is all tools."""
+        """Show what stands around the maps where there is room for it; a board without heads is all tools.
+
+        On a projector what keys do as well makes room for the maps, once there are some.
+        """
+        for tool in (self.field, self.pin_button, self.clear):
+            keyed = bool(self.heads) and theme.current().projector
+            tool.setVisible(not keyed and (tool is not self.clear or bool(self.heads)))
         box = self.contentsRect().marginsRemoved(self.layout().contentsMargins())  # type: ignore[union-attr]
         around = self.tools.heightForWidth(box.width()) + self.readout.sizeHint().height() + 3 * theme.GRID
         roomy = not self.heads or box.height() >= around + self.grid.minimumSizeHint().height()
@@ -301,18 +326,21 @@ class BoardPanel(Panel):
         shown = self.grid.cards[0].shown
         if shown is None or (shown.tile.reduction == "exact" and shown.tile.rows == (0, run.length)):
             return
-        self.forget("zoom")
+        for part in ("zoom", "refined"):
+            self.forget(part)
         if view.width() >= run.length:
             self._show(picture, run)
+            self._refine(picture, self._asked)
             return
         rows = max(math.floor(view.top() + 0.5), 0), min(math.ceil(view.bottom() + 0.5), run.length)
         columns = max(math.floor(view.left() + 0.5), 0), min(math.ceil(view.right() + 0.5), run.length)
         question = self._asking(rows, columns)
         if question is not None:
-            self.ask(question, self._show_part, "zoom")
+            self.ask(question, partial(self._show_part, question), "zoom")
 
-    def _show_part(self, reading: Reading[BoardReading]) -> None:
+    def _show_part(self, question: AskBoard, reading: Reading[BoardReading]) -> None:
         self._show(reading.value, reading.run)
+        self._refine(reading.value, question)
 
     def _say(self, query: int, key: int) -> None:
         """Say the number of one cell in every map."""
@@ -346,7 +374,6 @@ class BoardPanel(Panel):
                 box.addItems(names)
             box.setCurrentText(wording.head_name(*head))
         self.scores.setVisible(bool(board.heads))
-        self.clear.setVisible(bool(board.heads))
         self.notes.setText(wording.counted(len(board.notes), "note"))
         self.notes.setVisible(bool(board.notes))
         menu = self.notes.menu()
@@ -417,6 +444,10 @@ class BoardPanel(Panel):
             self.session.board.unpin(*shown.head)
         else:
             (self.average if shown.levels.scale != "diverging" else self.difference).setChecked(False)
+
+    def _move(self, shown: CardMap, other: CardMap) -> None:
+        if shown.head is not None and other.head is not None:
+            self.session.board.move(*shown.head, self.heads.index(other.head))
 
     def _note(self, shown: CardMap) -> None:
         if shown.head is not None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, SignalInstance
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Tile
 from ropewalk.views.panels.panel import ElidedLabel, plain_label
@@ -19,7 +19,8 @@ from ropewalk.views.plots.maps.token_axis import LEAST_NAMED
 from ropewalk.views.style import icons, ink, theme
 
 LEAST = 120
-"""Pixels of all cells of a map, in ordinary type, below which there are fewer maps on a page."""
+"""Pixels of all cells of a map, in ordinary type, below which there are fewer maps on a page; on a projector half as
+many again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +51,21 @@ class HeadCard(QWidget):
         The head is to be the selected one.
     removed(), note_wanted()
         It is to go; something is to be written to it.
+    carried(at, dropped)
+        It is dragged by its name, to a place in the parent's pixels, and let go there or not yet.
     """
 
     chosen = Signal()
     removed = Signal()
     note_wanted = Signal()
+    carried = Signal(QPoint, bool)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self._pressed: QPoint | None = None
+        self._is_carried = False
+        self.aimed_at = False
+        """Whether what is carried would be put here."""
         self.shown: CardMap | None = None
         self.selected = False
         self.name, self.note, self.heatmap = plain_label("", "heading"), ElidedLabel(), Heatmap()
@@ -136,11 +144,40 @@ class HeadCard(QWidget):
             line = QRect(0, self.name.geometry().bottom(), self.width(), 2)
             painter.fillRect(line, theme.current().accent)
             painter.end()
+        if self.aimed_at:
+            painter = QPainter(self)
+            painter.fillRect(QRect(0, 0, theme.current().grid(0.5), self.height()), theme.current().accent)
+            painter.end()
+
+    def aim(self, at: bool) -> None:
+        """Show that what is carried would be put here."""
+        if at != self.aimed_at:
+            self.aimed_at = at
+            self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Select the head whose name is clicked."""
         if event.button() == Qt.MouseButton.LeftButton:
+            self._pressed = event.position().toPoint()
             self.chosen.emit()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Carry the card by its name."""
+        at = event.position().toPoint()
+        if self._pressed is None or self.shown is None or self.shown.head is None:
+            return
+        if not self._is_carried and (at - self._pressed).manhattanLength() < QApplication.startDragDistance():
+            return
+        self._is_carried = True
+        self.setCursor(Qt.CursorShape.ClosedHandCursor)
+        self.carried.emit(self.mapToParent(at), False)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Put it where it was carried."""
+        carried, self._pressed, self._is_carried = self._is_carried, None, False
+        self.unsetCursor()
+        if carried:
+            self.carried.emit(self.mapToParent(event.position().toPoint()), True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Take the head off by key, while the focus is in its map."""
@@ -161,6 +198,8 @@ class CardGrid(QWidget):
         A person zoomed or moved one of them, and with it all.
     chosen(shown), removed(shown), note_wanted(shown)
         As of a :class:`HeadCard`.
+    moved(shown, other)
+        The first was carried to the place of the second.
     grown(card)
         A card was made.
     resized()
@@ -173,6 +212,7 @@ class CardGrid(QWidget):
     chosen = Signal(object)
     removed = Signal(object)
     note_wanted = Signal(object)
+    moved = Signal(object, object)
     grown = Signal(object)
     resized = Signal()
 
@@ -220,6 +260,7 @@ class CardGrid(QWidget):
             (card.note_wanted, self.note_wanted),
         ):
             heard.connect(partial(self._say, said, card))
+        card.carried.connect(partial(self._carry, card))
         if self._made:
             card.heatmap.link(self._made[0].heatmap)
         self.grown.emit(card)
@@ -229,6 +270,15 @@ class CardGrid(QWidget):
     def _say(said: SignalInstance, card: HeadCard) -> None:
         if card.shown is not None:
             said.emit(card.shown)
+
+    def _carry(self, card: HeadCard, at: QPoint, dropped: bool) -> None:
+        """Show where a card would be put, and put it there."""
+        heads = [one for one in self.cards if one.shown is not None and one.shown.head is not None]
+        target = next((one for one in heads if one is not card and one.geometry().contains(at)), None)
+        for one in self.cards:
+            one.aim(one is target and not dropped)
+        if dropped and target is not None:
+            self.moved.emit(card.shown, target.shown)
 
     def capacity(self) -> int:
         """How many cards stand here without being small."""
@@ -247,7 +297,8 @@ class CardGrid(QWidget):
     def _counted(self, cells: float) -> int:
         """How many cards stand here whose cells together are at least so wide, or as wide as if there were but one."""
         most, now, above = 1, theme.current(), self._made[0].head_height
-        least = min(now.grid(LEAST / theme.GRID), max(self._fitted(1, 1)[0] * cells, now.grid(3)))
+        large = LEAST * (1.5 if now.projector else 1.0)
+        least = min(now.grid(large / theme.GRID), max(self._fitted(1, 1)[0] * cells, now.grid(3)))
         rows = 1
         while cells and self.height() / rows - above >= least:
             card = max(least + self._small, self._narrowest)

@@ -148,7 +148,7 @@ class Stage(QWidget):
         if not self._has(name):
             self.show_workspace(home_of(name))
         self.arrange()
-        if card.isHidden():  # a person has moved it away, or there is no room for it above the others
+        if self._opened and card.isHidden():  # a person has moved it away, or there is no room for it above the others
             self._keep(trees.behind(self._wanted(), name))
             self.arrange()
 

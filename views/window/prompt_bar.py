@@ -13,7 +13,6 @@ from PySide6.QtGui import QAction, QActionGroup, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLayout,
-    QLineEdit,
     QMenu,
     QPushButton,
     QSizePolicy,
@@ -29,6 +28,7 @@ from ropewalk.views import keys
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import icons, theme, wording
 from ropewalk.views.window.chat_button import ChatButton
+from ropewalk.views.window.prompt_field import PromptField
 from ropewalk.views.window.step_bar import StepBar, tool_button
 from ropewalk.views.window.workspace_tabs import WorkspaceTabs
 
@@ -82,14 +82,13 @@ class PromptBar(QWidget):
         self.brand = plain_label("Ropewalk", "title")
         self.checkpoint = _menu_button("Choose a checkpoint")
         self.device = _menu_button("Choose device and number format")
-        self.prompt = QLineEdit()
+        self.prompt = PromptField()
         self.prompt.setMaxLength(LONGEST_PROMPT)
         self.prompt.setPlaceholderText("Type a sentence and press Enter")
         self.prompt.setAccessibleName("prompt")
         self.prompt.setToolTip(keys.tip("focus_prompt"))
         self.prompt.setText(session.settings.now.prompt)
         self.prompt.setMinimumWidth(100)
-        self.prompt.setCursorPosition(0)
         self.ids = _toggle("token numbers", "Type the numbers of tokens (ids), such as 1, 2, 3, instead of text")
         self.special = _toggle("", "")
         self.special.setChecked(True)
@@ -347,7 +346,6 @@ class PromptBar(QWidget):
             self._follow(self.session.prompt)
         if after is not None and new and not self.prompt.hasFocus():
             self.prompt.setText(after.prompt)
-            self.prompt.setCursorPosition(0)
 
     def _on_sampling(self, sampling: Sampling) -> None:
         self._fit_width()

@@ -34,6 +34,23 @@ def test_heads_are_pinned_once_in_their_order_and_taken_off(running: Session) ->
     assert board.note_of(1, 3) == "kept"
 
 
+def test_pinned_heads_change_places(running: Session) -> None:
+    board = running.board
+    for at in ((1, 3), (0, 2), (1, 0)):
+        board.pin(*at)
+    board.move(1, 0, 0)
+    assert board.now.heads == ((1, 0), (1, 3), (0, 2))
+    board.shift(1, 0, 1)
+    assert board.now.heads == ((1, 3), (1, 0), (0, 2))
+    heard = QSignalSpy(board.changed)
+    board.shift(1, 3, -1)
+    board.shift(0, 2, 5)
+    board.move(0, 0, 1)
+    board.shift(0, 0, 1)
+    assert board.now.heads == ((1, 3), (1, 0), (0, 2))
+    assert heard.count() == 0
+
+
 def test_a_note_replaces_the_one_before_and_an_empty_one_takes_it_away(running: Session) -> None:
     board = running.board
     board.note(1, 0, "first")

@@ -85,3 +85,29 @@ def test_of_a_long_run_they_are_exact_at_the_cells_that_are_sampled(monkeypatch:
 def test_a_head_that_is_not_there_is_refused(asked: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(TraceError):
         finished(board_steps(capture(make("plain"), random_ids(5)), asked, (0, 1)))
+
+
+@pytest.mark.parametrize("name", ["plain", "window", "sink"])
+def test_a_refined_board_looks_at_every_cell_of_what_was_sampled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = capture(make(name), random_ids(12))
+
+    def read(refined: bool) -> BoardReading:
+        asked = board_steps(trace, HEADS, (0, 3), pixels=4, average=True, difference=(0, 1), refined=refined)
+        return finished(asked)
+
+    whole = read(False)
+    monkeypatch.setattr(tiles, "AT_ONCE", 0)
+    coarse, fine = read(False), read(True)
+    for one, sampled, other in zip(
+        (*whole.pictures, whole.average, whole.difference),
+        (*coarse.pictures, coarse.average, coarse.difference),
+        (*fine.pictures, fine.average, fine.difference),
+        strict=True,
+    ):
+        assert one is not None
+        assert sampled is not None
+        assert other is not None
+        assert sampled.weights.reduction == "sampled"
+        assert other.weights.reduction == one.weights.reduction
+        assert other.weights.values == pytest.approx(one.weights.values, abs=1e-6)
+        assert other.scores.values == pytest.approx(one.scores.values, abs=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.questions import AskBoard
+from ropewalk.model.engine.questions import AskBoard, AskRefinedBoard
+from ropewalk.model.readings.records import BoardReading, HeadPicture, Run
 from ropewalk.views.panels.board import EMPTY, BoardPanel
 from ropewalk.views.panels.head_cards import LEAST, CardGrid, HeadCard
 from ropewalk.views.plots.maps.heatmap import Heatmap
@@ -308,3 +310,70 @@ def test_nothing_is_cut_off_or_covered(
     QApplication.processEvents()
     assert faults(panel.body) == []
     assert faults(panel.tools) == []
+
+
+def test_a_card_is_carried_by_its_name_to_the_place_of_another(pinned: Session, shown: Shown) -> None:
+    panel = shown(BoardPanel, pinned, 1100, 700)
+    card, target = card_of(panel, "L2H6"), card_of(panel, "L1H4")
+    start = card.name.geometry().center()
+    end = card.mapFromGlobal(target.mapToGlobal(target.rect().center()))
+    QTest.mousePress(card, Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(card, start + QPoint(1, 0))
+    assert not target.aimed_at
+    QTest.mouseMove(card, end)
+    assert [one.aimed_at for one in panel.grid.cards] == [True, *[False] * 4]
+    QTest.mouseRelease(card, Qt.MouseButton.LeftButton, pos=end)
+    settle(pinned, panel)
+    assert pinned.board.now.heads == ((2, 6), (1, 4), (0, 2))
+    assert names(panel) == ["L2H6", "L1H4", "L0H2", "average of 3", "L2H6 − L1H4"]
+    assert not any(one.aimed_at for one in panel.grid.cards)
+    run = run_on(pinned)
+    assert panel.grid.cards[0].heatmap.value(8, 3) == pytest.approx(canned.weights(run, 2, 6)[8, 3], abs=1e-6)
+    average = card_of(panel, "average of 3")
+    QTest.mousePress(average, Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(average, end)
+    QTest.mouseRelease(average, Qt.MouseButton.LeftButton, pos=end)
+    assert pinned.board.now.heads == ((2, 6), (1, 4), (0, 2))
+
+
+def test_what_is_sampled_is_refined_and_another_view_is_refined_in_its_turn(
+    pinned: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    whole = canned.READINGS[AskBoard]
+
+    def sampled(run: Run, asked: AskBoard) -> BoardReading:
+        def coarse(one: HeadPicture | None) -> HeadPicture | None:
+            if one is None:
+                return None
+            return replace(
+                one,
+                scores=replace(one.scores, values=np.zeros_like(one.scores.values), reduction="sampled"),
+                weights=replace(one.weights, values=np.zeros_like(one.weights.values), reduction="sampled"),
+            )
+
+        board = whole(run, asked)
+        pictures = tuple(one for one in map(coarse, board.pictures) if one is not None)
+        return BoardReading(pictures, coarse(board.average), coarse(board.difference))
+
+    engine.answers |= {AskBoard: sampled}
+    panel = shown(BoardPanel, pinned, 1100, 700)
+    run = run_on(pinned)
+    assert [one.board for one in engine.asked if isinstance(one, AskRefinedBoard)] == boards_asked(engine)[-1:]
+    wanted = canned.weights(run, 1, 4)
+    assert panel.grid.cards[0].heatmap.value(8, 3) == pytest.approx(wanted[8, 3], abs=1e-6)
+    assert panel.picture is not None
+    assert panel.picture.pictures[0].weights.reduction != "sampled"
+    pinned.board.unpin(2, 6)
+    settle(pinned, panel)
+    assert [one.board for one in engine.asked if isinstance(one, AskRefinedBoard)][-1] == boards_asked(engine)[-1]
+
+
+def test_maps_on_a_projector_are_fewer_and_larger(running: Session, shown: Shown) -> None:
+    for head in range(8):
+        running.board.pin(1, head)
+    theme.apply("dark", projector=True)
+    panel = shown(BoardPanel, running, 1300, 620)
+    theme.apply("dark", projector=True)
+    cells = [min(card.heatmap.plot.width(), card.heatmap.plot.height()) for card in panel.grid.cards]
+    assert 1 <= len(cells) < 6
+    assert min(cells) >= 200

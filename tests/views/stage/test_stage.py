@@ -228,6 +228,22 @@ def test_every_panel_comes_in_sight_when_asked_for(window: MainWindow, size: QSi
             assert window.panels[name].on_screen, name
 
 
+def test_a_panel_that_is_asked_for_before_anything_is_shown_stands_where_it_belongs(running: Session) -> None:
+    early, late = (window_over(running) for _ in range(2))
+    early.reveal("rope")
+    for one in (early, late):
+        one.resize(QSize(1366, 768))
+        one.show()
+    late.reveal("rope")
+    snapshot.wait_until_drawn(early)
+    settled()
+    assert early.cards["rope"].isVisible()
+    assert early.stage._moved == late.stage._moved == {}
+    for one in (early, late):
+        one.close()
+        one.deleteLater()
+
+
 def test_a_tab_turns_to_the_panel_behind(window: MainWindow) -> None:
     (bar,) = (bar for bar in window.stage.findChildren(QTabBar) if bar.isVisible() and bar.tabText(0) == "RoPE")
     tabs = bar.parentWidget()
