@@ -155,8 +155,9 @@ def origin_steps(model_handle: ModelHandle) -> Steps[Origin]:
     if model_handle.origin is not None:
         return model_handle.origin
     card = model_handle.card
-    fingerprint = (yield from fingerprint_steps(Path(card.path))) if card.path and Path(card.path).exists() else ""
-    return Origin(card.name, card.path, card.family, fingerprint, model_handle.options, card.bos)
+    place = Path(card.path).absolute() if card.path else None
+    fingerprint = (yield from fingerprint_steps(place)) if place is not None and place.exists() else ""
+    return Origin(card.name, str(place or ""), card.family, fingerprint, model_handle.options, card.bos)
 
 
 def told_of(handle: RunHandle, origin: Origin, drawn: Sequence[Sampling]) -> About:

@@ -182,10 +182,8 @@ def tokens_of(ids: Sequence[int], strings: Sequence[str], marks: Sequence[TokenM
     for mark in marks:
         if not 0 <= mark.row < len(tokens):
             raise CodecError(f"marks names row {mark.row}, but the run has {len(tokens)} rows")
-        if not -1 <= mark.group < len(tokens):
-            raise CodecError(
-                f"marks puts row {mark.row} into group {mark.group}, but there are as many as rows at most"
-            )
+        if not -1 <= mark.group < 2**31:  # the columns of token texts hold no more
+            raise CodecError(f"marks puts row {mark.row} into group {mark.group}, which is no number of a group")
         one = tokens[mark.row]
         tokens[mark.row] = TokenText(one.id, one.text, mark.kind, mark.group, mark.character)
     return tuple(tokens)

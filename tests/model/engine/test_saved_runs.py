@@ -130,6 +130,17 @@ def test_a_run_in_the_middle_of_its_steps_is_saved_as_it_is_in_view(llama: Path,
     assert (back.handle.run.length, back.handle.run.newest, len(back.drawn)) == (PROMPT + 1, PROMPT + 1, 1)
 
 
+def test_a_file_says_where_its_checkpoint_was_from_anywhere(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(llama.parent)
+    model = finished(engine.open_model(llama.name, "cpu", "float32"))
+    engine.save(run(model, steps=0), tmp_path / "run.safetensors")
+    origin = opened(tmp_path / "run.safetensors").handle.model_handle.origin
+    assert origin is not None
+    assert origin.path == str(llama)
+
+
 def test_a_file_says_what_it_is_of(saved: Path, llama: Path) -> None:
     back = opened(saved)
     origin, run = back.handle.model_handle.origin, back.handle.run
