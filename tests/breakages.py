@@ -136,10 +136,31 @@ turning = of(
     "views/every_model/test_rotation",
 )
 trace = of("model/runs/trace.py", "model/runs/test_trace")
+trace_file = of("model/trace_files/trace_file.py", "model/trace_files/test_trace_file")
+saved_runs = of("model/engine/saved_runs.py", "model/engine/test_saved_runs")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
 wording = of("views/style/wording.py", "views/style/test_wording")
 
 BREAKAGES = (
+    # Trace files
+    trace_file(
+        "a trace forgets its interventions",
+        "        interventions=header.interventions or (),",
+        "        interventions=(),",
+    ),
+    trace_file(
+        "a trace is read when it is opened", "Rows.of(file.get_tensor(name))", "Rows.of(file.get_tensor(name) + 0)"
+    ),
+    trace_file("ids outside the vocabulary are taken", "not 0 <= int(ids.min())", "not -9 <= int(ids.min())"),
+    trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
+    saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
+    saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
+    of("model/engine/interface.py", "model/engine/test_saved_runs")(
+        "logits that were not kept are read", "row < handle.run.first_logit_row:", "row < 0:"
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "texts without a common token are compared", "if not any(None not in pair for pair in rows):", "if False:"
+    ),
     # Attention
     scores("the mask hides the diagonal", "seen = keys <= queries", "seen = keys < queries"),
     scores("a window is a key too wide", "keys > queries - spec.window", "keys >= queries - spec.window"),

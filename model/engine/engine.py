@@ -29,6 +29,7 @@ from ropewalk.model.engine.interface import (
     ModelHandle,
     OpenedTrace,
     RunHandle,
+    unanswerable,
     why_missing,
 )
 from ropewalk.model.engine.prompts import ReadPrompt, check_length, read_prompt
@@ -507,7 +508,8 @@ def answer(handle: RunHandle, question: Question) -> Steps[Any]:
         When the run lacks what the question needs.
     """
     yield Progress(0, 1, "Reading the run")
-    require(handle.model_handle, handle.can, question.needs)
+    if why := unanswerable(handle, question):
+        raise TraceError(why)
     return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
 
 

@@ -104,6 +104,8 @@ def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
     session.opening.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt), dict(shot.options))
     wait_until_drawn(window)
+    if session.attaching.origin is not None:  # where a prompt has no place, as is said there
+        return
     prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
     if prompt and not any(letter.isdigit() for letter in prompt):
         raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")

@@ -23,9 +23,13 @@ from ropewalk.model.engine.questions import (
     AskCell,
     AskHead,
     AskLens,
+    AskMean,
+    AskNeeds,
     AskNextToken,
     AskNextTokenDifference,
+    AskNextTokenUnder,
     AskPlanes,
+    AskRepeats,
     AskRow,
     AskStrongWeights,
 )
@@ -126,6 +130,23 @@ def test_heads_are_ablated_and_tokens_put_in_another_order(opened: ModelHandle, 
         finished(engine.run(opened, Prompt(IDS), 4, interventions=[RopeOff()]))
     with pytest.raises(TooLongError, match="its positions are transformers' own"):
         finished(engine.run(opened, Prompt(" ".join(["5"] * 65)), 5))
+
+
+def test_what_heads_are_for_is_measured(opened: ModelHandle, handle: RunHandle) -> None:
+    needs = finished(engine.answer(handle, AskNeeds(5, 33)))
+    without = finished(engine.run(opened, Prompt(IDS), 2, interventions=[AblateHeads(1, (2,))]))
+    before, after = (float(one.trace.logits_of(5)[0, 33]) for one in (handle, without))
+    assert (needs.logit, needs.change[1, 2]) == pytest.approx((before, after - before), abs=1e-5)
+    under = finished(engine.answer(handle, AskNextTokenUnder(5, 3, Sampling(), (AblateHeads(1, (2,)),))))
+    read = finished(engine.answer(without, AskNextToken(5, 3, Sampling())))
+    assert [one.logit for one in under.candidates] == pytest.approx([one.logit for one in read.candidates], abs=1e-5)
+    mean = finished(engine.answer(without, AskMean(0, (1, 3))))
+    z = handle.trace[0].weights(3) @ handle.trace[0].values.tensor[0, 3]
+    assert mean.means[1] == pytest.approx(z.mean(0).tolist(), abs=1e-5)
+    finished(engine.run(opened, Prompt(IDS), 3, interventions=[mean]))
+    with pytest.raises(InterventionError, match="“L0 MLP → 0” changes the inside"):
+        finished(engine.answer(handle, AskMean(0, None)))
+    assert finished(engine.answer(handle, AskRepeats(4))).scores["induction"].shape == (2, 4)
 
 
 def test_a_run_is_cancelled_at_its_next_layer(opened: ModelHandle) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ropewalk.app.session.session import Session
-from ropewalk.model.engine.questions import EVERYTHING, AskArithmetic, AskNeeds
+from ropewalk.model.engine.questions import EVERYTHING, AskArithmetic, AskAttribution, AskNeeds
+from ropewalk.model.readings.records import HeadNeeds
 from ropewalk.views.panels.interventions import InterventionsPanel
 from ropewalk.views.panels.ledger import LedgerPanel
 from ropewalk.views.panels.lens import LensPanel
@@ -43,7 +45,7 @@ def lacking(running: Session, engine: CannedEngine, monkeypatch: pytest.MonkeyPa
     return running
 
 
-@pytest.mark.parametrize("kind", [LedgerPanel, LensPanel, NeedsPanel, RopePanel, RoutingPanel, WalkPanel])
+@pytest.mark.parametrize("kind", [LedgerPanel, LensPanel, RopePanel, RoutingPanel, WalkPanel])
 def test_a_panel_that_cannot_says_why(kind: type[Panel], lacking: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(kind, lacking)
     assert panel.notice.text().startswith("This run ")
@@ -53,24 +55,42 @@ def test_a_panel_that_cannot_says_why(kind: type[Panel], lacking: Session, shown
     assert engine.asked == []
 
 
-@pytest.mark.parametrize("kind", [ScoresPanel, NextTokenPanel, WhyPanel, InterventionsPanel])
+@pytest.mark.parametrize("kind", [ScoresPanel, NextTokenPanel, WhyPanel, InterventionsPanel, NeedsPanel])
 def test_a_panel_that_can_shows_it(kind: type[Panel], lacking: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(kind, lacking)
     assert not panel.notice.text()
     assert engine.asked
 
 
-def test_every_step_of_a_cell_is_not_offered(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
+def test_every_step_of_a_cell_is_explained(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(WhyPanel, lacking)
-    assert not panel.fold_levels.isEnabled()
-    assert "cannot be run again" in panel.fold_levels.toolTip()
+    panel.fold_levels.click()
+    settle(lacking, panel)
+    assert "cannot be run again" in panel.subtitle.text()
+    assert not panel.tree.isVisible()
     assert not any(isinstance(one, AskArithmetic) for one in engine.asked)
+
+
+def test_heads_can_be_ablated_where_their_own_share_cannot_be_read(
+    lacking: Session, shown: Shown, engine: CannedEngine
+) -> None:
+    engine.answers[AskNeeds] = lambda run, asked: HeadNeeds(
+        asked.query, asked.token, 1.0, np.full((run.config.layers, run.config.heads), 0.5)
+    )
+    panel = shown(NeedsPanel, lacking)
+    assert "cannot be run again" in panel.sentence.text()
+    assert not panel.direct.isVisible()
+    panel.toggle()
+    settle(lacking, panel)
+    assert panel.ablated.isVisible()
+    assert panel.sentence.text().startswith("Needed most:")
+    assert not any(isinstance(one, AskAttribution) for one in engine.asked)
 
 
 def test_what_a_click_asks_for_is_refused_in_a_sentence(lacking: Session, shown: Shown) -> None:
     panel, said = shown(ScoresPanel, lacking), list[str]()
     lacking.failed.connect(lambda sentence, details: said.append(sentence))
-    panel.ask(AskNeeds(3, 1), lambda reading: pytest.fail("nobody can answer"), "part")
+    panel.ask(AskAttribution(3, 1), lambda reading: pytest.fail("nobody can answer"), "part")
     lacking.consistency.check_now("branches")
     settle(lacking)
     assert [one.startswith("This run cannot be run again") for one in said] == [True, True]
