@@ -110,7 +110,9 @@ def open_model(
         notice = " ".join(checkpoint.tokenizer.notes)
     can = running.abilities(checkpoint)
     opened = ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
-    return opened if isinstance(checkpoint, Checkpoint) else replace(opened, advice=running.ADVICE)
+    if not isinstance(checkpoint, Checkpoint):
+        return replace(opened, advice=running.ADVICE)
+    return opened if checkpoint.has_logits else replace(opened, advice=running.HEADLESS_ADVICE)
 
 
 def open_toy(toy: ToySpec, name: str) -> Steps[ModelHandle]:

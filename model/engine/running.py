@@ -37,6 +37,7 @@ LACKS: frozenset[Capability] = frozenset({"replay", "unembedding", "rotation"})
 """What a model that transformers runs does not let be done with it."""
 OF_OUR_DECODER = {FIRST_LAYERS: "Fewer layers", FAMILY: "A family", IGNORE: "Fields to ignore", ADAPTER: "An adapter"}
 """Options that are for Ropewalk's own decoder alone."""
+HEADLESS_ADVICE = "its model was saved without a last matrix, so open a copy that has one"
 ADVICE = "transformers runs this model, and shows no more of it than its attention and its logits"
 
 

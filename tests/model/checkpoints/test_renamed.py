@@ -80,6 +80,8 @@ def test_without_a_last_matrix_there_is_all_but_logits(folder: Path, tmp_path: P
         with pytest.raises(TraceError):
             finished(engine.answer(handle, question))
     assert "no logits" in why_missing(frozenset({"logits"}), model)
+    with pytest.raises(TraceError, match="saved without a last matrix, so open a copy that has one"):
+        finished(engine.step(handle, 1, Sampling()))
     finished(engine.answer(handle, AskRow(0, 0, 4)))
     stages = finished(engine.answer(handle, AskArithmetic(0, 0, 4, 2))).stages
     assert stages[-1].lines == ()
