@@ -136,10 +136,31 @@ turning = of(
     "views/every_model/test_rotation",
 )
 trace = of("model/runs/trace.py", "model/runs/test_trace")
+trace_file = of("model/trace_files/trace_file.py", "model/trace_files/test_trace_file")
+saved_runs = of("model/engine/saved_runs.py", "model/engine/test_saved_runs")
 whole_file = of("model/whole_file.py", "model/test_whole_file")
 wording = of("views/style/wording.py", "views/style/test_wording")
 
 BREAKAGES = (
+    # Trace files
+    trace_file(
+        "a trace forgets its interventions",
+        "        interventions=header.interventions or (),",
+        "        interventions=(),",
+    ),
+    trace_file(
+        "a trace is read when it is opened", "Rows.of(file.get_tensor(name))", "Rows.of(file.get_tensor(name) + 0)"
+    ),
+    trace_file("ids outside the vocabulary are taken", "not 0 <= int(ids.min())", "not -9 <= int(ids.min())"),
+    trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
+    saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
+    saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
+    of("model/engine/interface.py", "model/engine/test_saved_runs")(
+        "logits that were not kept are read", "row < handle.run.first_logit_row:", "row < 0:"
+    ),
+    of("model/readings/comparison.py", "model/readings/test_comparison")(
+        "texts without a common token are compared", "if not any(None not in pair for pair in rows):", "if False:"
+    ),
     # Attention
     scores("the mask hides the diagonal", "seen = keys <= queries", "seen = keys < queries"),
     scores("a window is a key too wide", "keys > queries - spec.window", "keys >= queries - spec.window"),
@@ -392,6 +413,24 @@ BREAKAGES = (
     ),
     layouts(
         "key and value of a group are swapped", "slice(-2, -1), slice(-1, None))", "slice(-1, None), slice(-2, -1))"
+    ),
+    of("model/checkpoints/adapter_merging.py", "model/checkpoints/test_adapters")(
+        "an adapter is merged unscaled", ".mul_(change.scale)", ".mul_(1.0)"
+    ),
+    of("model/checkpoints/adapter_file.py", "model/checkpoints/test_adapters")(
+        "an adapter's rank is stabilised the wrong way",
+        "alpha / math.sqrt(rank) if self._root else alpha / rank",
+        "alpha / rank",
+    ),
+    of("model/checkpoints/families/inert.py", "model/checkpoints/families/test_inert")(
+        "a flag that is off may switch off what the model does",
+        "(not value and MATTERS.fullmatch(name) is None)",
+        "not value",
+    ),
+    of("model/decoder/decoder.py", "model/runs/test_ragged")(
+        "padding counts as positions",
+        "counted = padding[:, : past + tokens].long().cumsum(1) - 1",
+        "counted = padding[:, : past + tokens].long().add(1).clamp(max=1).cumsum(1) - 1",
     ),
     of("model/checkpoints/formats/gguf.py", "model/checkpoints/formats/test_gguf")(
         "GGUF's rows stay permuted", ".transpose(1, 2).reshape(rows.shape)", ".reshape(rows.shape)"

@@ -15,7 +15,7 @@ import torch
 
 import ropewalk
 from ropewalk.app.commands.line import parser
-from ropewalk.app.commands.typed import ENGINE, split_engine
+from ropewalk.app.commands.typed import ENGINE, names_file, split_engine
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.checkpoints.families.table import FAMILIES
 from ropewalk.views import keys
@@ -125,7 +125,7 @@ def commands(name: str) -> list[str]:
 def test_commands_are_understood(name: str) -> None:
     for command in commands(name):
         engine, words = split_engine(shlex.split(command, comments=True))
-        opens = words[0].endswith(".ropewalk") if words else engine is not None
+        opens = names_file(words) if words else engine is not None
         assert opens or understood(words if engine is None else [*words, ENGINE, engine]), command
 
 

@@ -14,6 +14,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from ropewalk import __main__ as program
+from ropewalk.app.files.shot import Shot
 from tests.app.tiny_checkpoint import write_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +65,8 @@ def test_a_session_that_is_not_there_is_refused_before_any_window(
     monkeypatch.setattr("ropewalk.app.display.absent_libraries", lambda: pytest.fail("it went on"))
     assert program.main([*typed, "nosuch.ropewalk"]) == 2
     assert capsys.readouterr().err == "There is no session nosuch.ropewalk; check the path.\n"
+    assert program.main([*typed, "nosuch.safetensors"]) == 2
+    assert capsys.readouterr().err == "There is no trace nosuch.safetensors; check the path.\n"
 
 
 def test_the_command_line_knows_no_qt_until_it_draws_and_threads_wait_without_spinning() -> None:
@@ -119,6 +122,22 @@ def test_without_a_display_the_window_is_drawn_into_a_file(
     assert taken == [Path("ropewalk.png")]
     assert str(tmp_path / "ropewalk.png") in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_a_trace_is_shown_or_drawn_in_the_place_of_the_bundled_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown: list[tuple[str, str | None]] = []
+    taken: list[Shot] = []
+    monkeypatch.chdir(tmp_path)
+    Path("run.safetensors").touch()
+    monkeypatch.setattr(program, "take_shot", taken.append)
+    monkeypatch.setattr("ropewalk.views.start.show_window", lambda *file: shown.append(file))
+    for there in (True, False):
+        monkeypatch.setattr("ropewalk.app.display.has_display", lambda there=there: there)
+        program.main(["run.safetensors"])
+    assert shown == [("run.safetensors", None)]
+    assert [(shot.out, shot.path) for shot in taken] == [(Path("ropewalk.png"), "run.safetensors")]
 
 
 def test_a_picture_of_the_real_window(qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

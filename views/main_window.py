@@ -9,6 +9,7 @@ from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from ropewalk.app.files.session_file import SUFFIX
+from ropewalk.app.models.folders import adapter_folder
 from ropewalk.views import keys
 from ropewalk.views.files.file_menu import FileMenu
 from ropewalk.views.verbs import verbs
@@ -41,7 +42,10 @@ class MainWindow(PanelWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped: a session, a lesson, or a checkpoint, which has to be where the engine is."""
+        """Open what was dropped: a session, a lesson, or a checkpoint, which has to be where the engine is.
+
+        A LoRA adapter is proposed for the model that is open.
+        """
         path = _dropped(event.mimeData())
         if not path:
             return
@@ -54,6 +58,8 @@ class MainWindow(PanelWindow):
         elif there := self.session.elsewhere:
             sentence = f"{Path(path).name} is on this machine, but the engine runs on {there}; copy it there, then open"
             self.failure.show_message(f"{sentence} it by its path.", "")
+        elif adapter := adapter_folder(path):
+            self.choose_checkpoint(self.bar.open_path() or "", adapter=adapter)
         else:
             self.choose_checkpoint(path, at_once=True)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, json_option
-from ropewalk.app.commands.output import finished, model_handle_of, print_json, print_table
+from ropewalk.app.commands.output import described, finished, print_json, print_table
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 from ropewalk.model.engine.interface import ModelHandle
@@ -21,27 +22,27 @@ def declare(commands: Commands) -> None:
 
 def show_info(parsed: argparse.Namespace) -> None:
     """What a checkpoint is."""
-    model_handle = model_handle_of(parsed)
-    card, config = model_handle.card, model_handle.card.config
-    per_token = kv_bytes(config, 1, card.dtype)
-    notes = list(model_handle.checkpoint.notes)
-    trace = None if model_handle.origin is None else _trace_of(model_handle)
+    shown = described(parsed, tokenizer=True)
+    config, per_token = shown.config, kv_bytes(shown.config, 1, shown.dtype)
+    handle = shown.model_handle
+    trace = None if handle is None or handle.origin is None else _trace_of(handle)
     if parsed.json:
         print_json(
             {
-                "name": card.name,
-                "path": card.path,
-                "family": card.family,
-                "device": card.device,
-                "dtype": card.dtype,
-                "parameters": card.parameters,
+                "name": shown.name,
+                "path": shown.path,
+                "family": shown.family,
+                "device": shown.device,
+                "dtype": shown.dtype,
+                "parameters": shown.parameters,
                 "parameters_by_part": asdict(parameters(config)) if config.position != "unknown" else None,
-                "weight_bytes": card.weight_bytes,
+                "weight_bytes": shown.bytes_in[shown.dtype],
+                "weight_bytes_by_dtype": dict(shown.bytes_in),
                 "kv_bytes_per_token": per_token,
-                "has_tokenizer": card.has_tokenizer,
-                "chat_templates": list(card.chats),
-                "devices": list(model_handle.devices),
-                "notes": notes,
+                "has_tokenizer": shown.has_tokenizer,
+                "chat_templates": list(shown.chats),
+                "devices": list(shown.devices),
+                "notes": list(shown.notes),
                 "config": asdict(config),
                 **({} if trace is None else {"trace": trace}),
             }
@@ -53,11 +54,11 @@ def show_info(parsed: argparse.Namespace) -> None:
     if rope is not None and rope.scaling != "default":
         turns += f", {rope.scaling} × {rope.factor:g}"
     rows = [
-        ("name", card.name),
-        ("path", card.path),
-        ("family", card.family),
-        ("parameters", f"{format_count(card.parameters)} ({card.parameters:,})"),
-        ("weights", f"{format_bytes(card.weight_bytes)} as {card.dtype} on {card.device}" if trace is None else "none"),
+        ("name", shown.name),
+        ("path", shown.path),
+        ("family", shown.family),
+        ("parameters", f"{format_count(shown.parameters)} ({shown.parameters:,})"),
+        ("weights", "none" if trace is not None else _weights(shown.bytes_in)),
         ("layers", str(config.layers)),
         ("width D", str(config.width)),
         ("heads", f"{config.heads} query, {config.kv_heads} kv, {_widths(config)} wide"),
@@ -66,13 +67,17 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("positions", f"{config.max_position:,}, {config.position if known else 'as transformers takes them'}"),
         *([("RoPE", turns)] if known else []),
         ("KV cache", f"{format_bytes(per_token)} a token, {format_bytes(per_token * config.max_position)} in all"),
-        ("tokenizer", "yes" if card.has_tokenizer else "none: give token ids"),
-        ("chat template", ", ".join(card.chats) or "none"),
-        ("devices", ", ".join(model_handle.devices)),
+        ("tokenizer", "yes" if shown.has_tokenizer else "none: give token ids"),
+        ("chat template", ", ".join(shown.chats) or "none"),
+        ("devices", ", ".join(shown.devices)),
         *([] if trace is None else _trace_rows(trace)),
-        *(("note", note) for note in notes),
+        *(("note", note) for note in shown.notes),
     ]
     print_table(rows)
+
+
+def _weights(bytes_in: Mapping[str, int]) -> str:
+    return ", ".join(f"{format_bytes(size)} as {dtype}" for dtype, size in bytes_in.items())
 
 
 def _widths(config: ModelConfig) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ropewalk.app.commands.options import Commands, command, count, json_option, natural
-from ropewalk.app.commands.output import model_handle_of, print_json, print_table
+from ropewalk.app.commands.output import described, print_json, print_table
 from ropewalk.model.decoder.costs import format_bytes, format_count, format_flops, format_shape
 from ropewalk.model.ledger.ledger import LedgerEntry, ShapeLedger, build_ledger
 
@@ -24,8 +24,10 @@ def declare(commands: Commands) -> None:
 
 def show_ledger(parsed: argparse.Namespace) -> None:
     """Every operation of a block."""
-    card = model_handle_of(parsed).card
-    ledger = build_ledger(card.config, parsed.layer, parsed.batch, parsed.tokens, parsed.past, card.dtype, card.device)
+    shown = described(parsed)
+    ledger = build_ledger(
+        shown.config, parsed.layer, parsed.batch, parsed.tokens, parsed.past, shown.dtype, shown.device
+    )
     if parsed.json:
         print_json(_ledger_data(ledger))
         return

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
+from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.options import TRANSFORMERS
+from ropewalk.model.options import TRANSFORMERS, VIA, Option, with_asked
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -42,6 +43,13 @@ def model_options(command: argparse.ArgumentParser, *, several: bool = False) ->
         metavar="PATH",
         help=f"{'checkpoints or traces' if several else 'a checkpoint or a trace'}; the bundled model when left out",
     )
+    command.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter to merge into it (none)")
+    command.add_argument(
+        "--family", metavar="NAME", help="open it as a model of this family, whatever its config says (as it says)"
+    )
+    command.add_argument(
+        "--ignore", type=names, default=(), metavar="NAME[,NAME]", help="leave these fields of its config out (none)"
+    )
     command.add_argument(
         "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
     )
@@ -50,7 +58,7 @@ def model_options(command: argparse.ArgumentParser, *, several: bool = False) ->
 
 def device_options(command: argparse.ArgumentParser) -> None:
     """Options that say where to compute, and in what."""
-    command.add_argument("--device", default="cpu", help="cpu, cuda or mps (cpu)")
+    command.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 or mps (cpu)")
     command.add_argument("--dtype", default="float32", help=f"{', '.join(DTYPES)} (float32)")
 
 
@@ -93,6 +101,20 @@ def token_ids(text: str) -> list[int]:
         return [int(part) for part in text.replace(",", " ").split()]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids such as 1,2,3") from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def opened_with(parsed: argparse.Namespace) -> dict[str, Option]:
+    """What was typed for :func:`model_options`, as options of an opening."""
+    layers = getattr(parsed, "layers", None)
+    first: dict[str, Option] = {} if layers is None else {FIRST_LAYERS: layers}
+    if parsed.via is not None:
+        first[VIA] = parsed.via
+    return with_asked(first, adapter=parsed.adapter, family=parsed.family, ignore=parsed.ignore)
 
 
 def pixels(text: str) -> tuple[int, int]:

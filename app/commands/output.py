@@ -7,15 +7,16 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.app.commands.options import opened_with
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.engine.interface import ModelHandle, without_weights
-from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError
-from ropewalk.model.options import VIA, Option
+from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError, UnknownFamilyError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
 
@@ -79,10 +80,56 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     """What a command was told to open."""
     from ropewalk.model.engine import engine
 
-    options: dict[str, Option] = {} if parsed.layers is None else {FIRST_LAYERS: parsed.layers}
-    if parsed.via is not None:
-        options[VIA] = parsed.via
-    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=options))
+    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+
+
+@dataclass(frozen=True)
+class Described:
+    """What there is to say of a checkpoint or a trace; ``model_handle`` is there where it had to be opened for that."""
+
+    name: str
+    path: str
+    family: str
+    device: str
+    dtype: str
+    config: ModelConfig
+    parameters: int
+    bytes_in: Mapping[str, int]
+    has_tokenizer: bool
+    chats: tuple[str, ...]
+    devices: tuple[str, ...]
+    notes: tuple[str, ...]
+    model_handle: ModelHandle | None = None
+
+
+def described(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Described:
+    """What a command was told to open, without its weights, so that it need not fit into memory.
+
+    A trace holds none, and what transformers is to run is opened by it.
+    """
+    from ropewalk.model.checkpoints import available_devices, device_name, device_of, dtype_of, outline_checkpoint
+    from ropewalk.model.engine import running
+    from ropewalk.model.trace_files.trace_file import is_trace
+
+    if parsed.via is not None or (parsed.path is not None and is_trace(parsed.path)):
+        model_handle = model_handle_of(parsed)
+        card = model_handle.card
+        return Described(
+            *(card.name, card.path, card.family, card.device, card.dtype, card.config, card.parameters),
+            {card.dtype: card.weight_bytes},
+            *(card.has_tokenizer, card.chats, model_handle.devices, model_handle.checkpoint.notes, model_handle),
+        )
+    device_of(parsed.device)
+    dtype_of(parsed.dtype)
+    try:
+        found = outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
+    except UnknownFamilyError as error:
+        raise running.with_offer(error, parsed.path) from error
+    chats = () if found.tokenizer is None else tuple(one.name for one in found.tokenizer.chats)
+    return Described(
+        *(found.name, found.path, found.family, device_name(parsed.device), parsed.dtype, found.config),
+        *(found.parameters, found.bytes_in, found.tokenizer is not None, chats, available_devices(), found.notes),
+    )
 
 
 def runnable_model_handle(parsed: argparse.Namespace) -> ModelHandle:

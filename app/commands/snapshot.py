@@ -6,7 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ropewalk.app.commands.options import Commands, engine_option, head_address, model_options, natural, pixels
+from ropewalk.app.commands.options import (
+    Commands,
+    engine_option,
+    head_address,
+    model_options,
+    natural,
+    opened_with,
+    pixels,
+)
 from ropewalk.app.commands.output import check_folder
 from ropewalk.app.commands.prompting import prompt_option, prompt_options
 from ropewalk.app.commands.traces import trace_options
@@ -84,7 +92,6 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
     same = (
         "out",
         "path",
-        "via",
         "device",
         "dtype",
         "prompt",
@@ -101,4 +108,5 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "other_weights",
     )
     typed = {name: getattr(parsed, name) for name in same}
-    return {**typed, "width": width, "height": height, "scaling": parsed.rope_scaling}
+    options = tuple(opened_with(parsed).items())
+    return {**typed, "width": width, "height": height, "scaling": parsed.rope_scaling, "options": options}

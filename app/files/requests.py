@@ -113,10 +113,12 @@ class SaveSession:
 class FindCheckpoint:
     """Say at which of these places something is, and hash it: answered with a :class:`Found`.
 
-    None is the bundled checkpoint. Places are of the machine that is asked, so they are text here.
+    None is the bundled checkpoint. Places are of the machine that is asked, so they are text here. ``adapter`` is the
+    folder of an adapter that is hashed with it, empty for none.
     """
 
     places: tuple[str | None, ...]
+    adapter: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from ropewalk.app.session.state import SessionState, is_bundled
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import CheckpointError
+from ropewalk.model.options import ADAPTER, Option
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -160,15 +161,22 @@ def keeping(files: Asking, saved: SavedSession, path: Path, known: SavedSession 
 def finding(engine: RemoteEngine, model_handle: ModelHandle) -> Calls[Found]:
     """Ask the engine itself where and what the checkpoint of an open model is."""
     card = model_handle.card
-    found: Found = yield engine.connection.asking(FindCheckpoint((None if is_bundled(card) else card.path,)))
+    found: Found = yield engine.connection.asking(
+        FindCheckpoint((None if is_bundled(card) else card.path,), _adapter(model_handle.options))
+    )
     return found
+
+
+def _adapter(options: Sequence[tuple[str, Option]]) -> str:
+    """The folder of the adapter that a checkpoint was opened with; empty where there was none."""
+    return str(dict(options).get(ADAPTER, ""))
 
 
 def _fingerprinted(files: Asking, saved: SavedSession) -> Calls[SavedSession]:
     checkpoint = saved.checkpoint
     if checkpoint.fingerprint:
         return saved
-    found: Found = yield from files.beside.ask(FindCheckpoint((checkpoint.path,)))
+    found: Found = yield from files.beside.ask(FindCheckpoint((checkpoint.path,), _adapter(checkpoint.options)))
     if found.place is None:
         raise CheckpointError(f"{checkpoint.path} cannot be read: {os.strerror(errno.ENOENT)}.")
     return replace(saved, checkpoint=_as_found(checkpoint, found))
@@ -228,7 +236,8 @@ def bringing_back(
 ) -> Calls[Back]:
     """Read a session and run it again; ``now`` is the open model, taken where it is the same."""
     saved: SavedSession = yield from files.local.ask(ReadSession(path))
-    found: Found = yield from files.beside.ask(FindCheckpoint(_places(saved.checkpoint, path, elsewhere)))
+    asked = FindCheckpoint(_places(saved.checkpoint, path, elsewhere), _adapter(saved.checkpoint.options))
+    found: Found = yield from files.beside.ask(asked)
     place = _checked(saved.checkpoint, found, path, elsewhere)
     model_handle = yield from _opening(engine, saved.checkpoint, place, now)
     at = saved.selection

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ropewalk.model.decoder.config import Scaling
+from ropewalk.model.options import Option
 
 Range = tuple[int, int]
 
@@ -18,8 +19,7 @@ class Shot:
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
     ``engine`` is the command that starts the engine, "" for this machine. ``checkpoint`` is given to the run of a trace
-    file, with ``other_weights`` although that was not made with it. ``via`` is what runs the model in the place of
-    Ropewalk's own decoder, where something does.
+    file, with ``other_weights`` although that was not made with it. ``options`` are how the model is opened.
     """
 
     out: Path
@@ -41,7 +41,7 @@ class Shot:
     engine: str = ""
     checkpoint: str | None = None
     other_weights: bool = False
-    via: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True)

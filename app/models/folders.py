@@ -20,6 +20,17 @@ AT_ONCE: Final = 64
 """Entries that are looked at between two pauses: on a network each costs a round trip."""
 
 
+ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+
+
+def adapter_folder(path: str) -> str:
+    """The folder of a LoRA adapter that a path, or one of its files, is; empty where it is none."""
+    place = Path(path)
+    folder = place.parent if place.name in ADAPTER_FILES else place
+    is_one = (folder / ADAPTER_FILES[0]).is_file() and not (folder / CONFIGS[0]).is_file()
+    return str(folder) if is_one else ""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One thing in a folder; a folder has no size, and ``is_checkpoint`` is what its files look like by their names."""

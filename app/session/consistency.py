@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from ropewalk.model.engine.interface import missing, why_missing
+from ropewalk.model.engine.interface import unanswerable
 from ropewalk.model.engine.questions import AskBranchCheck, AskCachedCheck
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.readings.records import ConsistencyCheck
@@ -46,7 +46,7 @@ class ConsistencyChecks(QObject):
     def checks_itself(self) -> bool:
         """Whether each step of this run checks by itself that cached logits are the full prefix's."""
         run, handle = self._session.run, self._session.handle
-        if run is None or handle is None or missing(handle, AskCachedCheck()):
+        if run is None or handle is None or unanswerable(handle, AskCachedCheck()):
             return False
         return run.length <= CHECK_LIMIT and 2 * run.model.parameters * run.length <= CHECK_FLOPS
 
@@ -78,9 +78,8 @@ class ConsistencyChecks(QObject):
         handle = self._session.handle
         if handle is None:
             return
-        lacks = missing(handle, question)
-        if lacks:
-            self._session.fail(Failure(why_missing(lacks, handle.model_handle)))
+        if why := unanswerable(handle, question):
+            self._session.fail(Failure(why))
             return
 
         def arrived(check: ConsistencyCheck) -> None:

@@ -169,7 +169,9 @@ def merge_steps(model: Decoder, merges: Sequence[Merge], adapter: Adapter, baked
 
     ``baked`` is what the base's files have added to the gains of norms already.
     """
-    _untie(model, merges)
+    if unties(model.config, merges):
+        model.head.weight = nn.Parameter(model.embed.weight.detach().clone(), requires_grad=False)
+        model.config = model.config.changed(tied=False)
     for done, merge in enumerate(merges):
         yield Progress(done, len(merges), "Merging the adapter")
         places = [model.get_parameter(target).data for target in merge.targets]
@@ -185,12 +187,10 @@ def merge_steps(model: Decoder, merges: Sequence[Merge], adapter: Adapter, baked
                 yield Progress(done, len(merges), "Merging the adapter")
 
 
-def _untie(model: Decoder, merges: Sequence[Merge]) -> None:
-    """Give a last matrix that is the embedding numbers of its own where only one of the two is changed."""
+def unties(config: ModelConfig, merges: Sequence[Merge]) -> bool:
+    """Whether a last matrix that is the embedding is that no longer, because one of the two is changed."""
     reached = {target for merge in merges for target in merge.targets}
-    if model.config.tied and reached & {"embed.weight", "head.weight"}:
-        model.head.weight = nn.Parameter(model.embed.weight.detach().clone(), requires_grad=False)
-        model.config = model.config.changed(tied=False)
+    return config.tied and bool(reached & {"embed.weight", "head.weight"})
 
 
 def _read(adapter: Adapter, name: str) -> Tensor:

@@ -17,7 +17,7 @@ import psutil
 import torch
 
 from ropewalk.model.checkpoints.adapter_file import Adapter, alone, is_adapter, open_adapter
-from ropewalk.model.checkpoints.adapter_merging import merge_steps, merges_of
+from ropewalk.model.checkpoints.adapter_merging import merge_steps, merges_of, unties
 from ropewalk.model.checkpoints.config_file import whole_option
 from ropewalk.model.checkpoints.families.layouts import WeightMap
 from ropewalk.model.checkpoints.families.reading import family_of, read_config
@@ -115,6 +115,8 @@ class Outline:
         Dtype → bytes that a thousand tokens of K and V take.
     holds_weights
         False where there are only shapes.
+    tokenizer
+        The tokenizer, where it was asked for and there is one.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Outline:
     holds_weights: bool
     questions: tuple[Question, ...]
     notes: tuple[str, ...]
+    tokenizer: Tokenizer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,15 +239,13 @@ def open_steps(
             model=model,
             config=config,
             tokenizer=tokenizer,
-            name=("bundled" if path is None else source.name)
-            + ("" if lora is None else f" + {lora.name}")
-            + ("" if layers == whole.layers else f", {layers} of {whole.layers} layers"),
+            name=_name(path, source, lora, layers, whole),
             path=str(source.path),
             family=described.family.name,
             parameters=count,
             weight_bytes=count * kind.itemsize,
             questions=source.questions,
-            notes=tuple(note for note in (*source.notes, _of_adapter(lora), _of_layers(layers, whole), unread) if note),
+            notes=_notes(source, lora, layers, whole, unread),
             unread=unread,
             has_logits=not described.headless,
         )
@@ -263,6 +264,16 @@ def _adapter(options: Options) -> Iterator[Adapter | None]:
             yield lora
         finally:
             lora.files.close()
+
+
+def _name(path: str | Path | None, source: Source, lora: Adapter | None, layers: int, whole: ModelConfig) -> str:
+    """What to call what is open: the checkpoint, its adapter, and how much of it."""
+    name = ("bundled" if path is None else source.name) + ("" if lora is None else f" + {lora.name}")
+    return name + ("" if layers == whole.layers else f", {layers} of {whole.layers} layers")
+
+
+def _notes(source: Source, lora: Adapter | None, layers: int, whole: ModelConfig, unread: str) -> tuple[str, ...]:
+    return tuple(note for note in (*source.notes, _of_adapter(lora), _of_layers(layers, whole), unread) if note)
 
 
 def _of_adapter(lora: Adapter | None) -> str:
@@ -287,8 +298,11 @@ def outline_checkpoint(
     adapter: str | Path | None = None,
     family: str | None = None,
     ignore: Sequence[str] = (),
+    tokenizer: bool = False,
 ) -> Outline:
     """Say what a checkpoint is and would cost, without loading it; parameters as in :func:`open_steps`.
+
+    ``tokenizer`` says whether to read the tokenizer too, which may take a second.
 
     Raises
     ------
@@ -297,21 +311,25 @@ def outline_checkpoint(
     """
     options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
     with _described(path, options) as described, _adapter(options) as lora:
-        source, whole = described.source, finished(_tied_steps(described))
+        source, whole = described.source, finished(_tied_steps(described, pieces=1))
         if lora is not None:
-            merges_of(lora, described.family.weights, finished(empty_model_steps(whole)), whole.layers)
+            merges = merges_of(lora, described.family.weights, finished(empty_model_steps(whole)), whole.layers)
+            whole = whole.changed(tied=False) if unties(whole, merges) else whole
         config = whole.first(whole_option(options, FIRST_LAYERS, whole.layers))
+        missing = config.vocabulary * config.width if described.headless else 0
+        read, unread = finished(_tokenizer_steps(source)) if tokenizer else (None, "")
         return Outline(
-            name=("bundled" if path is None else source.name) + ("" if lora is None else f" + {lora.name}"),
+            name=_name(path, source, lora, config.layers, whole),
             path=str(source.path),
             family=described.family.name,
             config=config,
-            parameters=parameters(config).total - (config.vocabulary * config.width if described.headless else 0),
-            bytes_in={dtype: weight_bytes(config, dtype) for dtype in DTYPES},
+            parameters=parameters(config).total - missing,
+            bytes_in={name: weight_bytes(config, name) - missing * dtype.itemsize for name, dtype in DTYPES.items()},
             kv_bytes_in={dtype: kv_bytes(config, 1000, dtype) for dtype in DTYPES},
             holds_weights=source.files is not None,
             questions=source.questions,
-            notes=tuple(note for note in (*source.notes, _of_adapter(lora)) if note),
+            notes=_notes(source, lora, config.layers, whole, unread),
+            tokenizer=read,
         )
 
 
@@ -421,13 +439,16 @@ def _check_depth(config: ModelConfig, files: TensorFile, source: Source) -> None
         )
 
 
-def _tied_steps(described: _Described) -> Steps[ModelConfig]:
-    """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word."""
+def _tied_steps(described: _Described, pieces: int | None = None) -> Steps[ModelConfig]:
+    """A config that ties the last matrix, for a file that holds it with other numbers, is taken at the file's word.
+
+    ``pieces`` is how much of the two is compared at most, None for all.
+    """
     config, files = described.config, described.source.files
     if not config.tied or files is None:
         return config
     head, embed = (stored_under(target, described.weights, files) for target in ("head.weight", "embed.weight"))
-    if head is None or embed is None or (yield from same_matrix_steps(files, head, embed)):
+    if head is None or embed is None or (yield from same_matrix_steps(files, head, embed, pieces)):
         return config
     return config.changed(tied=False)
 
@@ -463,7 +484,9 @@ def device_of(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise DeviceError(f"There is no device named {name!r:.40}; choose cpu, cuda or mps.", str(error)) from error
+        raise DeviceError(
+            f"There is no device named {name!r:.40}; choose {', '.join(available_devices())}.", str(error)
+        ) from error
     there = {
         "cpu": True,
         "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
@@ -474,9 +497,15 @@ def device_of(name: str) -> torch.device:
     return device
 
 
+def device_name(name: str) -> str:
+    """A device as :func:`available_devices` calls it: of several, the first is ``cuda:0``."""
+    return "cuda:0" if name == "cuda" and torch.cuda.device_count() > 1 else name
+
+
 def available_devices() -> tuple[str, ...]:
-    """The devices that this machine has."""
-    cuda = ("cuda",) if torch.cuda.is_available() else ()
+    """The devices that this machine has, each by a name of its own."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    cuda = ("cuda",) if count == 1 else tuple(f"cuda:{index}" for index in range(count))
     mps = ("mps",) if torch.backends.mps.is_available() else ()
     return ("cpu", *cuda, *mps)
 
@@ -511,5 +540,5 @@ def _check_memory(config: ModelConfig, device: torch.device, dtype: str) -> None
     advice = f"open it in {' or '.join(fitting)}" if fitting else "open its config.json alone for shapes and costs"
     raise DeviceError(
         f"The weights take {format_bytes(wanted)} in {dtype}, but {format_bytes(free)} of memory are free on "
-        f"{device.type}; {advice}."
+        f"{device}; {advice}."
     )

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -214,13 +215,13 @@ def stored_under(target: str, weights: WeightMap, files: TensorFile) -> str | No
     return next((name for name in files.tensors if weights.get(pattern_of(name)[0]) == target), None)
 
 
-def same_matrix_steps(files: TensorFile, first: str, second: str) -> Steps[bool]:
-    """Whether two stored matrices are equal, compared in pieces."""
+def same_matrix_steps(files: TensorFile, first: str, second: str, pieces: int | None = None) -> Steps[bool]:
+    """Whether two stored matrices are equal, compared in pieces; at most so many of those where a number is given."""
     one, other = files.tensors[first], files.tensors[second]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     pace, watch = _pace(), Watch()
-    for rows in _pieces(one.shape, pace):
+    for rows in islice(_pieces(one.shape, pace), pieces):
         part = Part(rows=rows)
         if not torch.equal(files.read(first, torch.float32, part), files.read(second, torch.float32, part)):
             return False

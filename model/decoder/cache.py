@@ -154,6 +154,11 @@ class Rows:
         """Whether somebody has gone on from here, so that appending would copy."""
         return self._buffer.used != self.length
 
+    @property
+    def is_copied_to_grow(self) -> bool:
+        """Whether appending a row copies all of them: somebody has gone on from here, or the store is full."""
+        return self.is_behind or self._buffer.room == 0
+
     def apart_steps(self) -> Steps[Rows]:
         """The same rows in a store of their own, copied in slices of time: nobody else waits for a long copy."""
         storage, watch = _larger(self._buffer.storage, self.length), Watch()

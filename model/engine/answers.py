@@ -55,13 +55,20 @@ from ropewalk.model.engine.questions import (
     AskWalk,
     Question,
 )
-from ropewalk.model.engine.running import Opened, row_logits
+from ropewalk.model.engine.running import (
+    Opened,
+    capture_steps,
+    check_changes,
+    head_needs_steps,
+    logits_under_steps,
+    row_logits,
+)
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger, checked
 from ropewalk.model.ledger.measurement import measure_steps
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.arithmetic import read_arithmetic
-from ropewalk.model.readings.attribution import direct_attribution, head_needs_steps, logits_under_steps
+from ropewalk.model.readings.attribution import direct_attribution
 from ropewalk.model.readings.board import board_steps
 from ropewalk.model.readings.comparison import align, head_difference, next_token_difference, score_changes
 from ropewalk.model.readings.consistency import branch_check_steps, cached_check_steps
@@ -94,7 +101,7 @@ from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import read_head, refine_steps
 from ropewalk.model.readings.walk import walk_steps
 from ropewalk.model.runs.budget import SLICE_FLOPS, chunk_rows
-from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.runs.trace import Trace
 from ropewalk.model.training.history import read_history
 
 
@@ -151,8 +158,8 @@ def _next_token(handle: RunHandle, trace: Trace, asked: AskNextToken) -> Steps[A
 
 
 def _next_token_under(handle: RunHandle, trace: Trace, asked: AskNextTokenUnder) -> Steps[Any]:
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
-    logits = yield from logits_under_steps(checkpoint.model, trace, asked.query, asked.interventions)
+    checkpoint: Opened = handle.model_handle.checkpoint
+    logits = yield from logits_under_steps(checkpoint, trace, asked.query, asked.interventions)
     return reading_of(logits, trace, asked.query, asked.count, asked.sampling, TextsById(checkpoint), replayed=True)
 
 
@@ -161,13 +168,15 @@ def _ledgers(handle: RunHandle, trace: Trace, asked: AskLedger) -> Steps[tuple[S
 
     A run under interventions is held to what these change, and to nothing else.
     """
-    checkpoint: Checkpoint = handle.model_handle.checkpoint
-    card, model = handle.model_handle.card, checkpoint.model
-    config = as_run(checkpoint.config, trace.interventions)
+    card, model = handle.model_handle.card, handle.model_handle.checkpoint.model
+    config = as_run(trace.config, trace.interventions)
 
     def built(tokens: int, past: int) -> ShapeLedger:
         return build_ledger(config, asked.layer, trace.batch, tokens, past, card.dtype, card.device, trace.branch)
 
+    if "replay" not in handle.can:
+        decode = built(1, trace.length - 1) if trace.length > trace.prefill else None
+        return built(trace.prefill, 0), decode
     start = trace.at(trace.prefill)
     # running the prompt again takes one slice, so a long one is measured by its last row
     rows = trace.prefill if 2 * card.parameters * trace.prefill <= SLICE_FLOPS / 8 else 1
@@ -224,11 +233,15 @@ def _lens(handle: RunHandle, trace: Trace, asked: AskLens) -> Steps[LogitLens]:
 
 def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention]:
     """The ablation to the mean over this run's rows in the model without interventions, but for its stretch."""
-    yield from ()
-    model = handle.model_handle.checkpoint.model
+    checkpoint: Opened = handle.model_handle.checkpoint
     if trace.ids is None:
         raise InterventionError("This run was given vectors, not tokens, so no mean can be taken; run a prompt.")
     layer, heads, plane = asked.layer, asked.heads, asked.plane
+    if not isinstance(checkpoint, Checkpoint):
+        wanted = AblateMlp(layer) if heads is None else AblateHeads(layer, heads)
+        check_changes(checkpoint, [wanted if plane is None or heads is None else AblatePlane(layer, heads[0], plane)])
+        return (yield from checkpoint.mean_heads_steps(trace, layer, heads or ()))
+    model = checkpoint.model
     stretched = [one for one in trace.interventions if isinstance(one, RopeScaling)]
     if heads is None:
         check_interventions([AblateMlp(layer)], trace.config)
@@ -242,11 +255,12 @@ def _mean(handle: RunHandle, trace: Trace, asked: AskMean) -> Steps[Intervention
 
 def _repeats(handle: RunHandle, trace: Trace, asked: AskRepeats) -> Steps[RepeatScores]:
     """Run random tokens twice under the run's interventions; an order is one of the run's own tokens."""
-    model, c = handle.model_handle.checkpoint.model, trace.config
+    c = trace.config
     count = max(min(asked.count, c.max_position // 2), 2)
     changed = [one for one in trace.interventions if not isinstance(one, PermuteTokens)]
     ids = repeated_ids(count, c.vocabulary, asked.seed)
-    steps = capture_steps(model, ids, logits="none", interventions=changed, what="Testing every head on random repeats")
+    what = "Testing every head on random repeats"
+    steps = capture_steps(handle.model_handle.checkpoint, ids, logits="none", interventions=changed, what=what)
     scores, _ = yield from head_score_steps((yield from steps))
     return RepeatScores(count, scores)
 
@@ -357,7 +371,7 @@ ANSWERS: dict[type[Question], Callable[[RunHandle, Trace, Any], Steps[Any]]] = {
         handle.model_handle.checkpoint.model, trace, a.layer, a.head, a.query, pixels=a.pixels
     ),
     AskNeeds: lambda handle, trace, asked: head_needs_steps(
-        handle.model_handle.checkpoint.model, trace, asked.query, asked.token
+        handle.model_handle.checkpoint, trace, asked.query, asked.token
     ),
     AskAttribution: _attribution,
     AskRules: _rules,

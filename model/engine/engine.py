@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ropewalk.model.checkpoints import Checkpoint, available_devices, open_steps, outline_checkpoint
+from ropewalk.model.checkpoints import Checkpoint, available_devices, device_name, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
@@ -29,6 +29,7 @@ from ropewalk.model.engine.interface import (
     ModelHandle,
     OpenedTrace,
     RunHandle,
+    unanswerable,
     why_missing,
 )
 from ropewalk.model.engine.prompts import ReadPrompt, check_length, read_prompt
@@ -94,7 +95,7 @@ def open_model(
         config=checkpoint.config,
         parameters=checkpoint.parameters,
         weight_bytes=checkpoint.weight_bytes,
-        device=device,
+        device=device_name(device),
         dtype=dtype,
         family=checkpoint.family,
         has_tokenizer=checkpoint.tokenizer is not None,
@@ -507,7 +508,8 @@ def answer(handle: RunHandle, question: Question) -> Steps[Any]:
         When the run lacks what the question needs.
     """
     yield Progress(0, 1, "Reading the run")
-    require(handle.model_handle, handle.can, question.needs)
+    if why := unanswerable(handle, question):
+        raise TraceError(why)
     return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
 
 

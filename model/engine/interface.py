@@ -120,8 +120,20 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
 
 def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
     """What a run lacks, and what to do about it, in a sentence."""
-    lacks = " and ".join(without for one, without in WITHOUT.items() if one in lacking)
+    *others, last = (without for one, without in WITHOUT.items() if one in lacking)
+    lacks = f"{', '.join(others)} and {last}" if others else last
     return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
+
+
+def unanswerable(handle: RunHandle, question: Question) -> str:
+    """Why a question about a run has no answer, a sentence; empty where it has one."""
+    lacking = missing(handle, question)
+    if lacking:
+        return why_missing(lacking, handle.model_handle)
+    row = getattr(question, "query", handle.run.length - 1)
+    if "logits" in question.needs and not handle.can & {"replay", "run"} and row < handle.run.first_logit_row:
+        return f"The logits of row {row} were not kept with this run; {handle.model_handle.advice}."
+    return ""
 
 
 class Engine(Protocol):

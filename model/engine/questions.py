@@ -122,7 +122,7 @@ class AskRepeats(Question):
     """
 
     urgency = Urgency.COARSE
-    needs = frozenset({"replay", "interventions"})
+    needs = frozenset({"run"})
 
     count: int = 32
     seed: int = 0
@@ -233,7 +233,7 @@ class AskNextTokenUnder(Question):
     """
 
     urgency = Urgency.POINTER
-    needs = frozenset({"replay", "interventions", "unembedding"})
+    needs = frozenset({"run", "interventions", "logits"})
 
     query: int
     count: int
@@ -243,10 +243,13 @@ class AskNextTokenUnder(Question):
 
 @dataclass(frozen=True)
 class AskLedger(Question):
-    """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]``."""
+    """The shape ledger of the run, prefill and decode → ``tuple[ShapeLedger, ShapeLedger | None]``.
+
+    Where the rows cannot be run again, nothing of it is checked.
+    """
 
     urgency = Urgency.REFINEMENT  # it measures a whole layer, and must not keep a head from being shown
-    needs = frozenset({"attention", "replay"})
+    needs = frozenset({"attention", "rotation"})
 
     layer: int
 
@@ -303,7 +306,7 @@ class AskNeeds(Question):
     """Which heads a token after a row needs, by ablating each in turn → ``HeadNeeds``; long, with progress."""
 
     urgency = Urgency.THUMBNAILS
-    needs = frozenset({"replay", "interventions"})
+    needs = frozenset({"run", "interventions", "logits"})
 
     query: int
     token: int
@@ -381,7 +384,7 @@ class AskMean(Question):
     """
 
     urgency = Urgency.COARSE
-    needs = frozenset({"replay", "interventions"})
+    needs = frozenset({"run", "interventions"})
 
     layer: int
     heads: tuple[int, ...] | None

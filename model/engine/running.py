@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ropewalk.model.checkpoints import Checkpoint
 from ropewalk.model.checkpoints.opening import Outline
 from ropewalk.model.decoder.config import FIRST_LAYERS
-from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
 from ropewalk.model.engine.questions import EVERYTHING, Capability
 from ropewalk.model.errors import CheckpointError, UnknownFamilyError
 from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Options
-from ropewalk.model.progress import Steps
-from ropewalk.model.readings import next_token
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.readings import attribution, next_token
+from ropewalk.model.readings.records import HeadNeeds
 from ropewalk.model.runs import trace as runs
 from ropewalk.model.runs.budget import Logits
 from ropewalk.model.runs.trace import Trace
@@ -140,7 +142,31 @@ def append_steps(checkpoint: Opened, trace: Trace, ids: int | Sequence[int]) -> 
 
 def row_logits(checkpoint: Opened, trace: Trace, row: int, *, batch: int = 0) -> tuple[Tensor, bool]:
     """Logits [V] of one row, and whether they had to be computed again because the trace does not keep them."""
+    model: Any = checkpoint.model  # None of a trace file, which has what was kept
+    if isinstance(checkpoint, Checkpoint) or model is None or trace.logits_of(row) is not None:
+        return next_token.row_logits(model, trace, row, batch=batch)
+    return checkpoint.logits_after(trace, row)[batch], True
+
+
+def logits_under_steps(
+    checkpoint: Opened, trace: Trace, row: int, interventions: Sequence[Intervention]
+) -> Steps[Tensor]:
+    """The logits [V] after one row under other interventions than the run's."""
     if isinstance(checkpoint, Checkpoint):
-        return next_token.row_logits(checkpoint.model, trace, row, batch=batch)
-    kept = trace.logits_of(row)
-    return (checkpoint.logits_after(trace, row)[batch], True) if kept is None else (kept[batch], False)
+        return attribution.logits_under_steps(checkpoint.model, trace, row, interventions)
+    return checkpoint.logits_under_steps(trace, row, interventions)
+
+
+def head_needs_steps(checkpoint: Opened, trace: Trace, row: int, token: int) -> Steps[HeadNeeds]:
+    """Ablate every head in turn and read the change of one token's logit after one row, pausing after each."""
+    if isinstance(checkpoint, Checkpoint):
+        return (yield from attribution.head_needs_steps(checkpoint.model, trace, row, token))
+    c, active = checkpoint.config, trace.interventions
+    clean = float((yield from checkpoint.logits_under_steps(trace, row, active))[token])
+    change = np.full((c.layers, c.heads), np.nan)
+    for layer, head in np.ndindex(change.shape):
+        yield Progress(layer * c.heads + head, change.size, "Ablating each head in turn")
+        logits = yield from checkpoint.logits_under_steps(trace, row, (*active, AblateHeads(layer, (head,))))
+        change[layer, head] = float(logits[token]) - clean
+    change.setflags(write=False)
+    return HeadNeeds(row, token, clean, change)

@@ -12,14 +12,14 @@ from pathlib import Path
 import torch
 
 from ropewalk.model.checkpoints import available_devices, device_of
-from ropewalk.model.checkpoints.opening import BUNDLED
-from ropewalk.model.decoder.cache import Rows
+from ropewalk.model.checkpoints.opening import BUNDLED, free_bytes
+from ropewalk.model.decoder.cache import GROWTH, Rows
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.costs import kv_bytes, parameters
+from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters
 from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Capability
-from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
+from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.options import Option, Options
 from ropewalk.model.progress import Steps
@@ -75,7 +75,7 @@ def open_file(path: Path) -> ModelHandle:
     if trace.logits is not None:
         can.add("logits")
     card = ModelCard(
-        name=origin.name or path.name,
+        name=f"{origin.name}, a trace" if origin.name else path.name,
         path=str(path.absolute()),
         config=trace.config,
         parameters=parameters(trace.config).total,
@@ -223,8 +223,8 @@ def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:
 
     Raises
     ------
-    TraceError, CheckpointError
-        When the checkpoint has other shapes than the run, or no weights.
+    TraceError, CheckpointError, MemoryBudgetError
+        When the checkpoint has other shapes than the run, or no weights, or the run does not fit into memory.
     """
     if opened.shapes_only:
         raise CheckpointError(without_weights(opened.card))
@@ -238,7 +238,13 @@ def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:
                 f"{opened.card.name} has {its:,} {what}, but the run was made with {ours:,}; attach the checkpoint "
                 "that it was made with."
             )
-    trace = replace(_moved(trace, device_of(opened.card.device)), config=opened.card.config)
+    device, needed = device_of(opened.card.device), trace.kept_bytes * (GROWTH + 1) // GROWTH
+    if needed > (free := free_bytes(device)):
+        raise MemoryBudgetError(
+            f"Going on with {trace.length:,} tokens takes {format_bytes(needed)} of memory, but {format_bytes(free)} "
+            "are free; the trace can be looked at without its checkpoint."
+        )
+    trace = replace(_moved(trace, device), config=opened.card.config)
     return replace(
         handle,
         run=replace(handle.run, model=opened.card),

@@ -84,7 +84,7 @@ def row_logits(model: Decoder | None, trace: Trace, row: int, *, batch: int = 0)
     if kept is not None:
         return kept[batch], False
     if model is None:
-        raise TraceError(f"The logits of row {row} were not kept with this run; attach its checkpoint to compute them.")
+        raise TraceError(f"The logits of row {row} were not kept with this run, and it has no model to compute them.")
     return replay(model, trace, row, names=()).logits[batch], True
 
 

@@ -411,7 +411,7 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     store = _Store.going_on(trace)
     yield from store.step_apart()
     kept = trace.logits
-    if kept is not None and kept.is_behind:
+    if kept is not None and kept.is_copied_to_grow:
         kept = yield from kept.apart_steps()
     maker = _Maker(model, store, trace.interventions, kept)
     watch = Watch()
@@ -495,10 +495,13 @@ class _Store(KvCache):
         return store
 
     def step_apart(self) -> Steps[None]:
-        """Take rows that somebody else has gone on from into stores of their own; mostly there is nothing to do."""
+        """Take rows that cannot grow where they are into stores of their own; mostly there is nothing to do.
+
+        These are rows that somebody else has gone on from, and those of a mapped file.
+        """
         for kept in (self.keys, self.values, self.queries, self.lse):
             for layer, rows in enumerate(kept):
-                if rows is not None and rows.is_behind:
+                if rows is not None and rows.is_copied_to_grow:
                     kept[layer] = yield from rows.apart_steps()
 
     def note(self, layer: int, query: Tensor, lse: Tensor) -> None:

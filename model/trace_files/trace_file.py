@@ -8,6 +8,7 @@ file: numbers are read when somebody looks at them, whatever was decoded since l
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ropewalk import __version__
@@ -47,6 +47,11 @@ FORMAT = "ropewalk-trace"
 AXES = "q [B, H, S, Dh]; k, v [B, Hkv, S, Dh]; lse [B, H, S]; scores and pattern [B, H, query, key]; logits [B, n, V]"
 PATTERN_LIMIT = 2 << 30
 """Bytes that the matrices of ``pattern`` may take unless the caller says otherwise."""
+NAMES = {
+    torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16", torch.int64: "I64",
+    torch.bool: "BOOL",
+}  # fmt: skip
+"""What safetensors calls the dtypes of a run."""
 FLOATS = ("F32", "BF16", "F16", "F64")
 """What the numbers of a run may be stored as."""
 NO_TOKEN = -1
@@ -204,13 +209,22 @@ def _header(trace: Trace, strings: Sequence[str], about: About) -> dict[str, str
 
 
 def _write(tensors: dict[str, Tensor], header: dict[str, str], path: Path) -> None:
-    packed = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    """Write tensors one after the other, so that no more than one is copied at a time; the widest dtypes come first."""
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # each begins where its dtype wants
+    entries: dict[str, Any] = {"__metadata__": header}
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        entries[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = to_json(entries).encode("ascii")
+    text += b" " * (-len(text) % 8)
     try:
-        with whole_file(path) as part:
-            save_file(packed, part, metadata=header)
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TraceError(f"The trace could not be written to {path}: {why}.") from error
+        with whole_file(path) as part, part.open("wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _, tensor in ordered:
+                file.write(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    except OSError as error:
+        raise TraceError(f"The trace could not be written to {path}: {error.strerror or error}.") from error
 
 
 # ----------------------------------------------------------------------------------------------------------------------

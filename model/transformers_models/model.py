@@ -232,8 +232,8 @@ class TransformersModel:
         self._heard_of(longer, outputs)
         return longer
 
-    def logits_after(self, trace: Trace, row: int) -> Tensor:
-        """[B, V] after a row whose logits the trace does not keep, by running the rows up to it again."""
+    def logits_after(self, trace: Trace, row: int, interventions: Sequence[Intervention] | None = None) -> Tensor:
+        """[B, V] after a row, by running the rows up to it again, under the run's interventions or others."""
         trace.check_row(row)
         if not self.has_logits:
             raise TraceError(f"{self.class_name} gives no logits, so nothing is known of the next token.")
@@ -241,7 +241,8 @@ class TransformersModel:
         assert trace.ids is not None
         stop = row + 1 if self.decodes else trace.length
         padding = None if trace.padding is None else trace.padding[:, :stop]
-        listens = _Recorder(self, (trace.batch, stop), padding, trace.interventions, silent=True)
+        active = trace.interventions if interventions is None else interventions
+        listens = _Recorder(self, (trace.batch, stop), padding, active, silent=True)
         outputs = self._run(
             listens,
             trace.ids[:, :stop],
@@ -252,6 +253,22 @@ class TransformersModel:
         )
         found: Tensor = outputs.logits[:, -1 if self.decodes else row]
         return found
+
+    def mean_heads(self, trace: Trace, layer: int, heads: Sequence[int]) -> AblateHeads:
+        """The ablation that replaces heads by their mean output z over a run's real rows, without interventions."""
+        own = self._own(trace)
+        assert own.ids is not None
+        if own.interventions:
+            own = self.capture(own.ids, logits="none", positions=own.positions, padding=own.padding, inputs=own.inputs)
+        kept = own[layer]
+        means = []
+        for head in heads:
+            kept.check_head(head)
+            values = kept.values.tensor[:, kept.spec.kv_head_of(head)].float()  # [B, S, Dv]
+            z = torch.stack([kept.weights(head, batch=batch) for batch in range(own.batch)]) @ values
+            real = torch.ones_like(z[..., 0], dtype=torch.bool) if kept.padding is None else kept.padding
+            means.append(tuple(z[real].mean(0).tolist()))
+        return AblateHeads(layer, tuple(heads), tuple(means))
 
     @property
     def decodes(self) -> bool:

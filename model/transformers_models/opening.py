@@ -23,7 +23,7 @@ from ropewalk.model.checkpoints.opening import DTYPES, Outline, device_of, dtype
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes
-from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.runs.budget import Logits
@@ -41,7 +41,7 @@ AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImage
 
 @dataclass(frozen=True, eq=False)
 class TransformersCheckpoint:
-    """An open folder, run by transformers; the rest is as in ``model.checkpoints.opening.Checkpoint``."""
+    """An open folder, run by transformers; the rest is as in ``model.checkpoints.opening``."""
 
     model: TransformersModel
     config: ModelConfig
@@ -83,6 +83,16 @@ class TransformersCheckpoint:
     def append_steps(self, trace: Trace, ids: int | Sequence[int]) -> Steps[Trace]:
         """Decode one step likewise."""
         return on_thread(self.model, partial(self.model.append, trace, ids), "Decoding a token")
+
+    def logits_under_steps(self, trace: Trace, row: int, interventions: Sequence[Intervention]) -> Steps[Tensor]:
+        """Logits [V] after a row of the first prompt under other interventions than the run's."""
+        self.model.check_interventions(interventions)
+        work = partial(self.model.logits_after, trace, row, interventions)
+        return (yield from on_thread(self.model, work, "Running the row again"))[0]
+
+    def mean_heads_steps(self, trace: Trace, layer: int, heads: Sequence[int]) -> Steps[AblateHeads]:
+        """The ablation that replaces heads by their mean output over the rows of a run without interventions."""
+        return on_thread(self.model, partial(self.model.mean_heads, trace, layer, heads), "Running the prompt")
 
     def logits_after(self, trace: Trace, row: int) -> Tensor:
         """Logits [B, V] of a row that were not kept."""

@@ -467,14 +467,14 @@ def test_ctrl_c_says_so_and_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, er
         raise error
 
     monkeypatch.setattr("ropewalk.model.engine.engine.open_model", interrupted)
-    assert run("info") == (130, "", "Cancelled.\n")
+    assert run("heads", "--repeat", 2) == (130, "", "Cancelled.\n")
 
 
 def test_a_full_disk_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/big")
 
-    monkeypatch.setattr("ropewalk.model.engine.engine.open_model", full)
+    monkeypatch.setattr("ropewalk.model.checkpoints.outline_checkpoint", full)
     status, _, err = run("info")
     assert (status, err) == (1, "No space left on device: /big could not be used.\n")
 
@@ -483,7 +483,7 @@ def test_what_nobody_foresaw_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyP
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the tensor is on fire\nframe #0: main")
 
-    monkeypatch.setattr("ropewalk.model.engine.engine.open_model", broken)
+    monkeypatch.setattr("ropewalk.model.checkpoints.outline_checkpoint", broken)
     assert run("info") == (1, "", "Something unforeseen went wrong: the tensor is on fire (RuntimeError).\n")
 
 

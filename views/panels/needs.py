@@ -81,9 +81,6 @@ class NeedsPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask which tokens may follow; heads are ablated for them, not for those before."""
         self._stop()
-        needed = AskNeeds(selection.query, 0)
-        if self.lacking(needed):
-            return needed  # which says why
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
@@ -145,7 +142,14 @@ class NeedsPanel(Panel):
         self.needs = None
         self._stop()
         self.ablated.setVisible(False)
-        self.ask(AskAttribution(self.session.selection.now.query, self.token_id), self._show_attribution, "attribution")
+        asked = AskAttribution(self.session.selection.now.query, self.token_id)
+        lacking = self.lacks(asked)
+        self.direct.setVisible(not lacking)
+        if lacking:
+            self.describe(f"after row {asked.query}")
+            self.sentence.setText(f"{lacking} Each head can be ablated.")
+        else:
+            self.ask(asked, self._show_attribution, "attribution")
 
     def _stop(self) -> None:
         """Stop ablating."""

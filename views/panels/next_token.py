@@ -432,9 +432,9 @@ class NextTokenPanel(Panel):
             self.candidates.show_ghosts({})  # at once: those of another row say nothing of this one
         clock = self.session.timeline.clock
         self._show(reading, clock.come(MOVES) if clock.row == selection.query else 1.0)
-        before = self._under(silencing(self.session.interventions.now, ()))
-        if silent and not self._ghosts_whole and not self.lacking(before):
-            self.ask(before, self._show_before, "before")
+        loud = self._under(silencing(self.session.interventions.now, ()))
+        if silent and not self._ghosts_whole and not self.lacks(loud):
+            self.ask(loud, self._show_before, "before")
         limit = run.context_limit
         self.length_box.setRange(min(run.prefill, limit), limit)
         if self.length_box.value() <= run.length:
@@ -471,8 +471,8 @@ class NextTokenPanel(Panel):
         now = self.session.interventions.now
         if self.after is None or not self.on_screen or silencing(wanted, ()) != silencing(now, ()):
             return
-        if self.lacking(self._under(wanted)):
-            return  # the run itself is being made again
+        if self.lacks(self._under(wanted)):  # which the run that was asked for says
+            return
         if not silent_heads(now):  # what is shown is what every head makes of it
             self._show_ghosts(self.readings["after"])  # those there are; all of them are asked for with the run
         self.ask(self._under(wanted), self._show, "at_once")

@@ -24,7 +24,7 @@ from shiboken6 import isValid
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.step_clock import StepClock
-from ropewalk.model.engine.interface import missing, why_missing
+from ropewalk.model.engine.interface import unanswerable
 from ropewalk.model.engine.questions import Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -264,9 +264,8 @@ class Panel(QWidget):
         """
         if self._closed:
             return
-        lacking = self.lacking(question)
-        if lacking:
-            self._refuse(lacking, part)
+        if part and (why := self.lacks(question)):
+            self.session.failed.emit(why, "")
             return
         slot = f"{self.name}.{part}" if part else self.name
         self._awaited.add(slot)
@@ -283,11 +282,10 @@ class Panel(QWidget):
 
         self.session.ask(slot, question, arrived, None if ready is None else part_arrived)
 
-    def lacking(self, question: Question) -> str:
-        """Why the run on screen does not let a question be answered, a sentence; empty where it does."""
+    def lacks(self, question: Question) -> str:
+        """Why the run on screen has no answer to a question, a sentence; empty where it has one."""
         handle = self.session.handle
-        lacks = frozenset() if handle is None else missing(handle, question)
-        return why_missing(lacks, handle.model_handle) if handle is not None and lacks else ""
+        return "" if handle is None else unanswerable(handle, question)
 
     def awaits(self, part: str) -> bool:
         """Whether what was asked as ``part`` is still to come."""
@@ -365,20 +363,15 @@ class Panel(QWidget):
             self._withdraw(self.name)
             self._draw(None)
             self.drawn.emit()
+        elif why := self.lacks(question):
+            self._withdraw(self.name)
+            self.begin(run)
+            self.describe("")
+            self.explain(why)
+            self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)
             self._hide_another_run()
-
-    def _refuse(self, why: str, part: str) -> None:
-        """Say what cannot be answered: in the place of the picture, or, of a part, as what was done has failed."""
-        if part:
-            self.session.failed.emit(why, "")
-            return
-        self._withdraw(self.name)
-        self.begin(None)
-        self.describe("")
-        self.explain(why)
-        self.drawn.emit()
 
     def _hide_another_run(self) -> None:
         """Show no picture of another run beside this one while there is no engine to ask for the right one."""

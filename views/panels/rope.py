@@ -207,7 +207,7 @@ class RopePanel(Panel):
         """Ask for the planes of the selected cell, unless the layer does not rotate."""
         asked = AskPlanes(selection.layer, selection.head, selection.query, selection.key)
         turns = run.specs[selection.layer].rotary_width > 0
-        return asked if turns or self.lacking(asked) else None
+        return asked if turns or self.lacks(asked) else None
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the planes of the run's own position; a moved slider goes back."""

@@ -90,7 +90,7 @@ class RoutingPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask where the selected layer sent each token, unless it has one MLP for all, as far as is known."""
         asked = AskRouting(selection.layer)
-        return asked if run.config.is_moe(selection.layer) or self.lacking(asked) else None
+        return asked if run.config.is_moe(selection.layer) or self.lacks(asked) else None
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
         """Draw the map, or say why there is none."""

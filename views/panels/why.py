@@ -250,9 +250,6 @@ def _pointed(place: str, key: str, now: Selection) -> Hover:
     return Hover()
 
 
-EVERY_STEP = "Show every step, from the residual to the logits"
-
-
 class WhyPanel(Panel):
     """Shows how the selected cell's weight comes about."""
 
@@ -276,7 +273,7 @@ class WhyPanel(Panel):
         self.hear(self.tree.place_pointed, self._point_at, WhyPanel.arithmetic)
         self.hear(self.tree.place_chosen, self._go, WhyPanel.arithmetic)
         self.tree.hide()
-        self.fold_levels = self._fold(EVERY_STEP, self._unfold)
+        self.fold_levels = self._fold("Show every step, from the residual to the logits", self._unfold)
         self.fold_q = self._fold("Show the vector q", self._write)
         self.fold_k = self._fold("Show the vector k", self._write)
         self.copy_button = QPushButton("Copy")
@@ -299,7 +296,6 @@ class WhyPanel(Panel):
         self.cell = reading
         self.describe(_subtitle(run, reading.value))
         self._write()
-        self._offer_steps(selection)
         if self.fold_levels.isChecked():
             self._ask_steps()
 
@@ -348,16 +344,6 @@ class WhyPanel(Panel):
         if self.fold_levels.isChecked() and self.cell is not None:
             self._ask_steps()
 
-    def _offer_steps(self, selection: Selection) -> None:
-        """Let every step be unfolded where the run can be run again for them; else the button says why not."""
-        lacking = self.lacking(AskArithmetic(selection.layer, selection.head, selection.query, selection.key))
-        if lacking:
-            self.fold_levels.setChecked(False)
-            self.fold_levels.setToolTip(wording.tooltip(lacking))
-        else:
-            self.fold_levels.setToolTip(EVERY_STEP + ".")
-        self.fold_levels.setEnabled(not lacking)
-
     def _make_room(self) -> None:
         """Keep the summary whole above the levels."""
         unfolded = self.fold_levels.isChecked()
@@ -367,7 +353,13 @@ class WhyPanel(Panel):
 
     def _ask_steps(self) -> None:
         now = self.session.selection.now
-        self.ask(AskArithmetic(now.layer, now.head, now.query, now.key), self._show_steps, "steps")
+        question = AskArithmetic(now.layer, now.head, now.query, now.key)
+        if why := self.lacks(question):
+            self.describe(why)
+            self.tree.setVisible(False)
+        else:
+            self.tree.setVisible(True)
+            self.ask(question, self._show_steps, "steps")
 
     def _show_steps(self, reading: Reading[Arithmetic]) -> None:
         self.arithmetic = reading

@@ -23,7 +23,6 @@ from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.rope_scaling import scaling_for
 from ropewalk.model.errors import PromptError, RopewalkError
-from ropewalk.model.options import VIA, Options
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.export import bring_back, write_export
@@ -103,16 +102,13 @@ def _interruptible() -> Iterator[None]:
 
 def _begin(session: Session, window: MainWindow, shot: Shot) -> None:
     """Open the model and run the prompt; one that a window would run another in the place of is refused here."""
-    session.opening.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt), _options(shot))
+    session.opening.begin(shot.path, None if shot.prompt is None else Prompt(shot.prompt), dict(shot.options))
     wait_until_drawn(window)
+    if session.attaching.origin is not None:  # where a prompt has no place, as is said there
+        return
     prompt = shot.prompt if session.model is not None and not session.model.has_tokenizer else None
     if prompt and not any(letter.isdigit() for letter in prompt):
         raise RopewalkError("This model has no tokenizer, so its prompt has to be ids, such as --prompt '1 2 3'.")
-
-
-def _options(shot: Shot) -> Options:
-    """How the model is opened, beyond where and as what."""
-    return {} if shot.via is None else {VIA: shot.via}
 
 
 def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
@@ -135,7 +131,7 @@ def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
 
 def _prompt(session: Session, window: MainWindow, shot: Shot) -> None:
     """Run the prompt as it is meant, by the controls of the bar, once the model is there."""
-    session.opening.begin(shot.path, options=_options(shot))
+    session.opening.begin(shot.path, options=dict(shot.options))
     wait_until_drawn(window)
     bar, prompt = window.bar, session.prompt.text if shot.prompt is None else shot.prompt
     if shot.chat:

@@ -29,7 +29,7 @@ from ropewalk.app.models.downloads import is_name
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
-from ropewalk.model.options import TRANSFORMERS, VIA, Option
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Option
 from ropewalk.model.readings.records import ModelCard
 from ropewalk.views.panels.panel import plain_label
 from ropewalk.views.style import theme, wording
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 PATH = Qt.ItemDataRole.UserRole
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
+ASKED = {
+    ADAPTER: ("none: a folder that peft wrote", "folder of a LoRA adapter to merge into it"),
+    IGNORE: ("none: names with commas between", "fields of its config to leave out"),
+    FAMILY: ("as its config says", "family to open it as"),
+}
+"""What is asked beside the path: what an empty line says, and what the line is."""
 HINT = "Choose a checkpoint, drop one here, or type a path."
 VIA_WORDS = (
     "Let transformers run the model, where Ropewalk's own decoder does not know its family. Attention, the next token, "
@@ -71,6 +77,10 @@ class OpenDialog(QDialog):
         self.path.setAccessibleName("path of the checkpoint")
         self.file = QPushButton("File…")
         self.folder = QPushButton("Folder…")
+        self.asked = {option: _line(*words) for option, words in ASKED.items()}
+        self.adapter_folder = QPushButton("Folder…")
+        self.adapter_folder.setAccessibleName("choose the folder of a LoRA adapter")
+        self._filled: dict[str, str] = {}
         self.facts = plain_label("", "body")
         self.facts.setWordWrap(True)
         self.costs = QGridLayout()
@@ -117,7 +127,16 @@ class OpenDialog(QDialog):
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
             last.addWidget(button)
+        beside = QGridLayout()
+        beside.addWidget(plain_label("LoRA adapter", "label"), 0, 0)
+        beside.addWidget(self.asked[ADAPTER], 0, 1, 1, 3)
+        beside.addWidget(self.adapter_folder, 0, 4)
+        beside.addWidget(plain_label("ignore fields", "label"), 1, 0)
+        beside.addWidget(self.asked[IGNORE], 1, 1)
+        beside.addWidget(plain_label("family", "label"), 1, 2)
+        beside.addWidget(self.asked[FAMILY], 1, 3, 1, 2)
         layout.addLayout(row)
+        layout.addLayout(beside)
         layout.addWidget(self.known, 1)
         layout.addWidget(self.facts)
         layout.addLayout(self.costs)
@@ -132,15 +151,19 @@ class OpenDialog(QDialog):
         self.path.textChanged.connect(self._on_path)
         self.via.toggled.connect(lambda: self._look(self.path.text()))
         self.path.returnPressed.connect(self.start)
-        self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile))
-        self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory))
+        for line in self.asked.values():
+            line.textChanged.connect(lambda: self._look(self.path.text()))
+            line.returnPressed.connect(self.start)
+        self.file.clicked.connect(lambda: self._browse(QFileDialog.FileMode.ExistingFile, self.path))
+        self.folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory, self.path))
+        self.adapter_folder.clicked.connect(lambda: self._browse(QFileDialog.FileMode.Directory, self.asked[ADAPTER]))
         self.known.currentItemChanged.connect(self._on_known)
         self.known.itemClicked.connect(self._on_known)
         self.known.itemActivated.connect(lambda _: self.start())
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        for button in (self.file, self.folder, self.download, self.open_button, self.cancel):
+        for button in (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
@@ -185,34 +208,50 @@ class OpenDialog(QDialog):
             self._on_path(path)
         self.path.setText(path)
 
-    def _browse(self, mode: QFileDialog.FileMode) -> None:
+    def _browse(self, mode: QFileDialog.FileMode, line: QLineEdit) -> None:
         if self.session.elsewhere:
             there = FolderDialog(self.session, mode == QFileDialog.FileMode.Directory, self)
-            there.chosen.connect(self.path.setText)
+            there.chosen.connect(line.setText)
             there.open()
             return
         dialog = QFileDialog(self, self.windowTitle())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(mode)
-        dialog.fileSelected.connect(self.path.setText)
+        dialog.fileSelected.connect(line.setText)
         dialog.open()
 
     # What it is ---------------------------------------------------------------------------------------------------
 
-    def look_at(self, path: str, at_once: bool = False) -> None:
-        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before."""
+    def look_at(self, path: str, at_once: bool = False, adapter: str = "") -> None:
+        """Show a path; ``at_once`` opens it once it is known to leave nothing open that was not answered before.
+
+        ``adapter`` is the folder of a LoRA adapter to be merged into it.
+        """
         self._at_once = at_once
         self.path.setText(path)
+        if adapter:
+            self.asked[ADAPTER].setText(adapter)
+
+    def _on_path(self, text: str) -> None:
+        """Look at another path, with what it was opened with the last time; what a person typed beside it stays."""
+        remembered = self.session.opened.answers.get(text.strip(), {})
+        for option, line in self.asked.items():
+            if line.text() == self._filled.get(option, ""):
+                self._filled[option] = str(remembered.get(option, ""))
+                with QSignalBlocker(line):
+                    line.setText(self._filled[option])
+        with QSignalBlocker(self.via):
+            self.via.setChecked(VIA in remembered)
+        self._look(text)
+
+    def _typed(self) -> dict[str, Option]:
+        """What stands in the lines beside the path, and what is to run the model."""
+        via: dict[str, Option] = {VIA: TRANSFORMERS} if self.via.isChecked() else {}
+        return via | {option: text for option, line in self.asked.items() if (text := line.text().strip())}
 
     def _wanted(self) -> str | None:
         """The path to open; None is the bundled model."""
         return self.path.text().strip() or None
-
-    def _on_path(self, text: str) -> None:
-        """Look at another path, as it was opened the last time."""
-        with QSignalBlocker(self.via):
-            self.via.setChecked(VIA in self.session.opened.answers.get(self._wanted() or "", {}))
-        self._look(text)
 
     def _look(self, text: str) -> None:
         """Ask what the path is; the first answer of a fresh engine takes as long as torch takes to be imported."""
@@ -220,7 +259,7 @@ class OpenDialog(QDialog):
         self.download.hide()
         self.notice.setText(f"Looking at {Path(text.strip()).name or 'the built-in model'} …")
         self._looking = True
-        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused, self._way())
+        self.session.checkpoints.outline(self._wanted(), self._show_outline, self._on_refused, self._typed())
 
     def _show_outline(self, outline: CheckpointOutline | None) -> None:
         """State what it is and what it costs, before anything is loaded."""
@@ -285,17 +324,13 @@ class OpenDialog(QDialog):
         self.questions.addWidget(label, row, 0)
         self.questions.addWidget(answer, row, 1)
 
-    def _way(self) -> dict[str, Option]:
-        """What runs the model in the place of Ropewalk's own decoder, where that was chosen."""
-        return {VIA: TRANSFORMERS} if self.via.isChecked() else {}
-
     def options(self) -> dict[str, Option]:
         """The answers, by option; the number of layers where it is not all of them."""
         layers = self.layers.value()
         fewer: dict[str, Option] = {FIRST_LAYERS: layers} if layers < self.layers.maximum() else {}
         return (
             fewer
-            | self._way()
+            | self._typed()
             | {
                 option: box.value() if isinstance(box, QSpinBox) else int(box.currentText())
                 for option, box in self._answers.items()
@@ -346,7 +381,8 @@ class OpenDialog(QDialog):
         self.bar.setRange(0, 0 if opening else 1)
         self.open_button.setEnabled(not opening and self.outline is not None and _opens(self.outline))
         self.download.setEnabled(not opening)
-        for widget in (self.path, self.file, self.folder, self.known, self.dtype, self.via):
+        beside = (*self.asked.values(), self.adapter_folder)
+        for widget in (self.path, self.file, self.folder, *beside, self.known, self.dtype, self.via):
             widget.setEnabled(not opening)
         self.layers.setEnabled(not opening and not self.via.isChecked())
 
@@ -406,6 +442,14 @@ class OpenDialog(QDialog):
         self.session.checkpoints.forget_questions()
         if not self.session.jobs.has("open"):
             self.session.engines.dismiss()
+
+
+def _line(hint: str, name: str) -> QLineEdit:
+    """A line that says what it is when it is empty, and what it is called."""
+    line = QLineEdit()
+    line.setPlaceholderText(hint)
+    line.setAccessibleName(name)
+    return line
 
 
 def _whole(answer: Option | None, otherwise: int) -> int:

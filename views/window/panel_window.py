@@ -313,15 +313,18 @@ class PanelWindow(QMainWindow):
 
         KeySheet(self).open()
 
-    def choose_checkpoint(self, path: str = "", at_once: bool = False) -> OpenDialog:
-        """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open."""
+    def choose_checkpoint(self, path: str = "", at_once: bool = False, adapter: str = "") -> OpenDialog:
+        """Show the Open dialog; ``at_once`` opens ``path`` unless it leaves something open.
+
+        ``adapter`` is the folder of a LoRA adapter that is proposed for the path, empty being the built-in model's.
+        """
         from ropewalk.views.window.open_dialog import OpenDialog
 
         at_hand = (one for one in self.findChildren(OpenDialog) if one.isVisible() and not one.opening)
         dialog = next(at_hand, None) or OpenDialog(self.session, self)  # two would take each other's answers
         dialog.open()
-        if path:
-            dialog.look_at(path, at_once)
+        if path or adapter:
+            dialog.look_at(path, at_once, adapter)
         return dialog
 
     def choose_engine(self) -> EngineDialog:

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.session.state import is_bundled
 from ropewalk.model.readings.records import ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views import keys
@@ -247,15 +248,15 @@ class PromptBar(QWidget):
                 menu.addAction(entry)
 
     def _open_on(self, device: str) -> None:
-        self.session.opening.open(self._path(), device=device)
+        self.session.opening.open(self.open_path(), device=device)
 
     def _open_as(self, dtype: str) -> None:
-        self.session.opening.open(self._path(), dtype=dtype)
+        self.session.opening.open(self.open_path(), dtype=dtype)
 
-    def _path(self) -> str | None:
+    def open_path(self) -> str | None:
         """What is open, to be opened again; None is the bundled model."""
         card = self.session.model
-        return None if card is None or not card.path or card.family == "bundled" else card.path
+        return None if card is None or not card.path or is_bundled(card) else card.path
 
     # What is shown ------------------------------------------------------------------------------------------------
 

@@ -117,7 +117,7 @@ def gemma2(c: Fields) -> Knobs:
         knobs
         | {
             "norm_place": "both",
-            "score_scale": c.number("query_pre_attn_scalar", default=256) ** -0.5,
+            "score_scale": c.above_zero("query_pre_attn_scalar", default=256) ** -0.5,
             "score_cap": c.optional_number("attn_logit_softcapping"),
             "logit_cap": c.optional_number("final_logit_softcapping"),
         }

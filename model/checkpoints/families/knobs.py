@@ -252,7 +252,7 @@ def windows(
 def sparse_layers(c: Fields, layers: int) -> tuple[bool, ...] | None:
     """Which layers are mixtures by Qwen's two fields, None for all."""
     step = c.whole("decoder_sparse_step", default=1)
-    dense = set(c.items("mlp_only_layers") or ())
+    dense = set(c.numbers("mlp_only_layers") or ())
     chosen = tuple(layer not in dense and step > 0 and (layer + 1) % step == 0 for layer in range(layers))
     return None if all(chosen) else chosen
 

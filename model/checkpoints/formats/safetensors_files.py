@@ -189,7 +189,7 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> tuple[int, int,
         raise CheckpointError(
             f"{path.name} describes {name!r:.80} without a dtype, shape or byte range; download it again.", str(error)
         ) from error
-    if dtype not in DTYPE_BYTES:
+    if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise CheckpointError(
             f"{path.name} stores {name!r:.80} as {dtype!r:.40}, a dtype Ropewalk does not know; it reads "
             "float32, float16, bfloat16 and float8."

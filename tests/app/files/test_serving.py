@@ -38,7 +38,7 @@ from ropewalk.app.files.serving import SERVED, serve
 from ropewalk.app.files.session_file import SessionFileError
 from ropewalk.app.files.svg_file import SVG
 from ropewalk.app.lessons.shelf import load_lesson, load_shelf
-from ropewalk.model.errors import Cancelled, LessonError, RopewalkError
+from ropewalk.model.errors import Cancelled, CheckpointError, LessonError, RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.progress import Partial, Progress, finished
 from ropewalk.model.readings.records import HeadNumbers, TokenText
@@ -230,6 +230,19 @@ def test_a_checkpoint_is_found_at_the_first_place_where_something_is(tmp_path: P
     assert served(FindCheckpoint((str(two), str(one)))).fingerprint != found.fingerprint
     assert served(FindCheckpoint((str(none),))) == Found(None, "")
     assert served(FindCheckpoint((None,))).place == str(resource("bundled"))
+
+
+def test_an_adapter_is_a_part_of_what_a_checkpoint_is(tmp_path: Path) -> None:
+    base, adapter = tmp_path / "base.gguf", tmp_path / "mine"
+    base.write_bytes(b"base")
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    found = served(FindCheckpoint((str(base),), str(adapter)))
+    assert (found.place, found.fingerprint) != (str(base), finished(fingerprint_steps(base)))
+    (adapter / "adapter_config.json").write_text('{"r": 2}')
+    assert served(FindCheckpoint((str(base),), str(adapter))).fingerprint != found.fingerprint
+    with pytest.raises(CheckpointError, match="gone cannot be read"):
+        served(FindCheckpoint((str(base),), str(tmp_path / "gone")))
 
 
 def test_lessons_are_read_one_and_all(tmp_path: Path) -> None:

@@ -225,3 +225,10 @@ def test_a_failing_write_leaves_the_old_file(file: Path, monkeypatch: pytest.Mon
         write_session(replace(SAVED, baseline=None), file)
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_how_a_checkpoint_was_opened_is_kept(tmp_path: Path) -> None:
+    asked = (("adapter", "/a/mine"), ("first_layers", 2), ("ignore", "x,y"))
+    saved = replace(SAVED, checkpoint=replace(SAVED.checkpoint, options=asked))
+    write_session(saved, tmp_path / "work.ropewalk")
+    assert read_session(tmp_path / "work.ropewalk") == saved

@@ -95,7 +95,7 @@ def test_a_trace_is_on_screen_as_it_was(opened: Session, saved: Path, tiny: Path
     assert opened.timeline.drawn == (DRAWN,) * 3
     assert opened.interventions.now == (CHANGED,)
     assert opened.model is not None
-    assert (opened.model.name, opened.model.path) == ("tiny", str(saved))
+    assert (opened.model.name, opened.model.path) == ("tiny, a trace", str(saved))
     assert opened.opened.recent[0] == str(saved)
 
 

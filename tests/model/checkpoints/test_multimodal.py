@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
 from ropewalk.model.checkpoints.multimodal import TEXT_TYPES, WRAPPERS, text_name
@@ -16,7 +17,7 @@ from ropewalk.model.errors import CheckpointError
 from tests.closeness import assert_close, terms_of
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.parity import decode, prompt, read
-from tests.model.checkpoints.reference import NARROW, PROMPT, SIZES
+from tests.model.checkpoints.reference import NARROW, PROMPT, SIZES, Case
 
 SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 2, 1]}}
 VISION: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -187,3 +188,19 @@ def test_published_configs_open(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     outline = outline_checkpoint(tmp_path / "config.json")
     assert (outline.family, outline.parameters) == (family, parameters)
+
+
+def test_fields_and_weights_of_llavas_own_code_are_left_out(tmp_path: Path) -> None:
+    case = Case("llama", "plain", SIZES)
+    reference.save(reference.build(case), tmp_path)
+    expected = open_checkpoint(tmp_path).model(prompt())
+    config = json.loads((tmp_path / "config.json").read_text()) | {
+        "model_type": "llava", "mm_vision_tower": "clip", "mm_hidden_size": 1024, "tune_mm_mlp_adapter": True,
+        "image_aspect_ratio": "pad", "freeze_mm_mlp_adapter": False,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file(tensors | {"model.mm_projector.0.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
+    checkpoint = open_checkpoint(tmp_path)
+    assert_close(checkpoint.model(prompt()), expected, terms_of(width=96, layers=4))
+    assert "mm_projector left out" in checkpoint.notes[0]

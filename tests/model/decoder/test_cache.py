@@ -162,6 +162,9 @@ def test_going_on_from_an_earlier_view_can_be_copied_in_slices(monkeypatch: pyte
     ]
     apart = finished(steps)
     assert not apart.is_behind
+    assert not apart.is_copied_to_grow
+    assert Rows.of(torch.zeros(1, 1, 3, 2)).is_copied_to_grow
+    assert not Rows.of(torch.zeros(1, 1, 3, 2), room=1).is_copied_to_grow
     assert start_of(apart.appended(counted(90, 91))) == start_of(apart) != start_of(whole)
     assert (handle(apart), handle(whole)) == (list(range(10)), list(range(40)))
 

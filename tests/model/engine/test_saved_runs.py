@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, RopeScaling, ScaleScores
-from ropewalk.model.engine import engine
+from ropewalk.model.engine import engine, saved_runs
 from ropewalk.model.engine.interface import ModelHandle, OpenedTrace, RunHandle
 from ropewalk.model.engine.questions import (
     AskArithmetic,
@@ -31,7 +31,7 @@ from ropewalk.model.engine.questions import (
     AskTraining,
     Question,
 )
-from ropewalk.model.errors import CheckpointError, OtherCheckpointError, RopewalkError, TraceError
+from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, RopewalkError, TraceError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.runs.trace import append
@@ -164,7 +164,7 @@ READ: list[Question] = [
 @pytest.mark.parametrize("question", READ, ids=lambda question: type(question).__name__)
 def test_what_needs_no_weights_is_answered(question: Question, saved: Path) -> None:
     handle, other = opened(saved).handle, opened(saved).handle
-    assert handle.can == {"attention", "tokens", "logits"}
+    assert handle.can == {"attention", "tokens", "logits", "rotation"}
     found = finished(engine.answer(replace(handle, baseline=other), question))
     assert found is not None or isinstance(question, AskTraining)
 
@@ -243,6 +243,14 @@ def test_a_checkpoint_of_other_shapes_cannot_be_confirmed(saved: Path) -> None:
     with pytest.raises(TraceError, match=r"bundled has \d+ query heads, but the run was made with 6") as caught:
         finished(engine.attach(opened(saved).handle, None, "cpu", confirmed=True))
     assert not caught.value.confirm
+
+
+def test_a_run_that_does_not_fit_into_memory_stays_as_it_is(
+    saved: Path, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_runs, "free_bytes", lambda device: 100)
+    with pytest.raises(MemoryBudgetError, match=r"Going on with 23 tokens takes .* but 100 B are free"):
+        finished(engine.attach(opened(saved).handle, str(llama), "cpu"))
 
 
 def test_the_first_layers_of_a_checkpoint_are_attached_as_they_were_open(llama: Path, tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def test_each_is_what_it_is_alone(both: tuple[Any, Checkpoint]) -> None:
             count = trace.length
             ours, theirs = batch[1].lse.tensor[row, ..., -count:], trace[1].lse.tensor[0]
             assert float((ours - theirs).abs().max()) <= CLOSE
-        batch = append(model, batch, torch.full((3,), 20 + step))
+        batch = append(model, batch, [20 + step] * 3)
         alone = [append(model, trace, 20 + step) for trace in alone]
 
 
 def test_padding_behind_changes_nothing_either(both: tuple[Any, Checkpoint]) -> None:
     model = both[1].model
     ids, real = padded(left=False)
-    batch = append(model, capture(model, ids, padding=real), torch.full((3,), 20))
+    batch = append(model, capture(model, ids, padding=real), [20] * 3)
     for row, prompt in enumerate(PROMPTS):
         alone = append(model, capture(model, torch.tensor([prompt])), 20)
         assert float((last(batch)[row] - last(alone)[0]).abs().max()) <= CLOSE

@@ -46,6 +46,21 @@ def test_decode_steps_stitch_onto_the_prefill(name: str) -> None:
     assert torch.allclose(trace.logits.tensor, whole.logits.tensor, atol=1e-4)
 
 
+def test_a_prompt_of_a_batch_is_a_run_of_its_own() -> None:
+    model, ids = make("plain"), random_ids(6, batch=3)
+    both = append(model, capture(model, ids), [3, 4, 5])
+    alone = both.prompt(1)
+    assert (alone.batch, alone.length, alone.specs) == (1, 7, both.specs)
+    assert alone.ids is not None
+    assert alone.ids.tolist() == [[*ids[1].tolist(), 4]]
+    for one, other in zip(alone.rows, both.rows, strict=True):
+        assert torch.equal(one.tensor, other.tensor[1:2])
+    longer, whole = append(model, alone, 9), append(model, both, [8, 9, 7])
+    assert torch.allclose(longer[2].keys.tensor, whole[2].keys.tensor[1:2], atol=1e-5)
+    with pytest.raises(TraceError, match="Prompt 3 was asked for, but this run's prompts are 0 to 2"):
+        both.prompt(3)
+
+
 def test_dynamic_scaling_gives_each_late_row_its_own_rotation() -> None:
     # original length 8, so rows 8, 9 and 10 of a decode are each rotated with a base of their own
     trace = capture(make("dynamic"), random_ids(8))

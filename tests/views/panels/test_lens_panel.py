@@ -20,7 +20,7 @@ from pytestqt.qtbot import QtBot
 from ropewalk.app.session.selection import Hover
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.interventions import AblateHeads
-from ropewalk.model.engine.questions import AskLens
+from ropewalk.model.engine.questions import EVERYTHING, AskLens
 from ropewalk.model.readings.records import LogitLens, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels import lens as lens_panel
@@ -406,7 +406,7 @@ def test_a_run_whose_rows_cannot_be_run_again_is_explained(
     running: Session, shown: Shown, engine: CannedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert running.handle is not None
-    monkeypatch.setattr(running, "_handle", replace(running.handle, can=frozenset({"attention", "logits"})))
+    monkeypatch.setattr(running, "_handle", replace(running.handle, can=EVERYTHING - {"replay"}))
     engine.asked.clear()
     panel = shown(LensPanel, running)
     assert panel.notice.text().startswith("This run cannot be run again, so this cannot be answered; run a prompt ")

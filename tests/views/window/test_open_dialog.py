@@ -16,6 +16,7 @@ from ropewalk.app.engine.connection import Connection
 from ropewalk.app.session.session import Session
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine.interface import CheckpointOutline, Choice
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, Option
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.main_window import MainWindow
@@ -189,6 +190,25 @@ def test_the_first_layers_can_be_opened_alone(dialog: OpenDialog, running: Sessi
     assert running.model_handle.options == (("first_layers", 1),)
 
 
+def test_transformers_may_run_it_instead(dialog: OpenDialog, running: Session, engine: CannedEngine) -> None:
+    click_on(dialog, "smol")
+    assert dialog.layers.isEnabled()
+    QTest.mouseClick(dialog.via, LEFT, pos=QPoint(8, dialog.via.height() // 2))
+    settle(running)
+    assert dialog.via.isChecked()
+    assert dialog.outline is not None
+    assert not dialog.layers.isEnabled()
+    QTest.mouseClick(dialog.open_button, LEFT)
+    settle(running)
+    assert "open /models/smol cpu float32 {'via': 'transformers'}" in engine.calls
+    again = OpenDialog(running)
+    again.look_at("/models/smol")
+    assert again.via.isChecked()  # as it was opened the last time
+    again.look_at("/models/mini.pth")
+    assert not again.via.isChecked()
+    again.close()
+
+
 def test_cancel_while_opening_cancels_and_stays(
     qtbot: QtBot, dialog: OpenDialog, running: Session, engine: CannedEngine
 ) -> None:
@@ -316,6 +336,66 @@ def test_what_was_answered_once_is_not_asked_again(dialog: OpenDialog, running: 
     assert running.model_handle is not None
     assert running.model_handle.card.path == "/models/mini.pth"
     assert dict(running.model_handle.options) == {"heads": 16, FIRST_LAYERS: 3}
+
+
+def test_an_adapter_and_fields_to_ignore_are_asked_for_beside_the_path(
+    dialog: OpenDialog, running: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[tuple[str | None, dict[str, Option]]] = []
+    outline_of = running.checkpoints.outline
+
+    def outline(path: str | None, answer: Any, failed: Any, options: dict[str, Option]) -> None:
+        looked.append((path, options))
+        outline_of(path, answer, failed, options)
+
+    monkeypatch.setattr(running.checkpoints, "outline", outline)
+    dialog.look_at("/models/smol")
+    QTest.keyClicks(dialog.asked[ADAPTER], "/a/mine")
+    QTest.keyClicks(dialog.asked[IGNORE], "x,y")
+    settle(running)
+    wanted = {ADAPTER: "/a/mine", IGNORE: "x,y"}
+    assert looked[-1] == ("/models/smol", wanted)
+    QTest.mouseClick(dialog.open_button, LEFT)
+    settle(running)
+    assert running.model_handle is not None
+    assert dict(running.model_handle.options) == wanted
+    assert running.opened.answers["/models/smol"] == wanted
+
+
+def test_what_is_beside_the_path_is_proposed_again_and_what_was_typed_stays(
+    dialog: OpenDialog, running: Session
+) -> None:
+    running.settings.remember_checkpoint("/models/smol", {ADAPTER: "/a/mine"})
+    dialog.look_at("/models/smol")
+    settle(running)
+    assert dialog.options() == {ADAPTER: "/a/mine"}
+    dialog.look_at("/models/mini.pth")
+    settle(running)
+    assert dialog.asked[ADAPTER].text() == "", "it was of the other one"
+    QTest.keyClicks(dialog.asked[FAMILY], "llama")
+    dialog.look_at("/models/smol", adapter="/a/other")
+    settle(running)
+    assert dialog.options() == {ADAPTER: "/a/other", FAMILY: "llama"}
+
+
+def test_a_dropped_adapter_is_proposed_for_the_model_that_is_open(
+    qtbot: QtBot, running: Session, tmp_path: Path, engine: CannedEngine
+) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    running.opening.open("/models/smol")
+    settle(running)
+    window = window_over(running)
+    qtbot.addWidget(window)
+    window.show()
+    for dropped in (tmp_path, tmp_path / "adapter_model.safetensors"):
+        drop(window, str(dropped))
+        settle(running)
+        (dialog,) = window.findChildren(OpenDialog)
+        assert (dialog.path.text(), dialog.asked[ADAPTER].text()) == ("/models/smol", str(tmp_path))
+        assert not any("adapter" in call for call in engine.calls), "it is asked first"
+    QTest.mouseClick(dialog.open_button, LEFT)
+    settle(running)
+    assert f"open /models/smol cpu float32 {{'adapter': '{tmp_path}'}}" in engine.calls
 
 
 def test_ids_and_special_tokens_are_chosen_in_the_bar(qtbot: QtBot, running: Session, engine: CannedEngine) -> None:

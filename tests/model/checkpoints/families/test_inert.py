@@ -108,3 +108,14 @@ def test_a_family_may_be_said(folder: Path) -> None:
     assert any("asked for" in note for note in forced.notes)
     with pytest.raises(CheckpointError, match=r"'lama' is no family.*llama"):
         open_checkpoint(folder, family="lama")
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [("gemma2", {"query_pre_attn_scalar": 0}), ("qwen3_moe", MOE | {"mlp_only_layers": [[1]]}),
+     ("qwen2_moe", MOE | {"mlp_only_layers": ["a"]})],
+    ids=str,
+)  # fmt: skip
+def test_a_value_that_nothing_can_be_made_of_is_a_sentence(family: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must be"):
+        read_config({"model_type": family, **SIZES} | fields, "config.json")
