@@ -195,7 +195,7 @@ class Patching:
         """Receivers by name, with the heads that are meant, None for all."""
         found: dict[str, list[int] | None] = {}
         for one in to:
-            name, head = (one, None) if isinstance(one, str) else one
+            name, head = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
             if name not in points_of(self.model, name):
                 raise HookError(
                     f"A receiver is one hook point, such as 'blocks.1.attn.hook_q', but {name!r:.40} is several."

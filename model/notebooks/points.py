@@ -22,6 +22,8 @@ def points_of(model: Decoder, at: str) -> dict[str, int]:
     HookError
         For a name that there is not.
     """
+    if not isinstance(at, str):
+        raise HookError(f"{at!r:.40} is no hook point; name one, such as 'z' or 'blocks.0.attn.hook_z'.")
     there, layers = hook_points(model), model.config.layers
     if at in there:
         _, blocks, rest = at.rpartition("blocks.")

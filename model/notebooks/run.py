@@ -161,6 +161,8 @@ class Run:
         """One head of one prompt, with its tokens."""
         one = self[prompt]
         found = one._layer(layer)
+        if not isinstance(head, int):
+            raise TraceError(f"Head {head!r:.40} was asked for, but heads are numbers from 0.")
         found.check_head(head)
         pattern, scores = (read(head).cpu().numpy() for read in (found.weights, found.scores))
         return Head(layer, head, pattern, scores, one.tokens[0])
@@ -248,6 +250,8 @@ class Run:
         self.model.check_logits()
         one = self[prompt]
         row = one.trace.length - 1 if row is None else row
+        if not isinstance(row, int):
+            raise TraceError(f"Row {row!r:.40} was asked for, but rows are numbers from 0.")
         parts = [
             direct_attribution(self.model.decoder, one.trace, row, self._token_id(chosen))
             for chosen in (token, against)

@@ -159,6 +159,8 @@ def test_gradients_are_those_of_transformers(pair: Pair) -> None:
         (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="z", to=["q"]), "A receiver is one hook point"),
         (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="z", to=[("blocks.1.attn.hook_k", 2)]), "2 heads pass there"),
         (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="z", to=[("hook_final", 0)]), "0 heads pass there"),
+        (lambda m: m.patch([1, 2], [1, 3], (1, 2), at=3), "3 is no hook point"),
+        (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="z", to=[3]), "3 is no hook point"),
         (lambda m: m.patch([1, 2], [1, 3], 5), "A metric is a function"),
         (lambda m: m.patch([1, 2], [1, 3], (1, 2, 3)), "A metric is a function"),
         (lambda m: m.patch([1, 2], [1, 3], ([1, 2], 3)), "2 tokens were given for 1 prompts"),
