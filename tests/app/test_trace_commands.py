@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 
 from ropewalk.app.files.shot import Shot
-from ropewalk.model.engine import engine
+from ropewalk.model.engine import engine, running
 from ropewalk.model.progress import Steps
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.trace_files import trace_file
@@ -191,14 +191,14 @@ def test_prompts_of_one_length_run_together(
     run: Run, tiny: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[tuple[int, int]] = []
-    capture_steps = engine.capture_steps  # type: ignore[attr-defined]
+    capture_steps = running.capture_steps
 
     def counting(model: Any, ids: Any, **options: Any) -> Steps[Trace]:
         sizes.append((len(ids), len(ids[0])))
         steps: Steps[Trace] = capture_steps(model, ids, **options)
         return steps
 
-    monkeypatch.setattr(engine, "capture_steps", counting)
+    monkeypatch.setattr(running, "capture_steps", counting)
     assert run("capture", tiny, "--prompts", prompts, "--batch", 3, "--out", tmp_path / "{n}.safetensors")[0] == 0
     assert sizes == [(3, 3), (1, 3), (1, 5), (1, 2)]
 
