@@ -99,6 +99,12 @@ outbox = of("model/engine/outbox.py", "model/engine/test_outbox")
 remote = of("app/engine/remote.py", "app/engine/test_remote")
 server = of("model/engine/server.py", "model/engine/test_server")
 serving = of("model/engine/serving.py", "model/engine/test_serving")
+via_model = of(
+    "model/transformers_models/model.py",
+    "model/transformers_models/test_model",
+    "model/transformers_models/test_parity",
+)
+via_rules = of("model/transformers_models/rules.py", "model/transformers_models/test_parity")
 knobs = of("model/checkpoints/families/knobs.py", "model/checkpoints/families/test_table")
 layouts = of("model/checkpoints/families/layouts.py", "model/checkpoints/families/test_table")
 maps = of("model/checkpoints/families/weight_maps.py", "model/checkpoints/families/test_table")
@@ -562,6 +568,38 @@ BREAKAGES = (
         "a PNG has one pixel for each whatever the scale",
         "QImage(math.ceil(size.width() * scale), math.ceil(size.height() * scale),",
         "QImage(size.width(), size.height(),",
+    ),
+    # Models that transformers runs
+    via_rules("a mask that no rule says is taken for causal", "differ = said != visible", "differ = said & ~said"),
+    via_rules("a bias is left out of the log-sum-exp", "scores += mask.bias[:, :, rows]", "scores += 0"),
+    via_rules("a decoded row's bias is forgotten", "new = seen.bias if seen.bias is not None else", "new = None or"),
+    via_model("heads are ablated in every layer", "            if one.layer != layer:", "            if False:"),
+    via_model(
+        "a model is left in evaluation mode",
+        "            module.training = True",
+        "            module.training = False",
+    ),
+    via_model("attention to an encoder is shown", "        if _is_cross(call.module, path):", "        if False:"),
+    via_model(
+        "a cache is gone on with that holds other rows",
+        "if self._going is None or not _same_rows(self._going.trace, trace):",
+        "if self._going is None:",
+    ),
+    via_model(
+        "a trace that says less is believed", "    if math.isfinite(largest) and not far <=", "    if False and far >"
+    ),
+    of("model/transformers_models/attention.py", "model/transformers_models/test_model")(
+        "a model is left switched",
+        "            for config, name in before:\n                config._attn_implementation_internal = name",
+        "            pass",
+    ),
+    of("model/runs/mask.py", "model/transformers_models/test_model")(
+        "the mask of a shorter run has all its rows", "self.seen[:, :length, :length]", "self.seen"
+    ),
+    of("views/panels/panel.py", "views/panels/test_lacking")(
+        "a part that a run lacks is asked for",
+        "        if part and (why := self.lacks(question)):",
+        "        if why := '':",
     ),
     # Jobs, the session, the selection
     jobs(

@@ -18,7 +18,8 @@ Capability: TypeAlias = Literal[
 ]
 """What a run may let be done with it: its queries, keys and values read; its logits read; its rows run again, which
 takes tokens and weights; tokens decoded after it; the model changed; its token ids read; another prompt run; the
-stream read as logits, which takes the last matrix; its rotation read, which takes its angles."""
+stream read as logits, which takes the last matrix; its rotation and its blocks described, which takes a
+config of ours."""
 
 EVERYTHING: Final[frozenset[Capability]] = frozenset(get_args(Capability))
 
@@ -31,7 +32,7 @@ WITHOUT: Final[dict[Capability, str]] = {
     "tokens": "has no tokens",
     "run": "is of a model that runs no prompts",
     "unembedding": "has no last matrix to read the stream as logits with",
-    "rotation": "does not say how it was rotated",
+    "rotation": "says nothing of its model's rotation and blocks",
 }
 """What a sentence says of a run without one."""
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.checkpoints import open_checkpoint
-from ropewalk.model.engine import engine, questions
+from ropewalk.model.engine import engine, questions, running
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import Progress, Steps, finished
@@ -150,7 +150,7 @@ def test_memory_that_runs_out_is_a_sentence(device: str, monkeypatch: pytest.Mon
         torch.empty(1 << 50, dtype=torch.uint8, device=device)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "capture_steps", too_much)
+        patch.setattr(running, "capture_steps", too_much)
         with pytest.raises(MemoryBudgetError, match="make the prompt shorter, or open the model in bfloat16"):
             finished(engine.run(model_handle, Prompt(TEXT), 1))
     assert held(device) == before

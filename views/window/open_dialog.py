@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSignalBlocker, QSize, Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QDialog,
     QFileDialog,
@@ -88,7 +87,8 @@ class OpenDialog(QDialog):
         self.questions = QGridLayout()
         self.layers = QSpinBox()
         self.layers.setAccessibleName("how many of its layers to open, from the first on")
-        self.via = QCheckBox("via transformers")
+        self.via = QPushButton("via transformers")
+        self.via.setCheckable(True)
         self.via.setToolTip(wording.tooltip(VIA_WORDS))
         self.dtype = QComboBox()
         self.dtype.setAccessibleName("number format to open it in")
@@ -163,7 +163,8 @@ class OpenDialog(QDialog):
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        for button in (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel):
+        quiet = (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel, self.via)
+        for button in quiet:
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
