@@ -163,8 +163,7 @@ class OpenDialog(QDialog):
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        quiet = (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel, self.via)
-        for button in quiet:
+        for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
