@@ -108,7 +108,6 @@ class OpenDialog(QDialog):
         self._show_outline(None)
         session.engines.prepare()  # torch is there by the time that something is chosen
         session.checkpoints.list_local(self._list_known)
-        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _arrange(self) -> None:
         layout = QVBoxLayout(self)
@@ -146,6 +145,7 @@ class OpenDialog(QDialog):
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
         self.resize(QSize(80 * unit, 64 * unit))
+        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _connect(self) -> None:
         self.path.textChanged.connect(self._on_path)
