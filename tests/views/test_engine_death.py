@@ -345,6 +345,7 @@ def test_one_that_dies_again_while_it_brings_all_back_is_offered_once_more_but_n
     put_back(bench)
 
 
+@pytest.mark.slow
 def test_a_panels_question_that_ends_two_engines_is_not_asked_again(bench: Bench) -> None:
     session, strip = bench.session, bench.window.engine
     bench.wish("dies AskCell")
@@ -412,6 +413,7 @@ def test_what_is_heard_at_last_is_offered_to_be_ended_no_longer(bench: Bench) ->
     assert not strip.isVisible()
 
 
+@pytest.mark.slow
 def test_nothing_of_an_engine_that_has_ended_stays(bench: Bench) -> None:
     bench.kill()
     bench.back()
