@@ -71,9 +71,9 @@ class Shared:
         self.settings, self.selection = _fields(session.settings.now), _fields(session.selection.now)
         self.prompt = Prompt(run_of(window).prompt)
 
-    def put_back(self) -> MainWindow:
-        """Look, layout, engine, run, selection and switches, and nothing in front of the panels."""
-        window, session, classroom = self.window, self.window.session, self.window.classroom
+    def clear(self) -> None:
+        """Take away what stands in front of the panels or beside the window."""
+        window, classroom = self.window, self.window.classroom
         for dialog in window.findChildren(QDialog):
             dialog.close()
             dialog.deleteLater()
@@ -81,8 +81,15 @@ class Shared:
             pass
         if window.presenting:
             window.present()
-        classroom.close_down()
+        if classroom.presenter is not None:
+            classroom.presenter.close()
         window.lesson.leave()
+        window.reset_layout()
+
+    def put_back(self) -> MainWindow:
+        """Look, layout, engine, run, selection and switches as they were."""
+        window, session = self.window, self.window.session
+        self.clear()
         session.timeline.pause()
         session.baseline.unpin()
         session.board.clear()
@@ -97,7 +104,6 @@ class Shared:
             window.set_look("dark", projector=False)
         window.setWindowState(Qt.WindowState.WindowNoState)
         window.resize(self.size)
-        window.reset_layout()
         window.show_workspace(WORKSPACES[0].name)
         window.failure.dismiss()
         session.selection.update(**self.selection)

@@ -54,8 +54,9 @@ def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def window(shared: Shared) -> MainWindow:
-    return shared.put_back()
+def window(shared: Shared) -> Iterator[MainWindow]:
+    yield shared.put_back()
+    shared.clear()
 
 
 Take = Callable[[Callable[[], object]], str]
