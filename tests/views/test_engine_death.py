@@ -193,7 +193,7 @@ def look(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("act", "where"),
     [
-        (lambda bench: None, "nothing"),
+        pytest.param(lambda bench: None, "nothing", marks=pytest.mark.slow),
         (decode, "step"),
         pytest.param(run, "run:another", marks=pytest.mark.slow),
         pytest.param(look, "AskHead", marks=pytest.mark.slow),

@@ -141,6 +141,7 @@ def test_projector_mode_may_come_and_go_during_a_lesson(qtbot: QtBot, window: Ma
     assert places(window) == ordinary
 
 
+@pytest.mark.slow
 def test_a_panel_alone_gives_way_to_the_next_step(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 11, 0)
     window.classroom.full.enter("heads")
@@ -311,6 +312,7 @@ def test_the_line_at_the_bottom_speaks_of_the_sizes_that_are_shown(qtbot: QtBot,
     assert window.status.facts.text().split(" · ")[:4] == before.split(" · ")[:4]
 
 
+@pytest.mark.slow
 def test_the_record_of_a_training_stands_where_the_step_says(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 17, 2)
     panel, scene = cast("TrainingPanel", window.panels["training"]), window.lesson_scenes.scene

@@ -125,7 +125,12 @@ def folder_of(folder: Path, config: Mapping[str, Any], **files: str) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "system"),
-    [(name, system) for name in WRITTEN for system in ("", "Be brief.") if not (system and name == "Mistral")],
+    [
+        pytest.param(name, system, marks=pytest.mark.slow if system and name != "thinking" else ())
+        for name in WRITTEN
+        for system in ("", "Be brief.")
+        if not (system and name == "Mistral")
+    ],
 )
 def test_the_text_and_its_ids_are_those_of_transformers(name: str, system: str, tmp_path: Path) -> None:
     config = {**TOKENS, "chat_template": WRITTEN[name], "tokenizer_class": "PreTrainedTokenizerFast"}
