@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -36,7 +36,7 @@ from tests.views.canned import CONFIG
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    with driving.opened_window(tmp_path, None, "hark, who goes there?") as window:
+    with driving.opened_window(tmp_path, None, "hark, who goes there?", QSize(1280, 800)) as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window

@@ -138,7 +138,7 @@ def test_the_text_and_its_ids_are_those_of_transformers(name: str, system: str, 
     theirs = transformers.PreTrainedTokenizerFast.from_pretrained(str(folder))
     ours = tokenizer_beside(folder)
     assert ours is not None
-    for prompt in PROMPTS[-1:] if system else PROMPTS:
+    for prompt in PROMPTS if name == "ChatML" and not system else PROMPTS[-1:]:
         messages = list(conversation(prompt, system))
         text = finished(rendered_steps(ours.chats[0], messages))
         assert text == theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
