@@ -345,7 +345,6 @@ def test_one_that_dies_again_while_it_brings_all_back_is_offered_once_more_but_n
     put_back(bench)
 
 
-@pytest.mark.slow
 def test_a_panels_question_that_ends_two_engines_is_not_asked_again(bench: Bench) -> None:
     session, strip = bench.session, bench.window.engine
     bench.wish("dies AskCell")
