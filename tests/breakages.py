@@ -953,7 +953,7 @@ BREAKAGES = (
         '"Next key", "Head and cell", ("Shift+Right",)',
         '"Next key", "Head and cell", ("Shift+Left",)',
     ),
-    of("views/plots/arrow_keys.py", "views/test_teachers_demo")(
+    of("views/plots/arrow_keys.py", "views/test_main_window")(
         "an arrow in a slider decodes a step",
         "            event.accept()\n            return True\n        return super",
         "            return True\n        return super",
