@@ -75,6 +75,8 @@ IDIOM: Final = re.compile(r"\b(?:(?:once|one|nothing)(?: thing)? more|no longer|
 UNREAD: Final = re.compile(r"\$\$.*?\$\$|(?<!\\)\$.*?(?<!\\)\$|(?<!\\)\{.*?\}|`.*?`|\[[^\]]*\]")
 """What has no end of a sentence in it: formulas, numbers that are filled in, code, and shapes in letters."""
 HOLE: Final = re.compile(r"\{(.*?)\}")
+TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+NAME: Final = re.compile(r"[A-Za-z_]\w*")
 ROWS: Final = re.compile(r"\s*\n\s*\n\s*|\s*\n\s*(?=\| |- )")
 SENTENCE: Final = re.compile(r"\S.*?(?:[.!?](?=\s)|\n|\Z)")
 
@@ -131,6 +133,11 @@ def counts(sentence: str) -> frozenset[float]:
 def figures(source: str) -> frozenset[float]:
     """The numbers in the expressions of a sentence."""
     return frozenset(float(figure) for hole in HOLE.findall(source) for figure in FIGURE.findall(hole))
+
+
+def named(source: str) -> frozenset[str]:
+    """The names in the expressions of a sentence, and those of their functions."""
+    return frozenset(name for hole in HOLE.findall(source) for name in NAME.findall(TEXT.sub(" ", hole)))
 
 
 def _words(sentence: str) -> list[str]:

@@ -211,6 +211,7 @@ EVERYWHERE = [
     ("03", "a quarter as tall", "four times as tall", "no claim on it comes to 4"),
     ("08", "half the parameters", "twice the parameters", "no claim on it comes to 2"),
     ("04", "their products a ninth", "their products a sixth", "no claim on it comes to 0.167"),
+    ("17", "**{induction}** has", "**{previous}** has", "previous is filled in, but no claim says anything of it"),
     ("05", "built for 2,048", "built for 1,024", "no claim on it comes to 1,024"),
     ("09", "Ask who has that much memory free", "Show that memory is free", "presumed in “Show that memory"),
     ("09", "let the class count the columns.", "let the class count more columns.", "presumed in “Step"),
