@@ -758,7 +758,7 @@ BREAKAGES = (
         "a lesson with gaps passes", "        if found:\n", "        if not found:\n"
     ),
     of("app/lessons/contradictions.py", "app/lessons/test_claims")(
-        "every number is counted", "missing - found if number > 1", "missing - found if False"
+        "every number is counted", "if number > 1 or not _is_near", "if number < 1 and not _is_near"
     ),
     of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
         "a comparison counts equal numbers", "all(first < second", "all(first <= second"
