@@ -748,8 +748,17 @@ BREAKAGES = (
     of("app/lessons/reader.py", "app/lessons/test_claims")(
         "any claim decides which way", "if not any(call.function in WAYS[way][1]", "if not any(call.function"
     ),
+    of("app/lessons/claims.py", "app/lessons/test_claims")(
+        "a part of a whole is as many of it", "shares = {1 / PARTS[", "shares = {PARTS["
+    ),
+    of("app/lessons/reader.py", "app/lessons/test_claims")(
+        "any name may be filled in", "sorted((named(sentence) & measured) -", "sorted((named(sentence) - measured) -"
+    ),
+    of("app/commands/lessons.py", "app/test_learning_commands")(
+        "a lesson with gaps passes", "        if found:\n", "        if not found:\n"
+    ),
     of("app/lessons/contradictions.py", "app/lessons/test_claims")(
-        "every number is counted", "missing -= _come_to(part, worth)", "missing = frozenset()"
+        "every number is counted", "if number > 1 or not _is_near", "if number < 1 and not _is_near"
     ),
     of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
         "a comparison counts equal numbers", "all(first < second", "all(first <= second"

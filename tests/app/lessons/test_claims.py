@@ -80,7 +80,8 @@ def test_which_way_a_sentence_compares_and_what_it_counts() -> None:
     said = (
         "In lesson 9, one of **4** rows of Llama 3 takes sixty-four of 2,048.5 bytes, $12$ of [B, 7], half of {9} rows."
     )
-    assert counts(said) == {64, 2048.5, 2}
+    assert counts(said) == {64, 2048.5, 0.5}
+    assert counts("a quarter as tall, four times as tall, a **third**, the third way") == {0.25, 4, 1 / 3, 3}
 
 
 @pytest.mark.parametrize(
@@ -210,6 +211,10 @@ EVERYWHERE = [
     ("07", "The eight stages", "The nine stages", "no claim on it comes to 9"),
     ("16", "attention sixty-four times", "attention sixteen times", "no claim on it comes to 16"),
     ("01", "by three matrices", "by four matrices", "no claim on it comes to 4"),
+    ("03", "a quarter as tall", "four times as tall", "no claim on it comes to 4"),
+    ("08", "half the parameters", "twice the parameters", "no claim on it comes to 2"),
+    ("04", "their products a ninth", "their products a sixth", "no claim on it comes to 0.167"),
+    ("17", "**{induction}** has", "**{previous}** has", "previous is filled in, but no claim says anything of it"),
     ("05", "built for 2,048", "built for 1,024", "no claim on it comes to 1,024"),
     ("09", "Ask who has that much memory free", "Show that memory is free", "presumed in “Show that memory"),
     ("09", "let the class count the columns.", "let the class count more columns.", "presumed in “Step"),
