@@ -181,7 +181,8 @@ class OpenDialog(QDialog):
         recent = self.session.opened.recent
         self._section("Opened lately", bool(recent))
         for path in recent:
-            self._item(f"{Path(path).name}   {Path(path).parent}", path)
+            name = wording.opened_as(Path(path).name, self.session.opened.answers.get(path, {}))
+            self._item(f"{name}   {Path(path).parent}", path)
         self._section("In the local Hugging Face cache", bool(local))
         for model in local:
             self._item(f"{model.name}   {wording.byte_size(model.size)}", model.path)
