@@ -594,7 +594,7 @@ BREAKAGES = (
         "            pass",
     ),
     of("model/runs/mask.py", "model/transformers_models/test_model")(
-        "the mask of a shorter run has all its rows", "self.seen[:, :length, :length]", "self.seen"
+        "the bias of a shorter run has all its rows", "self.bias[..., :length, :length]", "self.bias"
     ),
     of("views/panels/panel.py", "views/panels/test_lacking")(
         "a part that a run lacks is asked for",

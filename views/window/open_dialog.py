@@ -108,7 +108,6 @@ class OpenDialog(QDialog):
         self._show_outline(None)
         session.engines.prepare()  # torch is there by the time that something is chosen
         session.checkpoints.list_local(self._list_known)
-        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _arrange(self) -> None:
         layout = QVBoxLayout(self)
@@ -146,6 +145,7 @@ class OpenDialog(QDialog):
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
         self.resize(QSize(80 * unit, 64 * unit))
+        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _connect(self) -> None:
         self.path.textChanged.connect(self._on_path)
@@ -163,8 +163,7 @@ class OpenDialog(QDialog):
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        quiet = (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel, self.via)
-        for button in quiet:
+        for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
