@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 PATH = Qt.ItemDataRole.UserRole
+FEWEST = 4
+"""Lines of the list that are always seen."""
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
 ASKED = {
@@ -144,7 +146,10 @@ class OpenDialog(QDialog):
         layout.addLayout(last)
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
-        self.resize(QSize(80 * unit, 64 * unit))
+        self.known.setMinimumHeight(FEWEST * self.known.fontMetrics().lineSpacing())
+        parent = self.parentWidget()
+        room = self.screen().availableSize() if parent is None else parent.window().size()
+        self.resize(QSize(80 * unit, 64 * unit).boundedTo(room))
         self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _connect(self) -> None:
