@@ -1047,7 +1047,7 @@ BREAKAGES = (
         "an adapter is not told", "    if adapter:\n", "    if False:\n"
     ),
     of("model/engine/saved_runs.py", "app/test_trace_commands")(
-        "all prompts of a file go on as one", "    trace = alone(file.trace, 0)", "    trace = file.trace"
+        "all prompts of a file go on as one", "alone(file.trace, shown - 1)", "file.trace"
     ),
     of("model/decoder/attention.py", "model/decoder/test_written_patterns")(
         "a written pattern sees what the mask hides",

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 PATH = Qt.ItemDataRole.UserRole
+FEWEST = 4
+"""Lines of the list that are always seen."""
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
 ASKED = {
@@ -144,7 +146,10 @@ class OpenDialog(QDialog):
         layout.addLayout(last)
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
-        self.resize(QSize(80 * unit, 64 * unit))
+        self.known.setMinimumHeight(FEWEST * self.known.fontMetrics().lineSpacing())
+        parent = self.parentWidget()
+        room = self.screen().availableSize() if parent is None else parent.window().size()
+        self.resize(QSize(80 * unit, 64 * unit).boundedTo(room))
         self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _connect(self) -> None:
@@ -180,7 +185,8 @@ class OpenDialog(QDialog):
         recent = self.session.opened.recent
         self._section("Opened lately", bool(recent))
         for path in recent:
-            self._item(f"{Path(path).name}   {Path(path).parent}", path)
+            name = wording.opened_as(Path(path).name, self.session.opened.answers.get(path, {}))
+            self._item(f"{name}   {Path(path).parent}", path)
         self._section("In the local Hugging Face cache", bool(local))
         for model in local:
             self._item(f"{model.name}   {wording.byte_size(model.size)}", model.path)
