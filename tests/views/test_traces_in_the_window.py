@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog
 
 from ropewalk.model.engine import engine
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.options import ADAPTER, TRANSFORMERS, VIA
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Sampling
@@ -164,3 +165,16 @@ def test_nothing_of_a_trace_is_cut_off_or_covered(window: MainWindow) -> None:
         found += [f"{name}: {fault}" for fault in faults(window)]
     assert window.size().toTuple() == SMALL
     assert found == []
+
+
+def test_two_that_cannot_be_compared_say_why_where_the_maps_would_be(window: MainWindow, several: Path) -> None:
+    session = window.session
+    session.baseline.pin()
+    panel = front(window, "compare")
+    session.opening.open(str(several))
+    with pytest.raises(RopewalkError, match="no token in common"):
+        snapshot.wait_until_drawn(window)
+    snapshot.settle(window)
+    assert panel.notice.text() == "A and B have no token in common, so no rows can be compared; run one text on both."
+    assert panel.notice.isVisible()
+    assert not panel.body.isVisible()

@@ -12,7 +12,7 @@ import pytest
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import EVERYTHING, AskArithmetic, AskAttribution, AskNeeds
 from ropewalk.model.readings.records import HeadNeeds
-from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.panels.interventions import ANYWHERE, TIPS, InterventionsPanel
 from ropewalk.views.panels.ledger import LedgerPanel
 from ropewalk.views.panels.lens import LensPanel
 from ropewalk.views.panels.needs import NeedsPanel
@@ -60,6 +60,14 @@ def test_a_panel_that_can_shows_it(kind: type[Panel], lacking: Session, shown: S
     panel = shown(kind, lacking)
     assert not panel.notice.text()
     assert engine.asked
+
+
+def test_only_what_transformers_can_change_is_offered(lacking: Session, shown: Shown) -> None:
+    panel = shown(InterventionsPanel, lacking)
+    for name, button in panel.buttons.items():
+        assert button.isEnabled() == (name in ANYWHERE), name
+        why = f"says nothing of its model's rotation and blocks, so this cannot be done; {ADVICE}."
+        assert button.toolTip().endswith(TIPS[name] if name in ANYWHERE else why), name
 
 
 def test_every_step_of_a_cell_is_explained(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
