@@ -88,6 +88,8 @@ def test_heads_can_be_ablated_where_their_own_share_cannot_be_read(
     panel = shown(NeedsPanel, lacking)
     assert "cannot be run again" in panel.sentence.text()
     assert not panel.direct.isVisible()
+    middle = panel.sentence.geometry().center().y() - panel.body.height() / 2
+    assert abs(middle) < panel.sentence.fontMetrics().lineSpacing(), "it stands where the maps would be"
     panel.toggle()
     settle(lacking, panel)
     assert panel.ablated.isVisible()
