@@ -24,7 +24,7 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.app.tiny_checkpoint import write_checkpoint
-from tests.views.driving import click, front, opened_window, run_of
+from tests.views.driving import click, front, opened_window, run_of, settle
 from tests.views.measuring import faults
 
 SMALL = (1366, 768)
@@ -160,6 +160,7 @@ def test_nothing_of_a_trace_is_cut_off_or_covered(window: MainWindow) -> None:
         else:
             window.reveal(name)
         snapshot.wait_until_drawn(window)
+        settle(window.session)  # the lessons have been read
         snapshot.settle(window)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # what helped to make the panels
         found += [f"{name}: {fault}" for fault in faults(window)]
