@@ -159,8 +159,9 @@ def test_nothing_of_a_trace_is_cut_off_or_covered(window: MainWindow) -> None:
             window.show_workspace(name)
         else:
             window.reveal(name)
-        snapshot.wait_until_drawn(window)
-        settle(window.session)  # the lessons have been read
+        for _ in range(2):  # the lessons are read a turn after they are seen
+            snapshot.wait_until_drawn(window)
+            settle(window.session)
         snapshot.settle(window)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # what helped to make the panels
         found += [f"{name}: {fault}" for fault in faults(window)]
