@@ -162,6 +162,23 @@ BREAKAGES = (
     trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
     saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
     saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
+    saved_runs("another prompt of several is shown", "file.trace.prompt(shown - 1)", "file.trace.prompt(0)"),
+    of("views/panels/panel.py", "views/test_traces_in_the_window")(
+        "what a run lacks is offered all the same", "    button.setEnabled(not why and on)", "    button.setEnabled(on)"
+    ),
+    of("views/panels/panel.py", "views/test_traces_in_the_window")(
+        "nothing is attached from a panel",
+        "        self.attach_button.clicked.connect(self.attach_wanted)\n",
+        "",
+    ),
+    of("views/panels/compare.py", "views/test_traces_in_the_window")(
+        "a comparison that failed leaves another sentence",
+        "        if unanswered and self._refused:",
+        "        if False:",
+    ),
+    of("views/panels/interventions.py", "views/panels/test_lacking")(
+        "what transformers cannot change is offered", "CHANGES if name in ANYWHERE else (*CHANGES, INSIDE)", "CHANGES"
+    ),
     of("model/engine/interface.py", "model/engine/test_saved_runs")(
         "logits that were not kept are read", "row < handle.run.first_logit_row:", "row < 0:"
     ),

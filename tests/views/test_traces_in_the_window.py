@@ -180,3 +180,17 @@ def test_two_that_cannot_be_compared_say_why_where_the_maps_would_be(window: Mai
     assert panel.notice.text() == "A and B have no token in common, so no rows can be compared; run one text on both."
     assert panel.notice.isVisible()
     assert not panel.body.isVisible()
+
+
+def test_the_built_in_model_is_attached_without_a_question(window: MainWindow, tmp_path: Path) -> None:
+    model = finished(engine.open_model(None, "cpu", "float32"))
+    path = tmp_path / "built_in.safetensors"
+    engine.save(finished(engine.run(model, Prompt("abc"), 1, (0, 0))), path)
+    window.session.opening.open(str(path))
+    snapshot.wait_until_drawn(window)
+    panel = front(window, "lens")
+    assert panel.notice.text().endswith("; attach its checkpoint (the built-in model).")
+    click(window, panel.attach_button)
+    assert not window.findChildren(QFileDialog)
+    assert panel.body.isVisible()
+    assert window.status.facts.text().startswith("built-in model · ")
