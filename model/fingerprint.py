@@ -21,14 +21,17 @@ SAMPLE: Final = 16 << 10
 """Bytes of a sample; of a larger file ``SAMPLES`` are read, its first and last bytes among them."""
 
 
-def fingerprint_steps(path: Path) -> Steps[str]:
-    """Hash a checkpoint, pausing between its files.
+def fingerprint_steps(path: Path, adapter: str = "") -> Steps[str]:
+    """Hash a checkpoint, pausing between its files; where an adapter is merged into it, its files are told as well.
 
     Raises
     ------
     CheckpointError
         When it is not there or cannot be read.
     """
+    if adapter:
+        own = yield from fingerprint_steps(path)
+        return f"{own}+{(yield from fingerprint_steps(Path(adapter)))}"
     try:
         files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in ENDINGS and p.is_file())
         digest = hashlib.sha256()

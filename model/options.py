@@ -26,9 +26,10 @@ PROMPT: Final = "prompt"
 
 
 def with_asked(
-    options: Options | None, *, adapter: object = None, family: str | None = None, ignore: Iterable[str] = ()
+    options: Options | None, *, adapter: object = None, family: str | None = None, ignore: str | Iterable[str] = ()
 ) -> dict[str, Option]:
-    """Options, with what was asked for beside them; an adapter is a path."""
+    """Options, with what was asked for beside them; an adapter is a path, what to ignore names or one text."""
+    ignore = (ignore,) if isinstance(ignore, str) else ignore
     asked = {ADAPTER: "" if adapter is None else str(adapter), FAMILY: family or "", IGNORE: ",".join(ignore)}
     return dict(options or {}) | {name: value for name, value in asked.items() if value}
 

@@ -765,8 +765,17 @@ BREAKAGES = (
     of("app/lessons/reader.py", "app/lessons/test_claims")(
         "any claim decides which way", "if not any(call.function in WAYS[way][1]", "if not any(call.function"
     ),
+    of("app/lessons/claims.py", "app/lessons/test_claims")(
+        "a part of a whole is as many of it", "shares = {1 / PARTS[", "shares = {PARTS["
+    ),
+    of("app/lessons/reader.py", "app/lessons/test_claims")(
+        "any name may be filled in", "sorted((named(sentence) & measured) -", "sorted((named(sentence) - measured) -"
+    ),
+    of("app/commands/lessons.py", "app/test_learning_commands")(
+        "a lesson with gaps passes", "        if found:\n", "        if not found:\n"
+    ),
     of("app/lessons/contradictions.py", "app/lessons/test_claims")(
-        "every number is counted", "missing -= _come_to(part, worth)", "missing = frozenset()"
+        "every number is counted", "if number > 1 or not _is_near", "if number < 1 and not _is_near"
     ),
     of("model/lessons/computed/comparison.py", "model/lessons/test_comparison")(
         "a comparison counts equal numbers", "all(first < second", "all(first <= second"
@@ -970,7 +979,7 @@ BREAKAGES = (
         '"Next key", "Head and cell", ("Shift+Right",)',
         '"Next key", "Head and cell", ("Shift+Left",)',
     ),
-    of("views/plots/arrow_keys.py", "views/test_teachers_demo")(
+    of("views/plots/arrow_keys.py", "views/test_main_window")(
         "an arrow in a slider decodes a step",
         "            event.accept()\n            return True\n        return super",
         "            return True\n        return super",
@@ -1042,8 +1051,20 @@ BREAKAGES = (
     of("model/notebooks/gradients.py", "model/notebooks/test_patching")(
         "patterns have no gradient", 'branch="explicit"', 'branch="fused"'
     ),
-    of("model/notebooks/run.py", "model/notebooks/test_run")(
+    of("model/runs/alone.py", "model/notebooks/test_run")(
         "a prompt of a batch keeps its padding", "rows, padding = slice(0, stop), None", "pass"
+    ),
+    of("model/notebooks/run.py", "model/notebooks/test_run")(
+        "how a token was drawn is forgotten", "run.about = replace(run.about, drawn=drawn)", "pass"
+    ),
+    of("model/readings/patterns.py", "model/notebooks/test_run")(
+        "head scores count padding", "rows[queries], rows[keys]", "queries, keys"
+    ),
+    of("model/fingerprint.py", "app/test_trace_commands")(
+        "an adapter is not told", "    if adapter:\n", "    if False:\n"
+    ),
+    of("model/engine/saved_runs.py", "app/test_trace_commands")(
+        "all prompts of a file go on as one", "alone(file.trace, shown - 1)", "file.trace"
     ),
     of("model/decoder/attention.py", "model/decoder/test_written_patterns")(
         "a written pattern sees what the mask hides",

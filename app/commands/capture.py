@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import string
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 FIELDS = ("n", "name")
 """What the name of a file may hold of its prompt."""
+TOO_WIDE = re.compile(r"\d{4}|[{]")
+"""What is no width of a name: a thousand characters, or a field's own."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,10 @@ def write_capture(parsed: argparse.Namespace) -> None:
     if parsed.prompts is not None:
         _capture_all(parsed, model_handle)
         return
-    if saved is None:
-        handle, drawn = _captured(parsed, model_handle), [Sampling()] * parsed.steps
-    else:
-        handle, drawn = saved.handle, [*saved.drawn, *[Sampling()] * parsed.steps]
-        if parsed.pattern:
-            _check_pattern(handle.model_handle, handle.run.length + parsed.steps)
-    _decode_and_save(parsed, handle, drawn)
+    handle = _captured(parsed, model_handle) if saved is None else saved.handle
+    if saved is not None and parsed.pattern:
+        _check_pattern(handle.model_handle, handle.run.length + parsed.steps)
+    _decode_and_save(parsed, handle, () if saved is None else saved.drawn)
 
 
 def _captured(parsed: argparse.Namespace, model_handle: ModelHandle) -> RunHandle:
@@ -103,7 +103,8 @@ def _decode_and_save(parsed: argparse.Namespace, handle: RunHandle, drawn: Seque
 
     if parsed.steps:
         handle = finished(engine.step(handle, parsed.steps, Sampling(), parsed.ignore_eos))
-    finished(engine.save_steps(handle, parsed.out, parsed.pattern, drawn=drawn))
+    greedily = [Sampling()] * (handle.run.steps - len(drawn))
+    finished(engine.save_steps(handle, parsed.out, parsed.pattern, drawn=[*drawn, *greedily]))
     say_end(handle.run, parsed.steps)
     _say(parsed.out, handle)
 
@@ -193,8 +194,9 @@ def _outs(pattern: Path, lines: Sequence[tuple[int, PromptLine]]) -> list[Path]:
         When the pattern is none, two files would be one, or one cannot be written.
     """
     try:
-        fields = {name for _, name, _, _ in string.Formatter().parse(str(pattern)) if name is not None}
-        if not fields or not fields <= set(FIELDS):
+        named = [(name, how or "") for _, name, how, _ in string.Formatter().parse(str(pattern)) if name is not None]
+        fields = {name for name, _ in named}
+        if not fields or not fields <= set(FIELDS) or any(map(TOO_WIDE.search, (how for _, how in named))):
             raise ValueError(pattern)
         outs = [Path(str(pattern).format(n=place, name=line.name)) for place, (_, line) in enumerate(lines)]
     except (ValueError, LookupError, AttributeError) as error:

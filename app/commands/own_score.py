@@ -35,7 +35,7 @@ class OwnScore:
         module = module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise RopewalkError(f"{self.path} cannot be run: {_said(error)}.") from error
         function = getattr(module, self.name, None)
         if not callable(function):
@@ -45,8 +45,12 @@ class OwnScore:
             import numpy as np
 
             try:
-                found = np.asarray(function(trace), dtype=np.float64)
-            except Exception as error:
+                found = function(trace)
+                found = found.detach().cpu() if hasattr(found, "detach") else found
+                if np.iscomplexobj(found):
+                    raise TypeError("it returned complex numbers")
+                found = np.asarray(found, dtype=np.float64)
+            except (Exception, SystemExit) as error:
                 raise RopewalkError(f"{self.name} of {self.path} failed: {_said(error)}.") from error
             wanted = (trace.config.layers, trace.config.heads)
             if found.shape != wanted:
@@ -63,7 +67,10 @@ def scores_asked(text: str) -> list[str | OwnScore]:
     """Names of scores between commas, or a function of a file such as ``mine.py:sharpest``."""
     path, colon, function = text.rpartition(":")
     if not colon or not path.endswith(ENDING):
-        return [name for part in text.split(",") if (name := part.strip())]
+        names = [name for part in text.split(",") if (name := part.strip())]
+        if not names:
+            raise argparse.ArgumentTypeError("no score is named")
+        return list(names)
     if not function.isidentifier():
         raise argparse.ArgumentTypeError(f"{function!r} is not the name of a function, as in mine.py:sharpest")
     if not Path(path).is_file():
@@ -71,7 +78,7 @@ def scores_asked(text: str) -> list[str | OwnScore]:
     return [OwnScore(Path(path), function)]
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """What an exception of somebody else's code says, in one line."""
     line = str(error).strip().split("\n")[0].rstrip(".")
     return f"{type(error).__name__}{f': {line}' if line else ''}"

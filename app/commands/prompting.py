@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from ropewalk.app.commands.output import finished
+from ropewalk.app.commands.prompts_file import LARGEST
 from ropewalk.model.decoder.config import Scaling
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.rope_scaling import rule_named, scaling_for
@@ -36,23 +37,32 @@ def prompt_text(typed: str) -> str:
         return typed[1:]
     if typed != "-" and not typed.startswith("@"):
         return typed
+    if typed == "@":
+        raise argparse.ArgumentTypeError("@ names no file; a text that begins with @ is typed @@")
     try:
-        data = _standard_input() if typed == "-" else Path(typed[1:]).read_bytes()
-        text = data.decode("utf-8-sig")
+        text = _read("" if typed == "-" else typed[1:]).decode("utf-8-sig")
     except OSError as error:
         where = "standard input" if typed == "-" else typed[1:]
         raise argparse.ArgumentTypeError(
-            f"{where or 'nothing'} cannot be read ({error.strerror or error}); a text that begins with @ is typed @@"
+            f"{where} cannot be read ({error.strerror or error}); a text that begins with @ is typed @@"
         ) from error
     except UnicodeDecodeError as error:
         raise argparse.ArgumentTypeError(f"{typed.lstrip('@')} is not text in UTF-8") from error
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _standard_input() -> bytes:
-    if sys.stdin is None:
+def _read(place: str) -> bytes:
+    """What is in a file, or in standard input; no more than anybody could run."""
+    if place:
+        with Path(place).open("rb") as file:
+            data = file.read(LARGEST + 1)
+    elif sys.stdin is None:
         raise OSError("it is closed")
-    return sys.stdin.buffer.read()
+    else:
+        data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(f"it has more than {LARGEST:,} bytes")
+    return data
 
 
 def prompt_options(command: argparse.ArgumentParser) -> None:

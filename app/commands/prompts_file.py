@@ -10,7 +10,7 @@ from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.errors import ChatError, PromptError, RopewalkError
 from ropewalk.model.tokens.prompt import Prompt
 
-LARGEST = 1 << 30
+LARGEST = 1 << 26
 """Bytes that such a file may have."""
 
 

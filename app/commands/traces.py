@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from ropewalk.app.commands.options import opened_with
 from ropewalk.app.commands.output import finished
 from ropewalk.model.engine.interface import ModelHandle, OpenedTrace
 from ropewalk.model.errors import RopewalkError
@@ -47,7 +48,9 @@ def saved_run(parsed: argparse.Namespace, model_handle: ModelHandle) -> OpenedTr
     opened = finished(engine.open_trace(model_handle, 1, (0, 0)))
     if checkpoint is None:
         return opened
-    attaching = engine.attach(opened.handle, checkpoint, parsed.device, confirmed=parsed.other_weights)
+    attaching = engine.attach(
+        opened.handle, checkpoint, parsed.device, options=opened_with(parsed), confirmed=parsed.other_weights
+    )
     return replace(opened, handle=finished(attaching))
 
 

@@ -127,10 +127,7 @@ def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     for named in request.places:
         place = resource("bundled") if named is None else Path(named).absolute()
         if place.exists():
-            known = yield from fingerprint_steps(place)
-            if request.adapter:
-                known += "+" + (yield from fingerprint_steps(Path(request.adapter)))
-            return Found(str(place), known)
+            return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
     return Found(None, "")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from ropewalk.model.decoder.norms import stream_norm
 from ropewalk.model.decoder.packing import Joined, pack
 from ropewalk.model.decoder.rope import Rotary
 from ropewalk.model.decoder.spec import RotationSegment
-from ropewalk.model.errors import PositionError, PromptError, ShapeError
+from ropewalk.model.errors import AttentionError, PositionError, PromptError, ShapeError
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
@@ -305,6 +305,8 @@ class Decoder(nn.Module):
         batch, tokens = inputs.shape[:2]
         if batch == 0 or tokens == 0:
             raise PromptError("The prompt is empty; a forward pass needs at least one token.")
+        if branch not in get_args(Branch):
+            raise AttentionError(f"Attention has no branch {branch!r:.40}; choose fused or explicit.")
         if padding is not None and (padding.shape[0] != batch or padding.shape[1] < past + tokens):
             raise ShapeError(
                 f"The padding mask has shape {tuple(padding.shape)}, but batch and keys are ({batch}, {past + tokens})."

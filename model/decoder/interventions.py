@@ -8,9 +8,9 @@ here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 from ropewalk.model.codec import stored
 from ropewalk.model.decoder.config import ModelConfig, Scaling
@@ -27,13 +27,34 @@ def _check_inside(what: str, value: int, end: int) -> None:
         raise InterventionError(f"{what} {value} was chosen, but the model has {end}, counted from 0.")
 
 
+def _check_finite(numbers: Iterable[float]) -> None:
+    if not all(map(math.isfinite, numbers)):
+        raise InterventionError("A mean holds what is no finite number, so nothing could come after it.")
+
+
+class _Plain:
+    """An intervention whose numbers may be given as arrays and tensors; it travels as plain ones."""
+
+    def __post_init__(self) -> None:
+        """Take the numbers of whatever was given."""
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """An array, a tensor or a list as tuples of numbers; whatever else as it is."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
 LARGEST_FACTOR = 1000
 """On scores: past it, float32 can no longer tell a row's log-sum-exp well enough for its weights to add up to 1."""
 
 
 @stored("factor layer", tag="ScaleScores")
 @dataclass(frozen=True)
-class ScaleScores:
+class ScaleScores(_Plain):
     """Multiply every score by a factor before the soft cap, in all layers or one."""
 
     factor: float
@@ -57,7 +78,7 @@ class ScaleScores:
 
 @stored("layer", tag="NoScale")
 @dataclass(frozen=True)
-class NoScale:
+class NoScale(_Plain):
     """Leave out the factor before the softmax (1/√Dh in most models): scores are q·k as they are."""
 
     layer: int | None = None
@@ -75,7 +96,7 @@ class NoScale:
 
 @stored(tag="RopeOff")
 @dataclass(frozen=True)
-class RopeOff:
+class RopeOff(_Plain):
     """Turn nothing: every plane stays where the projection left it."""
 
     breaks_cache: ClassVar[bool] = False
@@ -92,7 +113,7 @@ class RopeOff:
 
 @stored("base", tag="RopeBase")
 @dataclass(frozen=True)
-class RopeBase:
+class RopeBase(_Plain):
     """Turn with another base; the model's own stretching rule still applies."""
 
     base: float
@@ -112,7 +133,7 @@ class RopeBase:
 
 @stored("rule factor", tag="RopeScaling")
 @dataclass(frozen=True)
-class RopeScaling:
+class RopeScaling(_Plain):
     """Stretch RoPE, so that the model takes ``factor`` times the positions it was trained on.
 
     The rule takes the place of the checkpoint's own. Layers whose window keeps distances short are left as they are.
@@ -146,7 +167,7 @@ class RopeScaling:
 
 @stored(tag="NoCausalMask")
 @dataclass(frozen=True)
-class NoCausalMask:
+class NoCausalMask(_Plain):
     """Let every query see later keys too. Earlier rows then change with every new token, so nothing can be cached."""
 
     breaks_cache: ClassVar[bool] = True
@@ -162,7 +183,7 @@ class NoCausalMask:
 
 @stored("layer heads means", tag="AblateHeads")
 @dataclass(frozen=True)
-class AblateHeads:
+class AblateHeads(_Plain):
     """Replace the output z of some query heads of a layer by zero, or by given vectors (their mean over a run).
 
     Attributes
@@ -194,11 +215,12 @@ class AblateHeads:
             raise InterventionError(
                 f"{len(self.means)} mean vectors were given for {len(self.heads)} heads of width {width}."
             )
+        _check_finite(number for mean in self.means for number in mean)
 
 
 @stored("layer head plane mean", tag="AblatePlane")
 @dataclass(frozen=True)
-class AblatePlane:
+class AblatePlane(_Plain):
     """Take one rotation plane of one query head out of its scores, or make it the same for every query.
 
     Attributes
@@ -225,6 +247,7 @@ class AblatePlane:
         _check_inside("Plane", self.plane, config.rotary_width(self.layer) // 2)
         if len(self.mean) not in (0, 2):
             raise InterventionError(f"The mean of a plane has {len(self.mean)} numbers, but a plane has 2.")
+        _check_finite(self.mean)
 
 
 LONGEST_PATTERN = 512
@@ -233,7 +256,7 @@ LONGEST_PATTERN = 512
 
 @stored("layer head pattern", tag="SetPattern")
 @dataclass(frozen=True)
-class SetPattern:
+class SetPattern(_Plain):
     """Write the attention weights of one query head: of each row of a pattern [T, T], the rows after it left alone.
 
     Attributes
@@ -256,7 +279,7 @@ class SetPattern:
             When it is no square of numbers.
         """
         try:
-            rows = tuple(tuple(float(weight) for weight in row) for row in self.pattern)
+            rows = tuple(tuple(float(weight) for weight in row) for row in _plain(self.pattern))
         except (TypeError, ValueError) as error:
             raise InterventionError("A pattern is a square of numbers, a row for each query.") from error
         object.__setattr__(self, "pattern", rows)
@@ -284,7 +307,7 @@ class SetPattern:
 
 @stored("layer mean", tag="AblateMlp")
 @dataclass(frozen=True)
-class AblateMlp:
+class AblateMlp(_Plain):
     """Replace what a layer's MLP adds to the stream by zero, or by a given vector (its mean over a run)."""
 
     layer: int
@@ -301,11 +324,12 @@ class AblateMlp:
         _check_layer(self.layer, config)
         if self.mean and len(self.mean) != config.width:
             raise InterventionError(f"The mean has {len(self.mean)} numbers, but the stream has {config.width}.")
+        _check_finite(self.mean)
 
 
 @stored("layer head kv_head", tag="ReadKvHead")
 @dataclass(frozen=True)
-class ReadKvHead:
+class ReadKvHead(_Plain):
     """Make one query head read another kv head than the grouping gives it."""
 
     layer: int
@@ -327,7 +351,7 @@ class ReadKvHead:
 
 @stored("order", tag="PermuteTokens")
 @dataclass(frozen=True)
-class PermuteTokens:
+class PermuteTokens(_Plain):
     """Put the prompt's tokens in another order: row i gets token ``order[i]``. Tokens past the order stay in place."""
 
     order: tuple[int, ...]
@@ -376,8 +400,27 @@ def check_interventions(interventions: Sequence[Intervention], config: ModelConf
     InterventionError
         With what was chosen and what there is.
     """
-    for intervention in interventions:
-        intervention.check(config)
+    check_listed(interventions)
+    for one in interventions:
+        try:
+            one.check(config)
+        except (TypeError, ValueError, AttributeError) as error:  # written by hand, with text for a number
+            raise InterventionError(f"{one!r:.80} holds what it cannot hold ({error}).") from error
+
+
+def check_listed(interventions: Sequence[Intervention]) -> None:
+    """Refuse what is no list of interventions.
+
+    Raises
+    ------
+    InterventionError
+        With what was given.
+    """
+    if not isinstance(interventions, Sequence):
+        raise InterventionError(f"Interventions come in a list, but {interventions!r:.60} was given.")
+    for one in interventions:
+        if not isinstance(one, get_args(Intervention)):
+            raise InterventionError(f"{one!r:.60} is no intervention; give some of ropewalk.interventions.")
 
 
 def permuted(ids: Sequence[int], interventions: Sequence[Intervention]) -> list[int]:

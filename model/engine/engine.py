@@ -8,6 +8,7 @@ live in the handles that it returns.
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -291,11 +292,13 @@ def fitting_batch(model_handle: ModelHandle, tokens: int, most: int, logits: Log
     checkpoint: running.Opened = model_handle.checkpoint
     config, free = checkpoint.config, free_bytes(running.device_of(checkpoint))
     rows, dtype = chunk_rows(config, tokens), model_handle.card.dtype
-    for batch in range(most, 1, -1):
-        if run_budget(config, tokens, dtype, batch=batch, logits=logits, rows=rows).total <= free:
-            return batch
-    check_budget(run_budget(config, tokens, dtype, logits=logits, rows=rows), config, free, rows=rows)
-    return 1
+
+    def too_many(batch: int) -> bool:
+        return run_budget(config, tokens, dtype, batch=batch, logits=logits, rows=rows).total > free
+
+    if too_many(1):
+        check_budget(run_budget(config, tokens, dtype, logits=logits, rows=rows), config, free, rows=rows)
+    return max(bisect(range(1, most + 1), False, key=too_many), 1)
 
 
 @within_memory
@@ -386,10 +389,11 @@ def attach(
     """
     saved_runs.check_goes_on(handle)
     origin = handle.model_handle.origin or Origin()
+    answered = saved_runs.options_of(origin, options)
     if not confirmed:
-        yield from saved_runs.check_is_origin(origin, path)
+        yield from saved_runs.check_is_origin(origin, path, answered)
     dtype = handle.model_handle.card.dtype
-    opened = yield from open_model(path, device, dtype, options=saved_runs.options_of(origin, options))
+    opened = yield from open_model(path, device, dtype, options=answered)
     return saved_runs.attached(handle, opened)
 
 

@@ -21,13 +21,14 @@ from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHand
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.options import PROMPT, VIA, Option, Options
+from ropewalk.model.options import ADAPTER, PROMPT, VIA, Option, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
+from ropewalk.model.runs.alone import alone
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.tokens.prompt import Prompt
-from ropewalk.model.trace_files.header import About, Origin
+from ropewalk.model.trace_files.header import About, Origin, check_fits
 from ropewalk.model.trace_files.trace_file import TraceFile, load_trace
 
 QUICKLY_READ = 64 << 20
@@ -113,8 +114,10 @@ def _one_prompt(file: TraceFile, shown: Option) -> TraceFile:
     prompts = file.trace.batch
     if not isinstance(shown, int) or not 1 <= shown <= prompts:
         raise TraceError(f"The trace holds {prompts} prompts, counted from 1, so there is no prompt {shown!r:.20}.")
-    trace, about = file.trace.prompt(shown - 1), file.about
-    if shown > 1:
+    trace, about = alone(file.trace, shown - 1), file.about
+    if shown == 1:
+        about = replace(about, tokens=about.tokens[: trace.length])
+    else:
         ids = [] if trace.ids is None else trace.ids[0].tolist()
         tokens = KnownTokens(about.tokens).describe(ids) if ids else about.tokens
         about = replace(about, tokens=tokens, prompt=None, rendered="")
@@ -202,7 +205,9 @@ def origin_steps(model_handle: ModelHandle) -> Steps[Origin]:
         return model_handle.origin
     card = model_handle.card
     place = Path(card.path).absolute() if card.path else None
-    fingerprint = (yield from fingerprint_steps(place)) if place is not None and place.exists() else ""
+    adapter = str(dict(model_handle.options).get(ADAPTER, ""))
+    there = place is not None and place.exists()
+    fingerprint = (yield from fingerprint_steps(place, adapter)) if place is not None and there else ""
     return Origin(card.name, str(place or ""), card.family, fingerprint, model_handle.options, card.bos)
 
 
@@ -239,8 +244,8 @@ def check_goes_on(handle: RunHandle) -> None:
         raise TraceError(f"{file.notes[0]} Capture it again to have a file that says everything.")
 
 
-def check_is_origin(origin: Origin, path: str | None) -> Steps[None]:
-    """Refuse a checkpoint that is not known to be the one a run was made with.
+def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps[None]:
+    """Refuse a checkpoint, with the adapter that is merged into it, that is not known to have made a run.
 
     Raises
     ------
@@ -252,7 +257,7 @@ def check_is_origin(origin: Origin, path: str | None) -> Steps[None]:
     place = BUNDLED if path is None else Path(path)
     if not place.exists():
         raise CheckpointError(f"There is nothing at {place}; check the path.")
-    found = yield from fingerprint_steps(place)
+    found = yield from fingerprint_steps(place, str(options.get(ADAPTER, "")))
     if not origin.fingerprint:
         raise OtherCheckpointError(
             f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {place.name}; "
@@ -276,15 +281,7 @@ def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:
     if opened.shapes_only:
         raise CheckpointError(without_weights(opened.card))
     trace: Trace = handle.trace
-    named = {"layers": "layers", "heads": "query heads", "kv_heads": "kv heads", "head_width": "numbers a head"}
-    named["vocabulary"] = "tokens in its vocabulary"
-    for name, what in named.items():
-        its, ours = getattr(opened.card.config, name), getattr(trace.config, name)
-        if its != ours:
-            raise TraceError(
-                f"{opened.card.name} has {its:,} {what}, but the run was made with {ours:,}; attach the checkpoint "
-                "that it was made with."
-            )
+    check_fits(opened.card.name, opened.card.config, trace.config)
     device, needed = device_of(opened.card.device), trace.kept_bytes * (GROWTH + 1) // GROWTH
     if needed > (free := free_bytes(device)):
         raise MemoryBudgetError(

@@ -11,7 +11,7 @@ from torch import Tensor
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Watch, intervening, watching
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
-from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import HookError
 from ropewalk.model.notebooks.metrics import Measure
 from ropewalk.model.notebooks.points import points_of
@@ -36,7 +36,8 @@ def gradients_of(
     HookError
         For a point that there is not, or that nothing after it uses.
     """
-    check_interventions(interventions, model.config)
+    if not isinstance(at, Sequence) or not at:
+        raise HookError("No hook point was named; name some, such as ['z', 'blocks.0.hook_resid_pre'].")
     names = [name for one in at for name in points_of(model, one)]
     seen: dict[str, Tensor] = {}
 

@@ -68,7 +68,10 @@ def _of_each(tokens: Any, tokenizer: Tokenizer | None, prompts: int, vocabulary:
 
 
 def _one_number(found: Tensor | float) -> Tensor:
-    value = torch.as_tensor(found)
+    try:
+        value = torch.as_tensor(found)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(f"The metric returned {found!r:.40}, but it must return one number.", str(error)) from error
     if value.numel() != 1:
         raise ShapeError(f"The metric returned shape {tuple(value.shape)}, but it must return one number; take a mean.")
     return value.reshape(())

@@ -14,8 +14,8 @@ from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
-from ropewalk.model.decoder.interventions import Intervention
-from ropewalk.model.errors import CheckpointError, TraceError
+from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.notebooks.gradients import gradients_of
 from ropewalk.model.notebooks.metrics import Metric, measure_of
@@ -23,11 +23,12 @@ from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching,
 from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of, strings_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.notebooks.source import Source
-from ropewalk.model.options import Options, with_asked
+from ropewalk.model.options import ADAPTER, Options, with_asked
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Trace, capture_steps
-from ropewalk.model.trace_files.header import Origin
+from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.header import Origin, check_fits
 from ropewalk.model.trace_files.trace_file import is_trace
 
 
@@ -76,8 +77,26 @@ class Model(Source):
         PromptError, ShapeError, PositionError, InterventionError, MemoryBudgetError
             In a sentence each.
         """
-        batch = batch_of(prompts, self.tokenizer, mask, special=special)
-        return Run(self._run(batch, interventions, logits, branch), self, batch.texts)
+        check_interventions(interventions, self.config)
+        batch = batch_of(prompts, self.tokenizer, mask, special=special, interventions=interventions)
+        asked = [Prompt(text, special=special) for text in batch.texts]
+        return Run(self._run(batch, interventions, logits, branch), self, asked)
+
+    def check_made(self, config: ModelConfig, origin: Origin | None) -> None:
+        """Refuse a run of other shapes than the model's, or, where its origin is given, one that it did not make.
+
+        Raises
+        ------
+        TraceError, OtherCheckpointError
+            With what differs.
+        """
+        check_fits(self.name, self.config, config)
+        own = None if origin is None or not origin.fingerprint else self.origin
+        if origin is not None and own is not None and own.fingerprint not in ("", origin.fingerprint):
+            raise OtherCheckpointError(
+                f"The run was made with {origin.name}, and the files of {self.name} are not those; open the one that "
+                "it was made with, or say other_weights=True."
+            )
 
     def patch(
         self,
@@ -86,7 +105,7 @@ class Model(Source):
         metric: Metric,
         at: str = "resid_pre",
         *,
-        over: Sequence[Axis] | None = None,
+        over: Axis | Sequence[Axis] | None = None,
         to: Sequence[Receiver] = (),
         interventions: Sequence[Intervention] = (),
         cells: int = MOST_CELLS,
@@ -116,7 +135,10 @@ class Model(Source):
         """
         decoder, device = self.decoder, self.decoder.embed.weight.device
         self.check_logits()
-        first, other = (batch_of(prompts, self.tokenizer).to(device) for prompts in (clean, corrupted))
+        check_interventions(interventions, self.config)
+        first, other = (
+            batch_of(prompts, self.tokenizer, interventions=interventions).to(device) for prompts in (clean, corrupted)
+        )
         measure = measure_of(metric, self.tokenizer, first.last, self.config.vocabulary)
         found = Patching(decoder, first, other, measure, interventions, cells).grid(at, over, to)
         return replace(found, tokens=strings_of(first.inputs[0].tolist(), self.tokenizer))
@@ -132,7 +154,8 @@ class Model(Source):
             As in :meth:`patch`; ``at`` may be several. ``pattern`` and ``attn_scores`` have gradients too.
         """
         self.check_logits()
-        batch = batch_of(prompts, self.tokenizer).to(self.decoder.embed.weight.device)
+        check_interventions(interventions, self.config)
+        batch = batch_of(prompts, self.tokenizer, interventions=interventions).to(self.decoder.embed.weight.device)
         measure = measure_of(metric, self.tokenizer, batch.last, self.config.vocabulary)
         return gradients_of(self.decoder, batch, measure, [at] if isinstance(at, str) else at, interventions)
 
@@ -172,7 +195,7 @@ class CheckpointModel(Model):
     def origin(self) -> Origin:
         """The checkpoint, with the hash over its files."""
         one = self.checkpoint
-        fingerprint = finished(fingerprint_steps(Path(one.path)))
+        fingerprint = finished(fingerprint_steps(Path(one.path), str(self.options.get(ADAPTER, ""))))
         return Origin(one.name, one.path, one.family, fingerprint, tuple(sorted(self.options.items())))
 
     def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
@@ -202,7 +225,7 @@ def open(  # noqa: A001 - ropewalk.open(path)
     *,
     adapter: str | Path | None = None,
     family: str | None = None,
-    ignore: Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,

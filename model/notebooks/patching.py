@@ -27,10 +27,11 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Change, intervening
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
-from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import HookError, ShapeError, TraceError
 from ropewalk.model.notebooks.frames import frame
 from ropewalk.model.notebooks.metrics import LogitDifference, Measure
+from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.pictures import coloured_signed, matrix
 from ropewalk.model.notebooks.points import points_of
 from ropewalk.model.notebooks.prompts import Batch
@@ -134,7 +135,6 @@ class Patching:
         interventions: Sequence[Intervention] = (),
         cells: int = MOST_CELLS,
     ) -> None:
-        check_interventions(interventions, model.config)
         if clean.lengths != corrupted.lengths:
             raise ShapeError(
                 f"The clean prompts have {_listed(clean)} tokens and the corrupted ones {_listed(corrupted)}, but rows "
@@ -147,7 +147,7 @@ class Patching:
         self.cells = max(1, min(cells, MOST_NUMBERS // numbers))
 
     @torch.no_grad()
-    def grid(self, at: str, over: Sequence[Axis] | None = None, to: Sequence[Receiver] = ()) -> Patch:
+    def grid(self, at: str, over: Axis | Sequence[Axis] | None = None, to: Sequence[Receiver] = ()) -> Patch:
         """Patch every part of a point.
 
         Parameters
@@ -166,12 +166,15 @@ class Patching:
             For a point that there is not or that cannot be changed, and an axis that it does not have.
         """
         points, layers = points_of(self.model, at), self.model.config.layers
+        over = [over] if isinstance(over, str) else over
         receivers = self._receivers(to)
         held = [f"blocks.{layer}.{part}" for layer in range(layers) for part in HELD] if to else []
         kept, _, clean = self._recorded(self.clean, points)
         passed, self._streams, corrupted = self._recorded(self.corrupted, {*held, *receivers})
         _check_heads(receivers, passed)
         holding = {name: passed[name] for name in held if name not in receivers}
+        if not kept:
+            raise HookError(f"{at!r} passes on the explicit branch alone and can only be read; patch 'q', 'k' or 'z'.")
         example = next(iter(kept.values()))
         axes = _axes(at, over, example)
         sizes = [example.shape[1] if axis == "head" else self.tokens for axis in axes]
@@ -194,7 +197,7 @@ class Patching:
     def _receivers(self, to: Sequence[Receiver]) -> dict[str, list[int] | None]:
         """Receivers by name, with the heads that are meant, None for all."""
         found: dict[str, list[int] | None] = {}
-        for one in to:
+        for one in [to] if isinstance(to, str) else to:
             name, head = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
             if name not in points_of(self.model, name):
                 raise HookError(
@@ -273,9 +276,9 @@ class Patching:
 def _check_heads(receivers: dict[str, list[int] | None], passed: dict[str, Tensor]) -> None:
     for name, heads in receivers.items():
         there = passed[name].shape[1] if passed[name].ndim == 4 else 0
-        outside = [head for head in heads or () if not 0 <= head < there]
+        outside = [head for head in heads or () if whole(head) is None or not 0 <= head < there]
         if outside:
-            raise HookError(f"Head {outside[0]} of {name!r} was to receive, but {there} heads pass there.")
+            raise HookError(f"Head {outside[0]!r:.40} of {name!r} was to receive, but {there} heads pass there.")
 
 
 def _listed(batch: Batch) -> str:

@@ -15,7 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ropewalk.model.errors import PromptError, ShapeError
+from ropewalk.model.decoder.interventions import Intervention, PermuteTokens, permuted
+from ropewalk.model.errors import InterventionError, PromptError, ShapeError
+from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.tokens.tokenizer import Tokenizer
 
 Prompts: TypeAlias = str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]] | Tensor | NDArray[Any]
@@ -64,7 +66,14 @@ class Batch:
         return Batch(inputs, padding, positions, self.texts)
 
 
-def batch_of(prompts: Prompts, tokenizer: Tokenizer | None, mask: Any = None, *, special: bool = True) -> Batch:
+def batch_of(
+    prompts: Prompts,
+    tokenizer: Tokenizer | None,
+    mask: Any = None,
+    *,
+    special: bool = True,
+    interventions: Sequence[Intervention] = (),
+) -> Batch:
     """Make a batch of prompts.
 
     Parameters
@@ -73,14 +82,20 @@ def batch_of(prompts: Prompts, tokenizer: Tokenizer | None, mask: Any = None, *,
         [B, T] of the ids that are real (True, 1) and of those that are padding.
     special
         Whether texts get the special tokens that belong around them.
+    interventions
+        Of these an order of tokens is applied here; the others are the model's.
 
     Raises
     ------
+    InterventionError
+        For an order that is longer than a prompt, or of vectors.
     PromptError
         For what is neither text nor ids, an empty prompt, or text without a tokenizer.
     ShapeError
         For a mask of another shape, or one that leaves nothing of a prompt.
     """
+    if isinstance(prompts, np.ndarray) and prompts.dtype.kind in "OSUT":  # words, or a list in disguise
+        prompts = prompts.tolist()
     texts = _texts(prompts)
     if texts:
         if tokenizer is None:
@@ -93,6 +108,8 @@ def batch_of(prompts: Prompts, tokenizer: Tokenizer | None, mask: Any = None, *,
         inputs, padding = _padded(_id_rows(prompts))
     if mask is not None:
         padding = _mask(mask, inputs)
+    if any(isinstance(one, PermuteTokens) for one in interventions):
+        inputs = _reordered(inputs, padding, interventions)
     if padding is None or bool(padding.all()):
         return Batch(inputs, texts=texts)
     return Batch(inputs, padding, (padding.cumsum(1) - 1).clamp(min=0), texts)
@@ -117,11 +134,12 @@ def token_id(token: int | str, tokenizer: Tokenizer | None, vocabulary: int) -> 
                 f"{token!r:.40} is {len(ids)} tokens of this model, but one is wanted; give another or its id."
             )
         return ids[0]
-    if isinstance(token, bool) or not isinstance(token, int | np.integer):
+    number = whole(token)
+    if number is None:
         raise PromptError(f"{token!r:.40} is neither a token's text nor its id.")
-    if not 0 <= token < vocabulary:
-        raise PromptError(f"Token id {token} is not there; the ids of this model are 0 to {vocabulary - 1}.")
-    return int(token)
+    if not 0 <= number < vocabulary:
+        raise PromptError(f"Token id {number} is not there; the ids of this model are 0 to {vocabulary - 1}.")
+    return number
 
 
 def strings_of(ids: Sequence[int], tokenizer: Tokenizer | None) -> list[str]:
@@ -139,7 +157,7 @@ def _texts(prompts: Prompts) -> tuple[str, ...]:
 
 def _id_rows(prompts: Any) -> list[list[int]]:
     """Ids as lists, one for each prompt."""
-    if not isinstance(prompts, Sequence | range):
+    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes | bytearray):
         raise PromptError(f"A prompt is text or token ids, but {type(prompts).__name__} was given.")
     rows = [prompts] if not any(isinstance(one, Sequence | Tensor | np.ndarray) for one in prompts) else prompts
     return [_ids(row) for row in rows]
@@ -150,10 +168,11 @@ def _ids(row: Any) -> list[int]:
         row = row.tolist()
     if not isinstance(row, Sequence) or isinstance(row, str):
         raise PromptError("Some prompts are text and some are ids; give either texts or ids.")
-    for one in row:
-        if isinstance(one, bool) or not isinstance(one, int | np.integer):
+    ids = [whole(one) for one in row]
+    for one, number in zip(row, ids, strict=True):
+        if number is None or number.bit_length() > 63:
             raise PromptError(f"{one!r:.40} is not a token id; ids are whole numbers, such as [1, 2, 3].")
-    return [int(one) for one in row]
+    return [one for one in ids if one is not None]
 
 
 def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
@@ -172,6 +191,8 @@ def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
 
 def _of_array(array: Tensor) -> Tensor:
     """Ids [B, T], or vectors [B, T, D]."""
+    if array.is_meta or array.layout is not torch.strided:
+        raise PromptError("Ids are a dense tensor of numbers, but a sparse one or one without numbers was given.")
     if array.numel() == 0:
         raise PromptError("The prompt is empty, but a run needs at least one token.")
     if array.is_floating_point():
@@ -183,6 +204,17 @@ def _of_array(array: Tensor) -> Tensor:
             f"An array of {array.dtype}, {tuple(array.shape)}, was given, but ids are whole numbers [T] or [B, T]."
         )
     return (array if array.ndim == 2 else array[None]).long()
+
+
+def _reordered(inputs: Tensor, padding: Tensor | None, interventions: Sequence[Intervention]) -> Tensor:
+    """Ids with the real ones of each prompt in the order that the interventions give them."""
+    if inputs.is_floating_point():
+        raise InterventionError("An order of tokens is one of ids, but vectors were given; put them in order yourself.")
+    inputs = inputs.clone()
+    for number, row in enumerate(inputs):
+        real = torch.ones_like(row, dtype=torch.bool) if padding is None else padding[number]
+        row[real] = row.new_tensor(permuted(row[real].tolist(), interventions))
+    return inputs
 
 
 def _mask(mask: Any, inputs: Tensor) -> Tensor:

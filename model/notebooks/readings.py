@@ -93,7 +93,9 @@ class HeadScores(Mapping[str, Doubles]):
         """Of each prompt's scores, and why some of them are not defined for it."""
         values = {name: [scores[name] for scores, undefined in found if name not in undefined] for name in found[0][0]}
         missing = {name: found[0][1][name] for name, some in values.items() if not some}
-        return cls({name: some or [found[0][0][name]] for name, some in values.items()}, formulas, missing)
+        kept = {name: some or [found[0][0][name]] for name, some in values.items()}
+        lacking = {name: "is no number for any head" for name, some in kept.items() if np.isnan(np.mean(some, 0)).all()}
+        return cls(kept, formulas, lacking | missing)
 
     def __getitem__(self, name: str) -> Doubles:
         return self._mean[name]
@@ -112,6 +114,8 @@ class HeadScores(Mapping[str, Doubles]):
         TraceError
             When it is not defined for these prompts.
         """
+        if name not in self:
+            raise TraceError(f"There is no score {name!r:.40} here; there are {', '.join(self)}.")
         if name in self.undefined:
             raise TraceError(f"No head has a score {name!r} here: it {self.undefined[name]}.")
         layer, head = divmod(int(np.nanargmax(self[name])), self[name].shape[1])

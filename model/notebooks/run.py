@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.costs import format_bytes
 from ropewalk.model.errors import HookError, MemoryBudgetError, TraceError
+from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.pictures import coloured, matrix, mosaic
 from ropewalk.model.notebooks.prompts import strings_of, token_id
 from ropewalk.model.notebooks.readings import Attribution, Head, HeadScores, Lens, head_names, layer_names
@@ -24,10 +25,11 @@ from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores
 from ropewalk.model.readings.records import Reduction, Sampling
 from ropewalk.model.readings.tiles import read_head
+from ropewalk.model.runs.alone import alone
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
 from ropewalk.model.tokens.prompt import Prompt
-from ropewalk.model.trace_files.header import About
+from ropewalk.model.trace_files.header import NOTHING_TOLD, About
 from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 BUDGET = 2 << 30
@@ -50,17 +52,19 @@ class Run:
         Q', K', V and log-sum-exp of every layer, and the logits.
     model
         What made it, or stands for that.
-    texts
-        The prompts, where they were texts.
+    prompts
+        What was asked for, where it was texts.
+    about
+        What a file tells of the run: its tokens, the text that a template made, how its decoded tokens were drawn.
     """
 
     def __init__(
-        self, trace: Trace, model: Source, texts: Sequence[str] = (), strings: Sequence[str] | None = None
+        self, trace: Trace, model: Source, prompts: Sequence[Prompt] = (), about: About = NOTHING_TOLD
     ) -> None:
         self.trace = trace
         self.model = model
-        self.texts = tuple(texts)
-        self._strings = strings
+        self.prompts = tuple(prompts)
+        self.about = about
 
     def __len__(self) -> int:
         """B, the prompts."""
@@ -78,14 +82,21 @@ class Run:
         TraceError
             When there is no such prompt.
         """
-        self.check_prompt(prompt)
-        texts = self.texts[prompt : prompt + 1]
-        return Run(_alone(self.trace, prompt), self.model, texts, self._strings if len(self) == 1 else None)
+        prompt = self.check_prompt(prompt)
+        about = self.about if len(self) == 1 else replace(self.about, tokens=(), prompt=None, rendered="")
+        return Run(alone(self.trace, prompt), self.model, self.prompts[prompt : prompt + 1], about)
 
-    def check_prompt(self, prompt: int) -> None:
-        """Refuse a prompt that is not there."""
-        if not isinstance(prompt, int) or not 0 <= prompt < len(self):
+    def check_prompt(self, prompt: int) -> int:
+        """Refuse a prompt that is not there; returns its number."""
+        number = whole(prompt)
+        if number is None or not 0 <= number < len(self):
             raise TraceError(f"Prompt {prompt!r:.40} was asked for, but this run has {len(self)}, counted from 0.")
+        return number
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The prompts, where they were texts."""
+        return tuple(prompt.text for prompt in self.prompts)
 
     @property
     def ids(self) -> Tensor:
@@ -97,8 +108,8 @@ class Run:
     @property
     def tokens(self) -> list[list[str]]:
         """The tokens of each prompt as a person reads them, padding left out."""
-        if self._strings:
-            return [list(self._strings)]
+        if self.about.tokens:
+            return [[token.text for token in self.about.tokens]]
         if self.trace.ids is None:
             return [[f"[{row}]" for row in range(self.trace.length)]] * len(self)
         real = self.trace.padding
@@ -161,17 +172,19 @@ class Run:
         """One head of one prompt, with its tokens."""
         one = self[prompt]
         found = one._layer(layer)
-        if not isinstance(head, int):
+        number = whole(head)
+        if number is None:
             raise TraceError(f"Head {head!r:.40} was asked for, but heads are numbers from 0.")
-        found.check_head(head)
-        pattern, scores = (read(head).cpu().numpy() for read in (found.weights, found.scores))
-        return Head(layer, head, pattern, scores, one.tokens[0])
+        found.check_head(number)
+        pattern, scores = (read(number).cpu().numpy() for read in (found.weights, found.scores))
+        return Head(found.spec.layer, number, pattern, scores, one.tokens[0])
 
     def head_scores(self, names: Collection[str] | None = None) -> HeadScores:
         """Statistics of every head, name → [L, H]: ``previous``, ``sink``, ``induction`` and what else there is.
 
         Of several prompts they are the mean over those that define them.
         """
+        names = [names] if isinstance(names, str) else names
         found = [head_scores(one.trace, names) for one in self]
         formulas = formulas_of(self[0].trace)
         return HeadScores.over(found, {name: formulas[name] for name in found[0][0]})
@@ -187,6 +200,9 @@ class Run:
             For a name that there is not.
         """
         decoder, trace = self.model.decoder, self.trace
+        for name in names:
+            if not isinstance(name, str):
+                raise HookError(f"{name!r:.40} is no hook point; name one, such as 'blocks.0.attn.hook_z'.")
         cuts = sorted({0, *(segment.start for layer in trace for segment in layer.spec.segments)})  # each rotated alike
         found = [
             replay(decoder, trace, start, names, count=stop - start).points
@@ -210,15 +226,17 @@ class Run:
         layers = self.trace.config.layers
         if isinstance(point, str):
             return self.points(point)[point]
-        if isinstance(point, bool) or not isinstance(point, int) or not 0 <= point <= layers:
+        number = whole(point)
+        if number is None or not 0 <= number <= layers:
             raise TraceError(f"The stream at {point!r:.40} was asked for, but it is there before block 0 to {layers}.")
-        name = f"blocks.{point}.hook_resid_pre" if point < layers else f"blocks.{layers - 1}.hook_resid_post"
+        name = f"blocks.{number}.hook_resid_pre" if number < layers else f"blocks.{layers - 1}.hook_resid_post"
         return self.points(name)[name]
 
     def head_outputs(self, layer: int) -> Tensor:
         """What each head of a layer adds to the stream, [B, T, H, D]."""
-        name = f"blocks.{self._layer(layer).spec.layer}.attn.hook_result"
-        return head_parts(self.model.decoder, layer, self.points(name)[name])
+        number = self._layer(layer).spec.layer
+        name = f"blocks.{number}.attn.hook_result"
+        return head_parts(self.model.decoder, number, self.points(name)[name])
 
     def logit_lens(self, *, prompt: int = 0, count: int = 5) -> Lens:
         """What the model would say of each row if it ended after the embedding, or after each block.
@@ -229,8 +247,10 @@ class Run:
             How many of the most probable tokens are named.
         """
         self.model.check_logits()
-        one = self[prompt]
-        lens = logit_lens(self.model.decoder, one.trace, count=count)
+        one, most = self[prompt], whole(count)
+        if most is None or most < 1:
+            raise TraceError(f"{count!r:.40} tokens were to be named, but that is a whole number of 1 or more.")
+        lens = logit_lens(self.model.decoder, one.trace, count=most)
         tokenizer = self.model.tokenizer
         tokens = lens.tokens if tokenizer is None else tokenizer.describe(token.id for token in lens.tokens)
         return Lens(**{**vars(lens), "tokens": tokens})
@@ -249,17 +269,14 @@ class Run:
         """
         self.model.check_logits()
         one = self[prompt]
-        row = one.trace.length - 1 if row is None else row
-        if not isinstance(row, int):
+        number = one.trace.length - 1 if row is None else whole(row)
+        if number is None:
             raise TraceError(f"Row {row!r:.40} was asked for, but rows are numbers from 0.")
-        parts = [
-            direct_attribution(self.model.decoder, one.trace, row, self._token_id(chosen))
-            for chosen in (token, against)
-            if chosen is not None
-        ]
+        tokens = [self._token_id(token), *([] if against is None else [self._token_id(against)])]
+        parts = [direct_attribution(self.model.decoder, one.trace, number, chosen) for chosen in tokens]
         names = [field.name for field in fields(Attribution) if field.name != "row"]
         of_each = [[getattr(part, name) for part in parts] for name in names]
-        return Attribution(row, *(each[0] - sum(each[1:]) for each in of_each))
+        return Attribution(number, *(each[0] - sum(each[1:]) for each in of_each))
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -282,23 +299,31 @@ class Run:
         """
         if self.trace.padding is not None:
             raise TraceError("Prompts of different lengths cannot go on together; go on with one of them, run[0].")
-        given = [tokens] if isinstance(tokens, int | str) else list(tokens)
+        given: list[Any] = [tokens]
+        if isinstance(tokens, Sequence | np.ndarray | Tensor) and not isinstance(tokens, str) and whole(tokens) is None:
+            given = list(tokens)
         if len(given) != len(self):
             raise TraceError(f"{len(given)} tokens were given to go on with, but the run has {len(self)} prompts.")
-        return Run(self.model.append(self.trace, [self._token_id(one) for one in given]), self.model, self.texts)
+        longer = self.model.append(self.trace, [self._token_id(one) for one in given])
+        return Run(longer, self.model, self.prompts, replace(self.about, tokens=()))
 
     def decode(self, steps: int = 1, sampling: Sampling | None = None) -> Run:
         """Let the model go on by itself, greedily unless told how to draw."""
-        run = self
-        for _ in range(steps):
-            row = run.trace.length - 1
-            run = run.append([draw(logits, sampling or Sampling(), row) for logits in run.next_logits])
+        run, count = self, whole(steps)
+        if count is None or count < 0:
+            raise TraceError(f"{steps!r:.40} steps were asked for, but steps are a whole number of 0 or more.")
+        for _ in range(count):
+            row, how = run.trace.length - 1, sampling or Sampling()
+            drawn = (*run.about.drawn, how) if len(run.about.drawn) == row + 1 - run.trace.prefill else ()
+            run = run.append([draw(logits, how, row) for logits in run.next_logits])
+            run.about = replace(run.about, drawn=drawn)
         return run
 
     def _layer(self, layer: int) -> LayerTrace:
-        if isinstance(layer, bool) or not isinstance(layer, int):
+        number = whole(layer)
+        if number is None:
             raise TraceError(f"Layer {layer!r:.40} was asked for, but layers are numbers from 0.")
-        return self.trace[layer]
+        return self.trace[number]
 
     def _token_id(self, token: int | str) -> int:
         return token_id(token, self.model.tokenizer, self.trace.config.vocabulary)
@@ -323,7 +348,11 @@ class Run:
 
     def save(self, path: str | Path, *, pattern: bool = False) -> None:
         """Write a trace file; ``pattern`` adds queries and keys before RoPE, scores and weights."""
-        about = About(prompt=Prompt(self.texts[0]) if len(self.texts) == 1 else None, origin=self.model.origin)
+        about = replace(self.about, origin=self.model.origin)
+        if len(about.drawn) != self.trace.length - self.trace.prefill:  # some tokens were given, not drawn
+            about = replace(about, drawn=())
+        if len(self.prompts) == 1:
+            about = replace(about, prompt=self.prompts[0])
         if len(self) == 1 and self.trace.ids is not None and self.model.tokenizer is not None:
             about = replace(about, tokens=self.model.tokenizer.describe(self.trace.ids[0].tolist()))
         decoder = self.model.decoder if pattern else None
@@ -331,18 +360,29 @@ class Run:
         save_trace(self.trace, path, strings=strings, about=about, model=decoder, pattern=pattern)
 
 
-def load(path: str | Path, *, model: Source | None = None) -> Run:
+def load(path: str | Path, *, model: Source | None = None, other_weights: bool = False) -> Run:
     """Read a run back that was saved.
 
     Parameters
     ----------
     model
         The model that made it, for what a trace does not keep.
+    other_weights
+        Take the model although the run was not made with it.
+
+    Raises
+    ------
+    TraceError
+        When the file is no trace, or the model has other shapes.
+    OtherCheckpointError
+        When the run was made with another checkpoint.
     """
     file = load_trace(path)
-    prompt = file.about.prompt
-    texts = () if prompt is None or prompt.as_ids else (prompt.text,)
-    return Run(file.trace, model or Source(file.about.origin), texts, file.strings or None)
+    prompt, origin = file.about.prompt, file.about.origin
+    if model is not None:
+        model.check_made(file.trace.config, None if other_weights else origin)
+    about = file.about if file.strings else replace(file.about, tokens=())
+    return Run(file.trace, model or Source(origin), () if prompt is None or prompt.as_ids else (prompt,), about)
 
 
 def _along_rows(parts: list[Tensor], name: str, batch: int) -> Tensor:
@@ -351,31 +391,3 @@ def _along_rows(parts: list[Tensor], name: str, batch: int) -> Tensor:
         parts = [part.reshape(batch, -1, part.shape[-1]) for part in parts]
     axis = 2 if parts[0].ndim == 4 and not name.endswith("hook_result") else 1
     return torch.cat(parts, dim=axis)
-
-
-def _alone(trace: Trace, prompt: int) -> Trace:
-    """One prompt of a trace; where its padding comes after it or before it, without that."""
-    one = slice(prompt, prompt + 1)
-    rows, padding = slice(0, trace.length), None if trace.padding is None else trace.padding[one]
-    if padding is not None:
-        real = padding[0].nonzero().flatten()
-        first, stop = int(real[0]), int(real[-1]) + 1
-        if first == 0 and bool(padding[0, :stop].all()):
-            rows, padding = slice(0, stop), None
-    alone = trace.prompt(prompt)
-    return replace(
-        alone,
-        layers=tuple(replace(layer.at(rows.stop), padding=padding) for layer in alone),
-        ids=None if alone.ids is None else alone.ids[:, rows],
-        positions=alone.positions[:, rows],
-        padding=padding,
-        prefill=min(trace.prefill, rows.stop),
-        logits=_logits_alone(trace, one, rows.stop),
-        earlier=None,
-    )
-
-
-def _logits_alone(trace: Trace, one: slice, length: int) -> Rows | None:
-    """The logits of one prompt, None where none of its rows was kept."""
-    kept = max(length - trace.first_logit_row, 0)
-    return None if trace.logits is None or not kept else Rows.of(trace.logits.tensor[one, :, :kept])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import TraceError
 from ropewalk.model.runs.trace import Trace, append
@@ -48,6 +49,9 @@ class Source:
             "This run was read from a file without its model, which this needs; load it with "
             "ropewalk.load(path, model=ropewalk.open(…))."
         )
+
+    def check_made(self, config: ModelConfig, origin: Origin | None) -> None:
+        """Refuse a run of other shapes than the model's, or, where its origin is given, one that it did not make."""
 
     def check_logits(self) -> None:
         """Refuse what reads logits where a model has no last matrix."""

@@ -16,6 +16,7 @@ from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.runs.budget import Logits, check_budget, run_budget
 from ropewalk.model.runs.trace import Trace
+from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 from ropewalk.model.transformers_models.model import TransformersModel
 from ropewalk.model.transformers_models.tokenizer import tokenizer_of
@@ -61,8 +62,10 @@ class TransformersNotebookModel(Model):
             What else the model's own ``forward`` takes, such as ``pixel_values``. Of a model with an encoder the prompt
             is what its decoder reads; the encoder reads ``input_ids`` of these, or else the prompt too.
         """
-        batch = batch_of(prompts, self.tokenizer, mask, special=special)
-        return Run(self._run(batch, interventions, logits, branch, inputs), self, batch.texts)
+        self.model.check_interventions(interventions)
+        batch = batch_of(prompts, self.tokenizer, mask, special=special, interventions=interventions)
+        asked = [Prompt(text, special=special) for text in batch.texts]
+        return Run(self._run(batch, interventions, logits, branch, inputs), self, asked)
 
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step with the model's own cache: a token for each prompt."""

@@ -25,6 +25,8 @@ def check_sampling(sampling: Sampling) -> None:
     PromptError
         For a negative temperature or top-k, or a top-p outside (0, 1].
     """
+    if not isinstance(sampling, Sampling):
+        raise PromptError(f"{sampling!r:.40} is no way to draw; give ropewalk.Sampling(temperature=…).")
     if not 0 <= sampling.temperature <= 100:
         raise PromptError(f"The temperature is {sampling.temperature}, but it must be between 0 and 100.")
     if sampling.top_k < 0:

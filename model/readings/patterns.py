@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ropewalk.model.decoder.attention import fused_attention
 from ropewalk.model.decoder.scores import key_range, paired_scores
-from ropewalk.model.errors import TraceError
+from ropewalk.model.errors import PromptError, TraceError
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.readings.records import Doubles
 from ropewalk.model.runs.layer_trace import LayerTrace
@@ -113,7 +113,16 @@ def duplicate_pairs(ids: Tensor) -> tuple[list[int], list[int]]:
 
 
 def repeated_ids(count: int, vocabulary: int, seed: int) -> list[int]:
-    """``count`` random token ids, twice: the prompt that shows induction."""
+    """``count`` random token ids, twice: the prompt that shows induction.
+
+    Raises
+    ------
+    PromptError
+        For numbers that nothing can be drawn with.
+    """
+    for what, number, least in (("count", count, 0), ("vocabulary", vocabulary, 1), ("seed", seed, 0)):
+        if not isinstance(number, int | np.integer) or not least <= number < 2**63:
+            raise PromptError(f"The {what} is {number!r:.40}, but it must be a whole number from {least} to 2^63 − 1.")
     generator = torch.Generator().manual_seed(seed)
     once = torch.randint(0, vocabulary, (count,), generator=generator).tolist()
     return [*once, *once]
@@ -162,11 +171,19 @@ def formulas_of(trace: Trace) -> dict[str, str]:
     return {one.name: f"{one.title}: {one.here(trace) or one.formula}" for one in STATISTICS.values()}
 
 
+def real_rows(trace: Trace, batch: int) -> Tensor:
+    """Numbers of the rows of a prompt that are no padding."""
+    real = torch.ones_like(trace.positions[batch], dtype=torch.bool) if trace.padding is None else trace.padding[batch]
+    return real.nonzero().flatten()
+
+
 def pairs_of(trace: Trace, names: Collection[str], batch: int) -> dict[str, Pairs]:
-    """Name → cells, of those statistics that are the mean weight of some."""
-    ids = None if trace.ids is None else trace.ids[batch]
-    asked = [STATISTICS[name] for name in names]
-    return {one.name: one.pairs(trace.length, ids) for one in asked if one.pairs is not None}
+    """Name → cells among real tokens, of those statistics that are the mean weight of some."""
+    real = real_rows(trace, batch)
+    ids = None if trace.ids is None else trace.ids[batch, real]
+    found = {one.name: one.pairs(len(real), ids) for name in names if (one := STATISTICS[name]).pairs is not None}
+    rows = real.cpu()
+    return {name: (rows[queries], rows[keys]) for name, (queries, keys) in found.items()}
 
 
 def undefined_of(pairs: Mapping[str, Pairs]) -> dict[str, str]:
@@ -222,9 +239,10 @@ def _of_ids(find: Callable[[Tensor], tuple[list[int], list[int]]]) -> Callable[[
 def _followed_here(trace: Trace) -> str:
     if trace.ids is None:
         return ""
-    if repeat_period(trace.ids[0]):
+    ids = trace.ids[0, real_rows(trace, 0)]
+    if repeat_period(ids):
         return "mean over q = N … 2N − 2 of w[q, q − N + 1], where the ids are N tokens twice"
-    count = len(induction_pairs(trace.ids[0])[0])
+    count = len(induction_pairs(ids)[0])
     return FOLLOWED.replace("all q", f"the {count:,} places q") if count else ""
 
 
@@ -247,6 +265,8 @@ def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
     sampled = layer.length > EXACT_ENTROPY_UP_TO
     if sampled:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
+    if layer.padding is not None:
+        rows = rows[layer.padding[batch, rows]]
     rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
     # capped, biased and written scores are not linear in K', a mask of its own the kernel is not given; and of two
     # large numbers, the difference says little

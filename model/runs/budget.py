@@ -8,11 +8,11 @@ ask as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.costs import bytes_per_number, format_bytes, layer_parameters, weight_bytes
-from ropewalk.model.errors import MemoryBudgetError
+from ropewalk.model.errors import MemoryBudgetError, PromptError
 
 Logits = Literal["all", "last", "none"]
 
@@ -79,9 +79,17 @@ def chunk_rows(config: ModelConfig, tokens: int) -> int:
     return CHUNK_ROWS if tokens > rows_in_slice(config) else 0
 
 
-def default_logits(tokens: int) -> Logits:
-    """Whose logits are kept when nobody says."""
-    return "all" if tokens <= ALL_LOGITS_UP_TO else "last"
+def kept_logits(asked: Logits | None, tokens: int) -> Logits:
+    """Whose logits are kept: as asked, or what suits the length when nobody says.
+
+    Raises
+    ------
+    PromptError
+        For a word that is none of them.
+    """
+    if asked not in (None, *get_args(Logits)):
+        raise PromptError(f"The logits of {asked!r:.40} were to be kept; choose all, last or none.")
+    return asked or ("all" if tokens <= ALL_LOGITS_UP_TO else "last")
 
 
 def run_budget(
@@ -107,7 +115,7 @@ def run_budget(
     at_once = min(rows or tokens, tokens)
     a_row = (config.heads * config.head_width + config.kv_heads * config.kv_width) * number + config.heads * SINGLE
     attended = batch * config.layers * (tokens + tokens // ROOM) * a_row
-    read = {"all": tokens, "last": 1, "none": 0}[logits or default_logits(tokens)]
+    read = {"all": tokens, "last": 1, "none": 0}[kept_logits(logits, tokens)]
     predicted = batch * read * config.vocabulary * number
     numbers = _chunk_numbers(config, at_once, tokens) if rows else at_once * _row_numbers(config, tokens, branch)
     working = batch * numbers * number + _rotation_bytes(config, at_once)

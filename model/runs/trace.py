@@ -28,7 +28,7 @@ from ropewalk.model.decoder.scores import Span, key_range
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.errors import PromptError, TraceError
 from ropewalk.model.progress import Pace, Pauses, Progress, Steps, Watch, finished, saying
-from ropewalk.model.runs.budget import CHUNK_ROWS, ROOM, Logits, default_logits
+from ropewalk.model.runs.budget import CHUNK_ROWS, ROOM, Logits, kept_logits
 from ropewalk.model.runs.layer_trace import LayerTrace, check_row
 from ropewalk.model.runs.slices import Slices
 
@@ -342,7 +342,7 @@ def record_steps(
     if any(intervention.breaks_cache for intervention in interventions):
         chunk = 0  # a piece would not see the keys of later pieces
     batch, tokens = inputs.shape[:2]
-    logits = logits or default_logits(tokens)
+    logits = kept_logits(logits, tokens)
     device = inputs.device
     if positions is None:
         positions = counted_positions(batch, 0, tokens, padding, device)

@@ -14,6 +14,7 @@ from ropewalk.model.codec import CodecError, stored
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
+from ropewalk.model.errors import TraceError
 from ropewalk.model.options import Option
 from ropewalk.model.readings.records import Sampling, TokenKind, TokenText
 from ropewalk.model.tokens.prompt import Prompt
@@ -150,6 +151,33 @@ class TraceHeader:
         if counts and (min(counts) < 1 or sum(counts) != decoded):
             raise CodecError(f"sampling is of {sum(counts)} tokens, but {decoded} were decoded")
         return tuple(one.sampling for one in self.drawn for _ in range(one.count))
+
+
+FITTING = {
+    "layers": "layers",
+    "heads": "query heads",
+    "kv_heads": "kv heads",
+    "head_width": "numbers a head",
+    "vocabulary": "tokens in its vocabulary",
+}
+"""What a model and a run have in common, and what a person calls it."""
+
+
+def check_fits(name: str, config: ModelConfig, run: ModelConfig) -> None:
+    """Refuse a model that has other shapes than a run.
+
+    Raises
+    ------
+    TraceError
+        With both numbers.
+    """
+    for field, what in FITTING.items():
+        its, ours = getattr(config, field), getattr(run, field)
+        if its != ours:
+            raise TraceError(
+                f"{name} has {its:,} {what}, but the run was made with {ours:,}; attach the checkpoint that it was "
+                "made with."
+            )
 
 
 def stretches(drawn: Iterable[Sampling]) -> tuple[Drawn, ...]:

@@ -22,10 +22,10 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.interventions import AblateHeads, Intervention, PermuteTokens
+from ropewalk.model.decoder.interventions import AblateHeads, Intervention, PermuteTokens, check_listed
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import InterventionError, PromptError, RopewalkError, TraceError
-from ropewalk.model.runs.budget import Logits, default_logits
+from ropewalk.model.runs.budget import Logits, kept_logits
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.transformers_models.attention import AttentionCall, listening
@@ -164,7 +164,7 @@ class TransformersModel:
         if positions is None:
             counted = torch.arange(tokens.shape[1], device=device).expand(tokens.shape)
             positions = counted if padding is None else (padding.long().cumsum(-1) - 1).clamp_min(0)
-        keep: Logits = logits or default_logits(tokens.shape[1])
+        keep = kept_logits(logits, tokens.shape[1])
         recorder = _Recorder(self, tokens.shape, padding, interventions)
         kept = self._with_encoder(dict(inputs or {}), tokens, padding)
         self._going = None
@@ -283,6 +283,7 @@ class TransformersModel:
         InterventionError
             With what could be done.
         """
+        check_listed(interventions)
         for one in interventions:
             if not isinstance(one, AblateHeads | PermuteTokens):
                 raise InterventionError(

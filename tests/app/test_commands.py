@@ -267,6 +267,10 @@ def test_heads_by_a_score_of_ones_own(run: Run, tiny: Path, tmp_path: Path) -> N
         "def sharpest(trace):\n    return torch.stack([layer.weights().amax(-1).mean(-1) for layer in trace])\n"
         "def one(trace):\n    return [1.0]\n"
         "def broken(trace):\n    return trace.nothing\n"
+        "def ends(trace):\n    raise SystemExit(3)\n"
+        "def imaginary(trace):\n    return torch.ones(2, 4, dtype=torch.complex64)\n"
+        "def learnt(trace):\n    return torch.full((2, 4), 0.5, requires_grad=True)\n"
+        "def nothing(trace):\n    return torch.full((2, 4), float('nan'))\n"
     )
     data = heads_of(run, tiny, "--repeat", 6, "--score", f"{mine}:sharpest", "--score", "previous")
     assert {row["score"] for row in data["rows"]} == {"sharpest", "previous"}
@@ -275,19 +279,24 @@ def test_heads_by_a_score_of_ones_own(run: Run, tiny: Path, tmp_path: Path) -> N
     for name, said in (
         ("one", "returned shape (1,), but a number for each of 2 layers of 4 heads is wanted."),
         ("broken", "failed: AttributeError: 'Trace' object has no attribute 'nothing'."),
+        ("ends", "failed: SystemExit: 3."),
+        ("imaginary", "failed: TypeError: it returned complex numbers."),
         ("nobody", "has no function nobody."),
     ):
         status, _, err = run("heads", tiny, "--repeat", 6, "--score", f"{mine}:{name}")
         assert status == 1
         assert err.rstrip().endswith(said)
         assert one_sentence(err)
+    assert (values_of(heads_of(run, tiny, "--repeat", 6, "--score", f"{mine}:learnt"), "learnt") == 0.5).all()
+    nothing = heads_of(run, tiny, "--repeat", 6, "--score", f"{mine}:nothing")
+    assert (nothing["rows"], nothing["checkpoints"][0]["undefined"]["nothing"]) == ([], "is no number for any head")
     mine.write_text("import nothing_here\n")
     status, _, err = run("heads", tiny, "--repeat", 6, "--score", f"{mine}:one")
     assert (status, err) == (1, f"{mine} cannot be run: ModuleNotFoundError: No module named 'nothing_here'.\n")
     status, _, err = run("heads", tiny, "--repeat", 6, "--score", "sharp")
     assert status == 1
     assert "There is no head statistic 'sharp'; there are previous" in err
-    for wrong in (f"{tmp_path / 'no.py'}:one", f"{mine}:1x"):
+    for wrong in (f"{tmp_path / 'no.py'}:one", f"{mine}:1x", " , "):
         assert run("heads", tiny, "--repeat", 6, "--score", wrong)[0] == 2
 
 
@@ -316,11 +325,13 @@ def test_a_prompt_may_come_from_a_file_or_from_standard_input(
         (f"@{tmp_path / 'no'}", f"{tmp_path / 'no'} cannot be read (No such file or directory); a text that begins"),
         (f"@{tmp_path}", f"{tmp_path} cannot be read (Is a directory)"),
         ("-", "standard input cannot be read (it is closed)"),
-        ("@", "nothing cannot be read"),
+        ("@", "@ names no file"),
     ):
         status, out, err = run("generate", tiny, "--prompt", typed, "--steps", 1)
         assert (status, out) == (2, "")
         assert f"argument --prompt: {said}" in err
+    monkeypatch.setattr("ropewalk.app.commands.prompting.LARGEST", 2)  # of what never ends no more is read
+    assert "/dev/zero cannot be read (it has more than 2 bytes)" in run("generate", tiny, "--prompt", "@/dev/zero")[2]
 
 
 def test_a_picture_takes_a_prompt_from_a_file(run: Run, shots: list[Shot], tmp_path: Path) -> None:
@@ -520,6 +531,7 @@ def test_a_stream_without_unicode_shows_escapes(tiny: Path, monkeypatch: pytest.
     assert b"over q \\u2265 1 of" in narrow.buffer.getvalue()
 
 
+@pytest.mark.slow
 def test_a_closed_stream_is_no_error(tiny: Path) -> None:
     """As under pythonw, or after ``>&-``: both while everything is imported, and either."""
     program = (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+import ropewalk
 from ropewalk.app.files.shot import Shot
 from ropewalk.model.engine import engine, running
 from ropewalk.model.progress import Steps
@@ -17,6 +18,7 @@ from ropewalk.model.runs.trace import Trace
 from ropewalk.model.trace_files import trace_file
 from ropewalk.model.trace_files.trace_file import load_trace
 from tests.app.test_commands import Run, one_sentence, run, shots
+from tests.app.tiny_adapter import write_adapter
 from tests.app.tiny_checkpoint import write_chatty
 
 __all__ = ["run", "shots"]
@@ -211,6 +213,39 @@ def test_prompts_of_one_length_run_together(
     assert sizes == [(3, 3), (1, 3), (1, 5), (1, 2)]
 
 
+def test_more_at_once_than_there_are_is_all_of_them(run: Run, tiny: Path, prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    status, said, err = run("capture", tiny, "--prompts", prompts, "--batch", 10**15, "--out", out / "{n}.safetensors")
+    assert status == 0, err
+    assert len(list(out.iterdir())) == len(said.splitlines())
+
+
+def test_of_several_prompts_in_a_file_the_first_goes_on(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path, model = tmp_path / "run.safetensors", ropewalk.open(tiny)
+    model.capture(["abc", "to be or not"]).save(path)
+    assert "tiny, a trace (prompt 1 of 2)" in run("info", path)[1]
+    status, said, err = run("generate", path, "--checkpoint", tiny, "--steps", 3, "--json")
+    assert status == 0, err
+    assert json.loads(said)["ids"] == model.capture("abc").decode(3).ids[0, 3:].tolist()
+
+
+def test_an_adapter_is_told_from_another(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path, adapter, moved = tmp_path / "run.safetensors", write_adapter(tmp_path / "adapter"), tmp_path / "moved"
+    run("capture", tiny, "--adapter", adapter, "--prompt", "abc", "--out", path)
+    asked = ("generate", path, "--checkpoint", tiny, "--steps", 2, "--json")
+    status, as_made, err = run(*asked)
+    assert status == 0, err
+    shutil.move(adapter, moved)
+    status, _, err = run(*asked)
+    assert (status, one_sentence(err)) == (1, True)
+    assert json.loads(run(*asked, "--adapter", moved)[1])["ids"] == json.loads(as_made)["ids"]
+    write_adapter(adapter, lora_alpha=2)
+    status, _, err = run(*asked)
+    assert status == 1
+    assert "The run was made with tiny + adapter, but the files of tiny are not those" in err
+
+
 def test_a_template_of_the_command_line_is_that_of_every_text(run: Run, tmp_path: Path) -> None:
     chatty = write_chatty(tmp_path / "chatty")
     lines = ["hi", '{"text": "hi", "chat": true, "system": "be brief"}', '{"ids": [3, 4]}']
@@ -228,6 +263,8 @@ def test_a_template_of_the_command_line_is_that_of_every_text(run: Run, tmp_path
         ("abc", "{m}.safetensors", "does not name a file for each prompt"),
         ("abc", "{n.real}.safetensors", "does not name a file for each prompt"),
         ("abc", "{n", "does not name a file for each prompt"),
+        ("abc", "{n:999999999}", "does not name a file for each prompt"),
+        ('{"text": "a", "name": "9"}', "{n:{name}}", "does not name a file for each prompt"),
         ("abc", "{name}.safetensors", "Line 1 needs a name that a file can have"),
         ('{"text": "a", "name": "../a"}', "{name}.safetensors", "Line 1 needs a name that a file can have"),
         ('{"text": "a", "name": "x"}\n\n{"text": "b", "name": "x"}', "{name}.safetensors", "Lines 1 and 3 would both"),

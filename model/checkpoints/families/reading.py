@@ -127,11 +127,12 @@ def read_config(
 
 def without_ignored(fields: Fields, ignore: Iterable[str]) -> tuple[Fields, list[str]]:
     """The fields but for those that a person says change nothing, and what to say of it."""
-    left_out = [name for name in ignore if fields.has(name)]
-    if not left_out:
-        return fields, []
-    note = f"{fields.where} was read without {_listed(left_out)}, because that was asked for."
-    return fields.without(left_out), [note]
+    asked = tuple(ignore)
+    left_out = [name for name in asked if fields.has(name)]
+    absent = [name for name in asked if name not in left_out]
+    notes = [f"{fields.where} was read without {_listed(left_out)}, because that was asked for."] if left_out else []
+    notes += [f"{fields.where} has no {_listed(absent)} that could be left out."] if absent else []
+    return fields.without(left_out), notes
 
 
 def _taken(family: Family, fields: Fields) -> list[str]:

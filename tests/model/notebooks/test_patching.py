@@ -146,6 +146,26 @@ def test_gradients_are_those_of_transformers(pair: Pair) -> None:
     assert all(value.grad is None for value in pair.ours.decoder.parameters())
 
 
+def test_one_axis_and_one_receiver_need_no_list(bundled: Model) -> None:
+    plain = bundled.patch([1, 2], [1, 3], (1, 2), "z", over=["position"], to=["hook_final"])
+    assert plain.axes == ("layer", "position")
+    alike = bundled.patch([1, 2], [1, 3], (1, 2), "z", over="position", to="hook_final")
+    assert np.array_equal(alike.values, plain.values)
+
+
+def test_a_metric_that_fails_leaves_nothing_behind(bundled: Model) -> None:
+    asked: list[Callable[[], Any]] = [
+        lambda: bundled.patch([1, 2], [1, 3], lambda logits: 1 / 0, at="z"),
+        lambda: bundled.gradients([1, 2], lambda logits: 1 / 0, at="z"),
+    ]
+    for ask in asked:
+        with pytest.raises(ZeroDivisionError):
+            ask()
+    assert not any(point.is_watched for point in hooks.hook_points(bundled.decoder).values())
+    assert torch.is_grad_enabled()
+    assert not any(weight.requires_grad and weight.grad is not None for weight in bundled.decoder.parameters())
+
+
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
@@ -169,6 +189,12 @@ def test_gradients_are_those_of_transformers(pair: Pair) -> None:
         (lambda m: m.gradients([1, 2], (1, 2), "blocks.0.attn.hook_result"), "no gradient at"),
         (lambda m: m.gradients([1, 2], (1, 2), "nothing"), "no point 'nothing'"),
         (lambda m: m.gradients([1, 2], lambda logits: 1.0, "z"), "no gradient at"),
+        (lambda m: m.gradients([1, 2], (1, 2), []), "No hook point was named"),
+        (lambda m: m.gradients([1, 2], (1, 2), 5), "No hook point was named"),
+        (lambda m: m.patch([1, 2], [1, 3], lambda logits: None), "The metric returned None"),
+        (lambda m: m.patch([1, 2], [1, 3], lambda logits: "x"), "The metric returned 'x'"),
+        (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="pattern"), "'pattern' passes on the explicit branch alone"),
+        (lambda m: m.patch([1, 2], [1, 3], (1, 2), at="z", to=[("blocks.1.attn.hook_k", "0")]), "Head '0' of"),
     ],
 )
 def test_what_cannot_be_patched_is_refused_in_a_sentence(

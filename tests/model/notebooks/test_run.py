@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from ropewalk.model.errors import RopewalkError
 from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.readings.patterns import repeated_ids
+from ropewalk.model.tokens.prompt import Prompt
+from tests.app.tiny_checkpoint import write_checkpoint
 from tests.closeness import assert_close
 from tests.model.checkpoints.reference import build, reference_logits, save
 from tests.model.notebooks.conftest import CASES, Pair
@@ -114,6 +117,10 @@ def test_texts_and_vectors(bundled: Model) -> None:
         ([[5], [1024]], "Token id 1024"),
         ([-1], "Token id -1"),
         (list(range(600)), "limit of 512"),
+        ([2**70], "is not a token id"),
+        (b"abc", "text or token ids, but bytes was given"),
+        (torch.zeros(1, 3, dtype=torch.long).to_sparse(), "a sparse one"),
+        (torch.zeros(3, dtype=torch.long, device="meta"), "one without numbers"),
     ],
 )
 def test_what_cannot_run_is_refused_in_a_sentence(bundled: Model, prompts: Any, sentence: str) -> None:
@@ -147,6 +154,18 @@ def test_what_cannot_run_is_refused_in_a_sentence(bundled: Model, prompts: Any, 
         (lambda run: run[0].append([1, 2]), "2 tokens were given to go on with"),
         (lambda run: run.head_scores(["nothing"]), "no head statistic 'nothing'"),
         (lambda run: run.head_scores().best("induction"), "needs two tokens in a row"),
+        (lambda run: run.head_scores().best("nothing"), "no score 'nothing' here; there are previous"),
+        (lambda run: run[True], "Prompt True"),
+        (lambda run: run.head(1, True), "Head True"),
+        (lambda run: run.points(5), "5 is no hook point"),
+        (lambda run: run.attribution(None), "None is neither a token's text nor its id"),
+        (lambda run: run.attribution(3, row=True), "Row True"),
+        (lambda run: run.logit_lens(count=0), "0 tokens were to be named"),
+        (lambda run: run[0].append(None), "None is neither a token's text nor its id"),
+        (lambda run: run[0].append(1.5), "1.5 is neither a token's text nor its id"),
+        (lambda run: run[0].decode(-1), "-1 steps were asked for"),
+        (lambda run: run[0].decode("two"), "'two' steps were asked for"),
+        (lambda run: run[0].decode(1, "greedy"), "'greedy' is no way to draw"),
     ],
 )
 def test_what_a_run_cannot_say_is_refused_in_a_sentence(
@@ -155,6 +174,84 @@ def test_what_a_run_cannot_say_is_refused_in_a_sentence(
     with pytest.raises(RopewalkError, match=sentence) as refused:
         ask(bundled.capture(["to be or not to be", "not to be"]))
     assert refused.value.sentence.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"logits": "some"}, "The logits of 'some' were to be kept; choose all, last or none"),
+        ({"branch": "flash"}, "no branch 'flash'"),
+        ({"interventions": None}, "Interventions come in a list, but None was given"),
+        ({"interventions": ropewalk.interventions.RopeOff()}, "come in a list, but RopeOff"),
+        ({"interventions": ["no RoPE"]}, "'no RoPE' is no intervention"),
+        ({"interventions": [ropewalk.interventions.AblateHeads(0, 1)]}, "holds what it cannot hold"),  # type: ignore[arg-type]
+        ({"interventions": [ropewalk.interventions.ScaleScores("2")]}, "holds what it cannot hold"),  # type: ignore[arg-type]
+        (
+            {"interventions": [ropewalk.interventions.AblateHeads(0, (1,), ((math.nan,) * 16,))]},
+            "holds what is no finite number",
+        ),
+    ],
+)
+def test_words_and_interventions_that_are_none(bundled: Model, asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RopewalkError, match=sentence) as refused:
+        bundled.capture([1, 2, 3], **asked)
+    assert refused.value.sentence.endswith(".")
+    assert not any(point.is_watched for point in ropewalk.hooks.hook_points(bundled.decoder).values())
+
+
+def test_numbers_of_numpy_and_torch_count_as_numbers(bundled: Model) -> None:
+    run = bundled.capture(["to be or not", "not to be"])
+    one: Any = np.int64(1)
+    two: Any = torch.tensor(2)
+    assert run[one].tokens == [["not", "·to", "·be"]]
+    assert torch.equal(run.patterns(two), run.patterns(2))
+    assert np.array_equal(run.head(one, two).pattern, run.head(1, 2).pattern)
+    assert torch.equal(run.residual(two), run.residual(2))
+    alone = run[0]
+    for token in (np.int64(5), torch.tensor(5), torch.tensor([5]), np.array([5]), [np.int32(5)]):
+        assert alone.append(token).ids[0, -1] == 5  # type: ignore[arg-type]
+    assert alone.decode(one).trace.length == 5
+    assert set(run.head_scores("sink")) == {"sink"}
+    assert bundled.capture(np.array(["to be or not", "not to be"])).tokens == run.tokens
+
+
+def test_interventions_take_arrays_and_travel(bundled: Model, tmp_path: Path) -> None:
+    made = ropewalk.interventions
+    mean = torch.linspace(-1, 1, 16)
+    heads: dict[str, Any] = {"layer": np.int64(1), "heads": [np.int64(3)], "means": mean[None]}
+    zeros: Any = np.zeros(128)
+    given: list[Any] = [made.AblateHeads(**heads), made.AblateMlp(0, zeros), made.NoScale()]
+    plain = [made.AblateHeads(1, (3,), (tuple(mean.tolist()),)), made.AblateMlp(0, (0.0,) * 128), made.NoScale()]
+    assert given == plain
+    run = bundled.capture("to be or not", interventions=given)
+    run.save(tmp_path / "run.safetensors")
+    loaded = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
+    assert loaded.trace.interventions == tuple(plain)
+    assert torch.equal(loaded.append(5).next_logits, run.append(5).next_logits)
+
+
+def test_an_order_of_tokens_is_that_of_each_prompts_own(bundled: Model) -> None:
+    order = [ropewalk.interventions.PermuteTokens((1, 0))]
+    assert bundled.capture([[5, 6, 7], [8, 9]], interventions=order).ids.tolist() == [[6, 5, 7], [9, 8, 0]]
+    assert bundled.capture([[0, 6, 7]], mask=[[0, 1, 1]], interventions=order).ids.tolist() == [[0, 7, 6]]
+    swapped, plain = bundled.patch([6, 7], [8, 9], (1, 2), interventions=order), bundled.patch([7, 6], [9, 8], (1, 2))
+    assert np.array_equal(swapped.values, plain.values)
+    for prompt, sentence in (([5], "names 2 tokens, but the prompt has 1"), (torch.zeros(1, 3, 128), "of ids")):
+        with pytest.raises(RopewalkError, match=sentence):
+            bundled.capture(prompt, interventions=order)
+
+
+def test_scores_do_not_know_of_padding(bundled: Model) -> None:
+    ids = [5, 6, 7, 5, 6, 7]
+    padded = bundled.capture([[0, 0, 0, *ids], ids + [0] * 3], mask=[[0] * 3 + [1] * 6, [1] * 6 + [0] * 3]).trace
+    expected, _ = ropewalk.head_scores(bundled.capture(ids).trace)
+    for batch in (0, 1):
+        found, undefined = ropewalk.head_scores(padded, batch=batch)
+        assert not undefined
+        for name, values in expected.items():
+            assert np.abs(found[name] - values).max() < 1e-4
+    lone = bundled.capture([[0, 0, 5]], mask=[[0, 0, 1]]).head_scores()
+    assert set(lone.undefined) == {"previous", "sink", "induction", "duplicate"}
 
 
 def test_masks_that_do_not_fit(bundled: Model) -> None:
@@ -240,6 +337,32 @@ def test_a_run_is_saved_and_loaded(bundled: Model, tmp_path: Path) -> None:
         ropewalk.open(tmp_path / "run.safetensors")
     whole = ropewalk.load(tmp_path / "run.safetensors", model=bundled)
     assert torch.equal(whole.residual(1), run.residual(1))
+
+
+def test_a_file_of_a_run_says_how_it_was_asked_for_and_drawn(bundled: Model, tmp_path: Path) -> None:
+    path, sampling = tmp_path / "run.safetensors", ropewalk.Sampling(temperature=0.7, seed=3)
+    run = bundled.capture("to be or not", special=False).decode(2, sampling).decode()
+    run.save(path)
+    for _ in range(2):  # as often as it is written
+        about = ropewalk.load_trace(path).about
+        assert about.drawn == (sampling, sampling, ropewalk.Sampling())
+        assert about.prompt == Prompt("to be or not", special=False)
+        ropewalk.load(path, model=bundled).save(path)
+    run.append(5).save(path)
+    assert ropewalk.load_trace(path).about.drawn == ()
+
+
+def test_a_run_is_given_no_model_that_did_not_make_it(bundled: Model, tmp_path: Path) -> None:
+    path, tiny = tmp_path / "run.safetensors", write_checkpoint(tmp_path / "tiny")
+    bundled.capture("to be").save(path)
+    with pytest.raises(RopewalkError, match="tiny has 2 layers, but the run was made with 4"):
+        ropewalk.load(path, model=ropewalk.open(tiny))
+    ropewalk.open(tiny).capture("to be").save(path)
+    (tiny / "notes.txt").write_text("another one")
+    other = ropewalk.open(tiny)
+    with pytest.raises(RopewalkError, match="was made with tiny, and the files of tiny are not those"):
+        ropewalk.load(path, model=other)
+    assert ropewalk.load(path, model=other, other_weights=True).decode(1).trace.length == 6
 
 
 def test_a_run_under_interventions_goes_on_when_it_was_loaded(bundled: Model, tmp_path: Path) -> None:
