@@ -162,7 +162,7 @@ BREAKAGES = (
     trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
     saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
     saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
-    saved_runs("another prompt of several is shown", "file.trace.prompt(shown - 1)", "file.trace.prompt(0)"),
+    saved_runs("another prompt of several is shown", "alone(file.trace, shown - 1)", "alone(file.trace, 0)"),
     of("views/panels/panel.py", "views/test_traces_in_the_window")(
         "what a run lacks is offered all the same", "    button.setEnabled(not why and on)", "    button.setEnabled(on)"
     ),
