@@ -21,6 +21,10 @@ TRANSFORMERS: Final = "transformers"
 """The one that there is."""
 
 
+PROMPT: Final = "prompt"
+"""Which prompt of a trace of several is shown, counted from 1."""
+
+
 def with_asked(
     options: Options | None, *, adapter: object = None, family: str | None = None, ignore: str | Iterable[str] = ()
 ) -> dict[str, Option]:

@@ -43,6 +43,7 @@ def test_the_root_is_short() -> None:
     assert len((ROOT / "ropewalk" / "__main__.py").read_text(encoding="utf-8").splitlines()) <= 90
 
 
+@pytest.mark.slow
 def test_importing_app_and_views_leaves_torch_out() -> None:
     code = (
         "import importlib, pkgutil, sys, ropewalk.app, ropewalk.views\n"

@@ -50,7 +50,7 @@ print("model", session.model.name)
 until(session.run_changed, session.timeline.step)
 for name in names():
     window.reveal(name)
-    wait_until_drawn(window)
+wait_until_drawn(window)
 print("made", *sorted(window.panels))
 exporter = window.files.exporter
 exporter.failed.connect(lambda sentence: print("failed", sentence))

@@ -27,6 +27,7 @@ def declare(commands: Commands) -> None:
 def show_lessons(parsed: argparse.Namespace) -> None:
     """List the lessons that come along, or check files."""
     from ropewalk.app.lessons.shelf import load_lesson, load_shelf
+    from ropewalk.model.errors import LessonError, RopewalkError
 
     if not parsed.files:
         shelf = load_shelf()
@@ -36,21 +37,25 @@ def show_lessons(parsed: argparse.Namespace) -> None:
             rows.append((str(lesson.number), lesson.title, minutes, checks, ", ".join(lesson.challenges)))
         print_table(rows, frozenset({0, 2, 3}))
         return
+    wrong = []
     for file in parsed.files:
-        _check(file, load_lesson(file))
+        try:
+            found = _check(file, load_lesson(file))
+        except RopewalkError as error:
+            found = error.sentence
+        if found:
+            wrong.append(found)
+    if wrong:
+        raise LessonError("\n".join(wrong))
 
 
-def _check(file: Path, lesson: Lesson) -> None:
+def _check(file: Path, lesson: Lesson) -> str:
     """Say whether a lesson's numbers are there, which of its sentences they contradict, and which nothing decides.
 
-    Raises
-    ------
-    LessonError
-        When one is contradicted.
+    What is left to do comes back in a sentence, empty where nothing is.
     """
     from ropewalk.app.lessons.contradictions import contradicted
     from ropewalk.model.engine import engine
-    from ropewalk.model.errors import LessonError
 
     runs = finished(engine.lesson_runs(lesson.models, None, None))
     gaps = _gaps(lesson, runs) or "every number is there"
@@ -62,8 +67,13 @@ def _check(file: Path, lesson: Lesson) -> None:
     for one in found:
         print(f"  {one.sentence}")
     wrong = sum(one.is_sure for one in found)
-    if wrong:
-        raise LessonError(f"{file.name}: {wrong} of {claims} claims do not hold; put the words or the numbers right.")
+    left = (
+        (wrong, f"{wrong} of {claims} claims do not hold; put the words or the numbers right"),
+        (len(lesson.unclaimed), f"said without a claim: {len(lesson.unclaimed)}; write what decides it"),
+        (len(lesson.unread), f"not read as it stands: {len(lesson.unread)}; read it, and write the stamps"),
+    )
+    said = "; ".join(what for many, what in left if many)
+    return f"{file.name}: {said}." if said else ""
 
 
 def _gaps(lesson: Lesson, runs: Any) -> str:

@@ -52,13 +52,21 @@ TELLING_THAT: Final = re.compile(r"\b(?:explain|notice|out|remember|say|see|show
 """An order to tell somebody something, which is so or not."""
 WORD: Final = re.compile(r"[a-z]+")
 COUNTS: Final[Mapping[str, int]] = {
-    "double": 2, "doubles": 2, "half": 2, "halves": 2, "twice": 2, "two": 2, "third": 3, "three": 3, "four": 4,
-    "quarter": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "eighth": 8, "nine": 9, "ten": 10, "eleven": 11,
-    "twelve": 12, "sixteen": 16, "thirty-two": 32, "thirty": 30, "sixty-four": 64, "sixty": 60, "hundred": 100,
-    "thousand": 1000,
+    "double": 2, "doubles": 2, "twice": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16, "thirty-two": 32, "thirty": 30, "sixty-four": 64,
+    "sixty": 60, "hundred": 100, "thousand": 1000,
 }  # fmt: skip
-"""Words that count, from two on; a fraction counts what it makes of a whole."""
-COUNT: Final = re.compile(rf"\b(?:{'|'.join(COUNTS)})\b", re.IGNORECASE)
+"""Words that count, from two on."""
+PARTS: Final[Mapping[str, int]] = {
+    "half": 2, "halves": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
+    "tenth": 10,
+}  # fmt: skip
+"""Words for a part of a whole, and into how many it is cut."""
+COUNT: Final = re.compile(rf"\b(?:{'|'.join((*COUNTS, *PARTS))})\b", re.IGNORECASE)
+SHARE: Final = re.compile(
+    rf"(?:\b(?:an?|one)\W+({'|'.join(PARTS)})\b|\b({'|'.join(PARTS)}) (?:as|of|the)\b)", re.IGNORECASE
+)
+"""Such a part as a number below one: a quarter as tall is not four times as tall."""
 NAMED: Final = re.compile(r"\A\W*\d+\W*[:|]|\*\*\d+\*\*|\b(?:[Ll]essons?|Llama|GPT) \d+(?: and \d+)?")
 """What has a number for a name: a lesson, a piece of a list, a family of models."""
 FIGURE: Final = re.compile(r"(?<![\w.\-])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
@@ -67,6 +75,8 @@ IDIOM: Final = re.compile(r"\b(?:(?:once|one|nothing)(?: thing)? more|no longer|
 UNREAD: Final = re.compile(r"\$\$.*?\$\$|(?<!\\)\$.*?(?<!\\)\$|(?<!\\)\{.*?\}|`.*?`|\[[^\]]*\]")
 """What has no end of a sentence in it: formulas, numbers that are filled in, code, and shapes in letters."""
 HOLE: Final = re.compile(r"\{(.*?)\}")
+TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+NAME: Final = re.compile(r"[A-Za-z_]\w*")
 ROWS: Final = re.compile(r"\s*\n\s*\n\s*|\s*\n\s*(?=\| |- )")
 SENTENCE: Final = re.compile(r"\S.*?(?:[.!?](?=\s)|\n|\Z)")
 
@@ -111,15 +121,23 @@ def ways(sentence: str) -> Iterator[str]:
 
 
 def counts(sentence: str) -> frozenset[float]:
-    """The numbers from two on that a sentence says, in figures or in words, and not by an expression."""
+    """Numbers from two on, and parts of a whole, that a sentence says in figures or words, not in expressions."""
     said = NAMED.sub(" ", UNREAD.sub(" ", sentence))
+    shares = {1 / PARTS[(one or other).lower()] for one, other in SHARE.findall(said)}
+    said = SHARE.sub(" ", said)
     written = {float(figure.replace(",", "")) for figure in FIGURE.findall(said)}
-    return frozenset((written | {float(COUNTS[word.lower()]) for word in COUNT.findall(said)}) - {0.0, 1.0})
+    words = map(str.lower, COUNT.findall(said))
+    return frozenset((shares | written | {float(COUNTS.get(word) or PARTS[word]) for word in words}) - {0.0, 1.0})
 
 
 def figures(source: str) -> frozenset[float]:
     """The numbers in the expressions of a sentence."""
     return frozenset(float(figure) for hole in HOLE.findall(source) for figure in FIGURE.findall(hole))
+
+
+def named(source: str) -> frozenset[str]:
+    """The names in the expressions of a sentence, and those of their functions."""
+    return frozenset(name for hole in HOLE.findall(source) for name in NAME.findall(TEXT.sub(" ", hole)))
 
 
 def _words(sentence: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -24,6 +25,8 @@ SEVERAL: Final = frozenset(("all_of", "none_of", "differ"))
 """Comparisons that say of how many things they are."""
 CHAINED: Final = frozenset(("equal", "less", "more", "in_order"))
 """Comparisons that say so from three on: the first two are the comparison itself."""
+NEAR: Final = 0.02
+"""How far what a claim comes to may be from the part of a whole that is said: what is measured is never a third."""
 MOST_COUNTED: Final = 64
 """Numbers of a list that what is counted may be one of; a longer list has every number."""
 
@@ -81,14 +84,19 @@ def contradicted(lesson: Lesson, runs: Runs | None) -> Iterator[Contradiction]:
 
 def _miscounted(counted: Counted, decides: Mapping[int, Worth]) -> Iterator[Contradiction]:
     inside = [(part, decides[id(claim)]) for claim in counted.claims for one in claim.holds for part in parts(one)]
-    missing = counted.numbers - {number for part, _ in inside for number in _written_in(part)}
+    missing = set(counted.numbers) - {number for part, _ in inside for number in _written_in(part)}
     for part, worth in inside:
         if not missing:
             return
-        missing -= _come_to(part, worth)
+        found = _come_to(part, worth)
+        missing = {number for number in missing - found if number > 1 or not _is_near(number, found)}
     if missing:
         why = f"no claim on it comes to {' or '.join(map(write, sorted(missing)))}."
         yield Contradiction(counted.line, counted.says, why)
+
+
+def _is_near(share: float, found: set[float]) -> bool:
+    return any(math.isclose(share, one, rel_tol=NEAR) for one in found)
 
 
 def _written_in(part: Expression) -> Iterator[float]:
@@ -107,14 +115,13 @@ def _written_in(part: Expression) -> Iterator[float]:
 
 
 def _come_to(part: Expression, worth: Worth) -> set[float]:
-    """The numbers that a part of a claim comes to, one part of so many among them, and how many there are."""
+    """The numbers that a part of a claim comes to, and how many there are."""
     try:
         value = worth(part)
         found = set() if isinstance(value, bool) else set(numbers(value)[:MOST_COUNTED])
     except LessonError:
         return set()
-    found |= {float(len(value))} if isinstance(value, tuple) else set()
-    return found | {float(round(1 / number)) for number in found if 0 < number < 1}
+    return found | ({float(len(value))} if isinstance(value, tuple) else set())
 
 
 def _misjudged(lesson: Lesson, check: Check, runs: Runs | None, seed: int) -> Iterator[Contradiction]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from ropewalk.app.lessons.checks import unit_of
-from ropewalk.app.lessons.claims import WAYS, counts, figures, quoted, stamp, states_nothing, tidy, ways
+from ropewalk.app.lessons.claims import WAYS, counts, figures, named, quoted, stamp, states_nothing, tidy, ways
 from ropewalk.app.lessons.models import ModelReader, read_config
 from ropewalk.app.lessons.plan import (
     HIGHLIGHTS,
@@ -305,10 +305,13 @@ class _Reader:
         return claims, counted
 
     def _compared(self, place: Table, key: str, sentence: str, used: list[Claim]) -> Iterator[Counted]:
-        """What a sentence counts; that it says more or less where no claim on it compares that way is noted."""
+        """What a sentence counts; noted is that no claim on it compares as it does, or names what it fills in."""
         for way in ways(sentence) if used else ():
             if not any(call.function in WAYS[way][1] for claim in used for one in claim.holds for call in calls(one)):
                 self._note(place, key, sentence, f"it says that something is {way}, but no claim compares so:")
+        measured = self.scope.lets.keys() | self.scope.configs.keys() | self.models.keys() | KNOWN.keys()
+        for name in sorted((named(sentence) & measured) - _used(tuple(used))) if used else ():
+            self._note(place, key, sentence, f"{name} is filled in, but no claim says anything of it:")
         numbers = counts(sentence) - figures(sentence)
         if numbers and used:
             yield Counted(sentence, place.broken("", key, sentence[:12]).line, numbers, tuple(used))

@@ -35,8 +35,8 @@ from ropewalk.app.session.walk import Walk
 from ropewalk.app.settings import Opened, SettingsStore
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens
-from ropewalk.model.engine.interface import ModelHandle, OpenedTrace, RunHandle
-from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.interface import ModelHandle, OpenedTrace, RunHandle, undoable
+from ropewalk.model.engine.questions import Capability, Question
 from ropewalk.model.engine.requests import Failure
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import ModelCard, Run
@@ -157,6 +157,11 @@ class Session(QObject):
     def handle(self) -> RunHandle | None:
         """The run on screen as a handle."""
         return self._handle
+
+    def why_not(self, *needs: Capability) -> str:
+        """Why the run on screen does not let something be done with it, a sentence; empty where it does."""
+        handle = self.handle
+        return "" if handle is None else undoable(handle, frozenset(needs))
 
     @property
     def devices(self) -> tuple[str, ...]:

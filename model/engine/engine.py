@@ -81,7 +81,7 @@ def open_model(
     _leave_a_core_to_the_window()
     if path is not None and is_trace(path):
         yield Progress(0, 1, "Opening the trace")
-        return saved_runs.open_file(Path(path))
+        return saved_runs.open_file(Path(path), options)
     checkpoint: running.Opened
     if running.is_via_transformers(options, path) and path is not None:
         checkpoint = yield from running.open_via_transformers(path, device, dtype)

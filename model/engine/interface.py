@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.engine.questions import EVERYTHING, WITHOUT, Capability, Question
-from ropewalk.model.options import Option, Options
+from ropewalk.model.options import VIA, Option, Options
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings.records import HeadNumbers, ModelCard, Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
@@ -46,6 +46,11 @@ class ModelHandle:
     can: frozenset[Capability] = EVERYTHING
     advice: str = "run a prompt on a model that is open with its weights"
     origin: Origin | None = None
+
+    @property
+    def via(self) -> str:
+        """What runs it in the place of our own decoder; empty where that runs it."""
+        return str(dict(self.options).get(VIA, ""))
 
 
 def without_weights(card: ModelCard) -> str:
@@ -118,12 +123,18 @@ def missing(handle: RunHandle, question: Question) -> frozenset[Capability]:
     return question.needs - handle.can
 
 
-def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle) -> str:
-    """What a run lacks, and what to do about it, in a sentence."""
+def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle, what: str = "answered") -> str:
+    """What a run lacks, and what to do about it, in a sentence: that this cannot be ``what``."""
     said = lacking - {"unembedding"} or lacking  # what has no logits, or is not run again, needs no last matrix either
     *others, last = (without for one, without in WITHOUT.items() if one in said)
     lacks = f"{', '.join(others)} and {last}" if others else last
-    return f"This run {lacks}, so this cannot be answered; {model_handle.advice}."
+    return f"This run {lacks}, so this cannot be {what}; {model_handle.advice}."
+
+
+def undoable(handle: RunHandle, needs: frozenset[Capability]) -> str:
+    """Why a run does not let something be done with it, a sentence; empty where it does."""
+    lacking = needs - handle.can
+    return why_missing(lacking, handle.model_handle, "done") if lacking else ""
 
 
 def unanswerable(handle: RunHandle, question: Question) -> str:

@@ -17,11 +17,11 @@ from ropewalk.model.decoder.cache import GROWTH, Rows
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle, without_weights
+from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHandle, RunHandle, without_weights
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
-from ropewalk.model.options import ADAPTER, Option, Options
+from ropewalk.model.options import ADAPTER, PROMPT, VIA, Option, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
@@ -33,6 +33,9 @@ from ropewalk.model.trace_files.trace_file import TraceFile, load_trace
 
 QUICKLY_READ = 64 << 20
 """Bytes of a trace of which every head is looked at to choose the one that is shown first."""
+
+MOST_LISTED = 100
+"""Prompts of a trace that are listed to choose from; of more the number is typed."""
 
 
 class KnownTokens:
@@ -56,17 +59,22 @@ class Unattached:
     notes: tuple[str, ...]
     model: None = None
     path: str = ""
+    prompts: int = 1
 
 
-def open_file(path: Path) -> ModelHandle:
-    """A trace file as a model without weights, whose one run :func:`run_of` gives.
+def open_file(path: Path, options: Options | None = None) -> ModelHandle:
+    """A trace file as a model without weights, whose run :func:`run_of` gives: of several prompts, one.
 
     Raises
     ------
     TraceError
-        When it cannot be read.
+        When it cannot be read, or has no such prompt.
     """
-    file, notes = _first_prompt(load_trace(path))
+    file = load_trace(path)
+    prompts, shown = file.trace.batch, (options or {}).get(PROMPT, 1)
+    if prompts > 1:
+        file = _one_prompt(file, shown)
+    which = f" (prompt {shown} of {prompts})" if prompts > 1 else ""
     trace, origin = file.trace, file.about.origin or Origin()
     can: set[Capability] = {"attention"}
     if trace.config.position != "unknown":
@@ -76,7 +84,7 @@ def open_file(path: Path) -> ModelHandle:
     if trace.logits is not None:
         can.add("logits")
     card = ModelCard(
-        name=f"{origin.name}, a trace" if origin.name else path.name,
+        name=f"{f'{origin.name}, a trace' if origin.name else path.name}{which}",
         path=str(path.absolute()),
         config=trace.config,
         parameters=parameters(trace.config).total,
@@ -86,27 +94,56 @@ def open_file(path: Path) -> ModelHandle:
         family=origin.family or "unknown",
         has_tokenizer=False,
         bos=origin.bos,
+        notes=_made_with(origin),
     )
     what = f"{path.name} is a trace of {trace.length:,} tokens: a run without the weights of its model."
     return ModelHandle(
         card,
         available_devices(),
-        Unattached(file, trace.config, KnownTokens(file.about.tokens), (what, *notes)),
-        notice=" ".join(notes),
+        Unattached(file, trace.config, KnownTokens(file.about.tokens), (what, *file.notes), prompts=prompts),
+        options=((PROMPT, shown),) if prompts > 1 else (),
+        notice=" ".join(file.notes),
         can=frozenset(can),
-        advice="attach its checkpoint" + (f" ({origin.name})" if origin.name else ""),
+        advice="attach its checkpoint" + (f" ({called(origin)})" if origin.name else ""),
         origin=origin,
     )
 
 
-def _first_prompt(file: TraceFile) -> tuple[TraceFile, tuple[str, ...]]:
-    """A file of one run, and what is to be said of it: the window and the command line look at one prompt."""
-    batch = file.trace.batch
-    if batch == 1:
-        return file, file.notes
-    trace = alone(file.trace, 0)
-    about = replace(file.about, tokens=file.about.tokens[: trace.length])
-    return replace(file, trace=trace, about=about), (f"Of its {batch} prompts the first is opened.", *file.notes)
+def _one_prompt(file: TraceFile, shown: Option) -> TraceFile:
+    """The run of one prompt of several, from 1."""
+    prompts = file.trace.batch
+    if not isinstance(shown, int) or not 1 <= shown <= prompts:
+        raise TraceError(f"The trace holds {prompts} prompts, counted from 1, so there is no prompt {shown!r:.20}.")
+    trace, about = alone(file.trace, shown - 1), file.about
+    if shown == 1:
+        about = replace(about, tokens=about.tokens[: trace.length])
+    else:
+        ids = [] if trace.ids is None else trace.ids[0].tolist()
+        tokens = KnownTokens(about.tokens).describe(ids) if ids else about.tokens
+        about = replace(about, tokens=tokens, prompt=None, rendered="")
+    return replace(file, trace=trace, about=about)
+
+
+def _choices(prompts: int) -> tuple[Choice, ...]:
+    """What a file of several prompts leaves open."""
+    listed = tuple(range(1, prompts + 1)) if prompts <= MOST_LISTED else ()
+    return (
+        (Choice(PROMPT, f"The trace holds {prompts} prompts; the one to be shown:", listed, 1),) if prompts > 1 else ()
+    )
+
+
+def _made_with(origin: Origin) -> tuple[str, ...]:
+    """What a run was made with, as far as its file says so."""
+    if not origin.name:
+        return ()
+    said = dict(origin.options)
+    by = f", run by {said[VIA]}" if VIA in said else ""
+    return (f"It was made with {called(origin)}{f' at {origin.path}' if origin.path else ''}{by}.",)
+
+
+def called(origin: Origin) -> str:
+    """The checkpoint of a run by its name, for somebody who did not choose its folder."""
+    return origin.name.replace("bundled", "the built-in model", 1) if origin.name.startswith("bundled") else origin.name
 
 
 def outline_file(path: Path) -> CheckpointOutline:
@@ -122,6 +159,7 @@ def outline_file(path: Path) -> CheckpointOutline:
         bytes_in={card.dtype: 0},
         kv_bytes_in={card.dtype: kv_bytes(card.config, 1000, card.dtype)},
         holds_weights=False,
+        choices=_choices(model_handle.checkpoint.prompts),
         notes=(*model_handle.checkpoint.notes, "Its checkpoint can be attached to it."),
         holds_run=True,
     )

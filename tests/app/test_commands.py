@@ -531,6 +531,7 @@ def test_a_stream_without_unicode_shows_escapes(tiny: Path, monkeypatch: pytest.
     assert b"over q \\u2265 1 of" in narrow.buffer.getvalue()
 
 
+@pytest.mark.slow
 def test_a_closed_stream_is_no_error(tiny: Path) -> None:
     """As under pythonw, or after ``>&-``: both while everything is imported, and either."""
     program = (

@@ -304,7 +304,8 @@ def larger(own: Path, folder: Path) -> Path:
     return large
 
 
-@pytest.mark.parametrize("megabytes", [pytest.param(400, marks=pytest.mark.slow), 700])
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [400, 700])
 def test_an_engine_that_gets_no_memory_is_a_sentence(qtbot: QtBot, tmp_path: Path, megabytes: int) -> None:
     """Torch is not even loaded: that fails, or ends the process."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.lessons.progress import ProgressStore
+from ropewalk.resources import resource
 
 RIGHT = "def repeat_kv(x, groups):\n    return x.repeat_interleave(groups, dim=1)\n"
 TILED = "def repeat_kv(x, groups):\n    print('hello')\n    return x.repeat(1, groups, 1, 1)\n"
@@ -106,14 +107,19 @@ def test_a_lesson_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     Path("good.toml").write_text(
         LESSON.replace("open", "llama3_8b").replace("tokens(llama3_8b)", "1"), encoding="utf-8"
     )
-    assert typed("lessons", "good.toml") == 0
-    told = capsys.readouterr().out.splitlines()
+    assert typed("lessons", "good.toml") == 1
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "good.toml: said without a claim: 7; write what decides it; "
+        "not read as it stands: 2; read it, and write the stamps.\n"
+    )
+    told = captured.out.splitlines()
     assert told[0] == "good.toml: 1 steps, 1 checks, 0 claims, every number is there"
     assert "  line 7: no claim decides “One”" in told
     assert "  line 7: no claim decides what is on screen: “shown_panels”" in told
     assert "  line 14: no claim decides the answer of “A?”" in told
     Path("gaps.toml").write_text(LESSON, encoding="utf-8")
-    assert typed("lessons", "gaps.toml") == 0
+    assert typed("lessons", "gaps.toml") == 1
     assert capsys.readouterr().out.count("No model is open") == 1
     Path("bad.toml").write_text(LESSON.replace("minutes", "minuets"), encoding="utf-8")
     assert typed("lessons", "bad.toml") == 1
@@ -127,4 +133,20 @@ def test_a_sentence_that_its_number_contradicts_is_told(capsys: pytest.CaptureFi
     assert typed("lessons", "wrong.toml") == 1
     captured = capsys.readouterr()
     assert '“and” is contradicted: less(size(main, "D"), 100) is not so: 4,096, 100.' in captured.out
-    assert captured.err == "wrong.toml: 1 of 1 claims do not hold; put the words or the numbers right.\n"
+    assert captured.err.startswith("wrong.toml: 1 of 1 claims do not hold; put the words or the numbers right; ")
+
+
+def test_a_lesson_with_nothing_left_to_do_passes_and_one_that_nobody_has_read_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lesson = resource("lessons") / "14-drawing-a-token.toml"
+    source = lesson.read_text(encoding="utf-8")
+    Path("unread.toml").write_text(source.replace("minutes = 13", "minutes = 14"), encoding="utf-8")
+    assert typed("lessons", str(lesson)) == 0
+    assert capsys.readouterr().err == ""
+    assert typed("lessons", "missing.toml", "unread.toml", str(lesson)) == 1
+    captured = capsys.readouterr()
+    missing, unread = captured.err.splitlines()
+    assert "missing.toml" in missing
+    assert unread == "unread.toml: not read as it stands: 1; read it, and write the stamps."
+    assert captured.out.count("every number is there") == 2

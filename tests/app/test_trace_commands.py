@@ -224,7 +224,7 @@ def test_more_at_once_than_there_are_is_all_of_them(run: Run, tiny: Path, prompt
 def test_of_several_prompts_in_a_file_the_first_goes_on(run: Run, tiny: Path, tmp_path: Path) -> None:
     path, model = tmp_path / "run.safetensors", ropewalk.open(tiny)
     model.capture(["abc", "to be or not"]).save(path)
-    assert "Of its 2 prompts the first is opened." in run("info", path)[1]
+    assert "tiny, a trace (prompt 1 of 2)" in run("info", path)[1]
     status, said, err = run("generate", path, "--checkpoint", tiny, "--steps", 3, "--json")
     assert status == 0, err
     assert json.loads(said)["ids"] == model.capture("abc").decode(3).ids[0, 3:].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,17 +10,19 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QSize, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QGraphicsView, QWidget
 
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views.lesson.scene import SWITCHES
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.panel import Panel
 from ropewalk.views.pictures import snapshot
-from ropewalk.views.style import theme
+from ropewalk.views.stage.workspaces import WORKSPACES
+from ropewalk.views.style import motion, theme
 from tests.in_process import new_session
 
 ROOMY = QSize(1600, 1000)
@@ -51,6 +54,81 @@ def opened_window(
         window.close()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+class Shared:
+    """A window that many tests share, which brings it back to where it was before each of them.
+
+    All that a test might make first is made at once: it would be counted as left over by that test.
+    """
+
+    def __init__(self, window: MainWindow) -> None:
+        for card in window.cards.values():
+            card.make_panel()
+        snapshot.wait_until_drawn(window)
+        session = window.session
+        self.window, self.size, self.opened = window, window.size(), session.model_handle
+        self.settings, self.selection = _fields(session.settings.now), _fields(session.selection.now)
+        self.prompt = Prompt(run_of(window).prompt)
+
+    def clear(self) -> None:
+        """Take away what stands in front of the panels or beside the window."""
+        window, classroom = self.window, self.window.classroom
+        for dialog in window.findChildren(QDialog):
+            dialog.close()
+            dialog.deleteLater()
+        while classroom.dismiss():
+            pass
+        if window.presenting:
+            window.present()
+        if classroom.presenter is not None:
+            classroom.presenter.close()
+        window.lesson.leave()
+        window.reset_layout()
+
+    def put_back(self) -> MainWindow:
+        """Look, layout, engine, run, selection and switches as they were."""
+        window, session = self.window, self.window.session
+        self.clear()
+        session.timeline.pause()
+        session.baseline.unpin()
+        session.board.clear()
+        if session.engines.gone is not None:
+            session.recovery.restart()
+        self._run()
+        for name in SWITCHES:
+            window.lesson_scenes.switch(name).setChecked(False)
+        motion.choose("system")
+        theme.colour_in("viridis")
+        if (theme.current().name, theme.current().projector) != ("dark", False):
+            window.set_look("dark", projector=False)
+        window.setWindowState(Qt.WindowState.WindowNoState)
+        window.resize(self.size)
+        window.show_workspace(WORKSPACES[0].name)
+        window.failure.dismiss()
+        session.selection.update(**self.selection)
+        session.settings.update(**self.settings)
+        window.activateWindow()
+        snapshot.wait_until_drawn(window)
+        snapshot.settle(window)
+        window.setFocus()
+        return window
+
+    def _run(self) -> None:
+        """The model and the run of the beginning, without what was changed in it."""
+        window, session = self.window, self.window.session
+        snapshot.wait_until_drawn(window)
+        if session.interventions.now:
+            session.interventions.apply(())
+            snapshot.wait_until_drawn(window)
+        run = run_of(window)
+        if run.prompt != self.prompt.text or run.newest > run.prefill:
+            session.start(self.prompt)
+            snapshot.wait_until_drawn(window)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def window_over(session: Session, *, restore: bool = False) -> MainWindow:

@@ -193,7 +193,7 @@ def look(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("act", "where"),
     [
-        (lambda bench: None, "nothing"),
+        pytest.param(lambda bench: None, "nothing", marks=pytest.mark.slow),
         (decode, "step"),
         pytest.param(run, "run:another", marks=pytest.mark.slow),
         pytest.param(look, "AskHead", marks=pytest.mark.slow),
@@ -412,6 +412,7 @@ def test_what_is_heard_at_last_is_offered_to_be_ended_no_longer(bench: Bench) ->
     assert not strip.isVisible()
 
 
+@pytest.mark.slow
 def test_nothing_of_an_engine_that_has_ended_stays(bench: Bench) -> None:
     bench.kill()
     bench.back()

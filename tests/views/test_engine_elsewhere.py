@@ -202,6 +202,7 @@ def test_pictures_that_nobody_wants_any_more_do_not_come(window: MainWindow, mon
     assert taken(connection) - before < 1.9 * picture, "of the first no more came than had been begun"
 
 
+@pytest.mark.slow
 def test_another_version_there_is_said(qapp: QApplication, home: Path, qtbot: QtBot) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import ropewalk; ropewalk.__version__ = '0.1.9'; "
     code += "from ropewalk.__main__ import main; main(['engine'])"

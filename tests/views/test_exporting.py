@@ -43,21 +43,27 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import theme
 from tests.app.filled_lessons import SHELF
 from tests.in_process import trace_of
-from tests.views.driving import run_of
+from tests.views.driving import Shared, run_of
 from tests.views.real_window import PROMPT, real_window
 
 
+@pytest.fixture(scope="module")
+def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with real_window(tmp_path_factory.mktemp("window")) as opened:
+        yield Shared(opened)
+
+
 @pytest.fixture
-def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    with real_window(tmp_path) as opened:
-        yield opened
+def window(shared: Shared) -> Iterator[MainWindow]:
+    yield shared.put_back()
+    shared.clear()
 
 
 Take = Callable[[Callable[[], object]], str]
 
 
 @pytest.fixture
-def take(qtbot: QtBot, window: MainWindow) -> Take:
+def take(qtbot: QtBot, window: MainWindow) -> Iterator[Take]:
     """Do something that makes a file, wait for its end, and return what was said against it."""
     saved: list[Path] = []
     failed: list[str] = []
@@ -71,7 +77,9 @@ def take(qtbot: QtBot, window: MainWindow) -> Take:
         qtbot.waitUntil(lambda: bool(saved or failed), timeout=120_000)
         return "".join(failed)
 
-    return run
+    yield run
+    window.files.exporter.saved.disconnect(saved.append)
+    window.files.exporter.failed.disconnect(failed.append)
 
 
 @pytest.fixture

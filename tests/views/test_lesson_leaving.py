@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -36,7 +36,7 @@ from tests.views.canned import CONFIG
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window over a real session, with the bundled model and a run."""
-    with driving.opened_window(tmp_path, None, "hark, who goes there?") as window:
+    with driving.opened_window(tmp_path, None, "hark, who goes there?", QSize(1280, 800)) as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window
@@ -141,6 +141,7 @@ def test_projector_mode_may_come_and_go_during_a_lesson(qtbot: QtBot, window: Ma
     assert places(window) == ordinary
 
 
+@pytest.mark.slow
 def test_a_panel_alone_gives_way_to_the_next_step(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 11, 0)
     window.classroom.full.enter("heads")
@@ -311,6 +312,7 @@ def test_the_line_at_the_bottom_speaks_of_the_sizes_that_are_shown(qtbot: QtBot,
     assert window.status.facts.text().split(" · ")[:4] == before.split(" · ")[:4]
 
 
+@pytest.mark.slow
 def test_the_record_of_a_training_stands_where_the_step_says(qtbot: QtBot, window: MainWindow) -> None:
     enter(qtbot, window, 17, 2)
     panel, scene = cast("TrainingPanel", window.panels["training"]), window.lesson_scenes.scene

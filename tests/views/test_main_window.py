@@ -260,6 +260,18 @@ def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, 
     assert running.run is run
 
 
+def test_arrows_in_a_slider_move_it_and_do_not_step(window: MainWindow, running: Session) -> None:
+    running.timeline.step()
+    snapshot.wait_until_drawn(window)
+    slider, run = window.panels["rope"].slider, running.run  # type: ignore[attr-defined]
+    slider.setFocus()
+    before = slider.value()
+    QTest.keyClick(slider, Qt.Key.Key_Left)
+    snapshot.wait_until_drawn(window)
+    assert slider.value() < before
+    assert running.run is run
+
+
 def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> None:
     assert not window.panels["next_token"].on_screen
     window.panels["ledger"].panel_requested.emit("next_token")  # type: ignore[attr-defined]

@@ -76,10 +76,10 @@ def bears(window: MainWindow) -> bool:
     ("key", "modifier", "is_there"),
     [
         (Qt.Key.Key_D, NONE, walks),
-        (Qt.Key.Key_3, CONTROL, turns),
-        (Qt.Key.Key_Right, NONE, decodes),
+        pytest.param(Qt.Key.Key_3, CONTROL, turns, marks=pytest.mark.slow),
+        pytest.param(Qt.Key.Key_Right, NONE, decodes, marks=pytest.mark.slow),
         (Qt.Key.Key_Z, NONE, silences),
-        (Qt.Key.Key_B, ALT, compares),
+        pytest.param(Qt.Key.Key_B, ALT, compares, marks=pytest.mark.slow),
         (Qt.Key.Key_H, ALT, bears),
     ],
     ids=["walk", "dial and all planes", "decode", "live ablation", "head board", "heads being born"],

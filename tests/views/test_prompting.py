@@ -235,7 +235,9 @@ def test_a_run_that_was_meant_otherwise_sets_the_switches(qtbot: QtBot, opened: 
     assert bar.ids.isChecked(), "what was switched since stays as it is"
 
 
-@pytest.mark.parametrize("bos", ["", "<s>", "<|begin_of_text|>"])
+@pytest.mark.parametrize(
+    "bos", ["<|begin_of_text|>", *(pytest.param(short, marks=pytest.mark.slow) for short in ("", "<s>"))]
+)
 def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
     qtbot: QtBot, running: Session, engine: CannedEngine, bos: str
 ) -> None:

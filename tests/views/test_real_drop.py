@@ -52,6 +52,7 @@ def drop(window: MainWindow, path: Path) -> OpenDialog:
     return window.findChildren(OpenDialog)[-1]
 
 
+@pytest.mark.slow
 def test_a_dropped_file_shows_every_head_after_a_first_try_was_cancelled(qtbot: QtBot, window: MainWindow) -> None:
     session = window.session
     before = session.model

@@ -253,6 +253,7 @@ def ancestor(widget: QWidget | None) -> QScrollArea:
     return widget
 
 
+@pytest.mark.slow
 def test_a_sentence_its_induction_head_its_rotation_its_cache_and_an_ablation(qtbot: QtBot, window: MainWindow) -> None:
     type_the_sentence(window)
     layer, head = find_the_induction_head(window)

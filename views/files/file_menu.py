@@ -47,6 +47,7 @@ class FileMenu(QObject):
         self.runs.failed.connect(self._show_failure)
         self.runs.finished.connect(window.status.show_message)
         window.export_wanted.connect(self._export_around)
+        window.attach_wanted.connect(self.runs.attach)
         menu.aboutToShow.connect(self._fill)  # after the bar, which was connected before
         for name, card in window.cards.items():
             card.handle.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)

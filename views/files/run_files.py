@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ropewalk.views.window.panel_window import PanelWindow
 
 KINDS = "Traces (*.safetensors)"
+BUNDLED = "bundled"
+"""How the names of the model that comes with Ropewalk begin."""
+FILES = frozenset({".gguf", ".pth", ".pt", ".bin", ".safetensors"})
+"""Endings of checkpoints that are one file."""
 
 
 class RunFiles(QObject):
@@ -62,6 +66,9 @@ class RunFiles(QObject):
         if origin is None:
             session.attaching.attach(None)  # which says why not
             return
+        if origin.name.startswith(BUNDLED):  # which is here, wherever it was there
+            session.attaching.attach(None)
+            return
         if session.elsewhere:
             from ropewalk.views.window.folder_dialog import FolderDialog
 
@@ -72,8 +79,9 @@ class RunFiles(QObject):
         dialog = self._dialog(
             f"Attach {origin.name or 'the checkpoint of this run'}", QFileDialog.AcceptMode.AcceptOpen
         )
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        if Path(origin.path).is_dir():
+        is_file = PurePath(origin.path).suffix.lower() in FILES and not Path(origin.path).is_dir()
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile if is_file else QFileDialog.FileMode.Directory)
+        if Path(origin.path).exists():
             dialog.selectFile(origin.path)
         dialog.fileSelected.connect(session.attaching.attach)
         dialog.open()

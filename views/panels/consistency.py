@@ -12,8 +12,9 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
-from ropewalk.model.readings.records import ConsistencyCheck, LayerGap
-from ropewalk.views.panels.panel import plain_label
+from ropewalk.model.engine.questions import Capability
+from ropewalk.model.readings.records import ConsistencyCheck, LayerGap, Run
+from ropewalk.views.panels.panel import offer, plain_label
 from ropewalk.views.style import ink, theme, wording
 from ropewalk.views.style.flow import flowing, scrolled
 
@@ -161,6 +162,13 @@ class GapsView(QWidget):
         return self._left() + share * (self._right() - self._left())
 
 
+NEEDS: Final[dict[Kind, tuple[Capability, ...]]] = {
+    "cached": ("logits", "replay", "unembedding"),
+    "branches": ("replay",),
+}
+"""What a check takes."""
+
+
 class ConsistencyPage(QWidget):
     """Both checks, each made at the press of a button."""
 
@@ -193,6 +201,7 @@ class ConsistencyPage(QWidget):
         layout.addWidget(scrolled(inside, "What the proofs found"), 1)
         session.consistency.check_changed.connect(self._on_cached)  # methods: what is gone hears nothing any more
         session.consistency.branches_changed.connect(self._on_branches)
+        session.run_changed.connect(self._on_run)
         self._show("cached", session.consistency.check)
         self._show("branches", session.consistency.branches)
 
@@ -202,6 +211,11 @@ class ConsistencyPage(QWidget):
             gaps.show_check(gaps.check)
             self._tone(kind)
 
+    def _on_run(self, before: Run | None, after: Run | None) -> None:
+        """Say what can be proved of another run."""
+        self._show("cached", self.session.consistency.check)
+        self._show("branches", self.session.consistency.branches)
+
     def _on_cached(self, check: ConsistencyCheck | None) -> None:
         self._show("cached", check)
 
@@ -210,7 +224,7 @@ class ConsistencyPage(QWidget):
 
     def _button(self, kind: Kind, text: str, tip: str) -> QPushButton:
         button = QPushButton(text)
-        button.setToolTip(tip)
+        offer(button, self.session, tip, *NEEDS[kind])
         button.clicked.connect(lambda: self.session.consistency.check_now(kind))
         return button
 
@@ -224,6 +238,7 @@ class ConsistencyPage(QWidget):
         self.labels[kind].setText(self._sentence(kind, check))
         self.gaps[kind].show_check(check)
         self.gaps[kind].setVisible(check is not None and bool(check.layers))
+        offer(self.buttons[kind], self.session, self.BUTTONS[kind][1], *NEEDS[kind])
         self._tone(kind)
 
     def _tone(self, kind: Kind) -> None:
@@ -236,6 +251,8 @@ class ConsistencyPage(QWidget):
         one, other = SIDES[kind]
         if check is not None:
             return f"{verdict(check)[0]}. {conditions(check)} {origin(check)}".strip()
+        if why := self.session.why_not(*NEEDS[kind]):
+            return f"{one} = {other}: not proved. {why}"
         if kind == "cached" and self.session.run is not None and not self.session.consistency.checks_itself:
             return "cached = full: not proved yet; this run is too large to be proved at every step."
         return f"{one} = {other}: not proved yet."

@@ -19,7 +19,7 @@ from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAtlas, AskRepeats, AskScoreChanges, Question
 from ropewalk.model.readings.records import AtlasPart, HeadAtlas, RepeatScores, Run, ScoreChanges
 from ropewalk.views import keys
-from ropewalk.views.panels.panel import ElidedLabel, Kept, Mark, Panel, SparedLabel, plain_label
+from ropewalk.views.panels.panel import CHANGES, ElidedLabel, Kept, Mark, Panel, SparedLabel, offer, plain_label
 from ropewalk.views.plots.atlas import LAYER_ORDER, AtlasScroll, AtlasView, Order
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.flow import flowing
@@ -113,6 +113,7 @@ class HeadsPanel(Panel):
         self.why_undefined, self.note = plain_label("", "label"), ElidedLabel()
         self.why_undefined.hide()
         self._lay_out()
+        self._tips = {one: one.toolTip() for one in (self.silence, self.back_button, self.repeats)}
         self._show_silent()  # not earlier: a button without a parent would be a window, which takes the keys away
         session.board.changed.connect(self._show_kept)
         session.baseline.changed.connect(self._on_baseline)
@@ -147,6 +148,14 @@ class HeadsPanel(Panel):
         self.hear(self.view.head_silenced, self._silence)
         for signal in (self.session.interventions.asked, self.session.interventions.changed):
             signal.connect(self._show_silent)
+
+    def _offer_changes(self) -> None:
+        """Let what runs the model again be pressed where it can be."""
+        offer(self.silence, self.session, self._tips[self.silence], *CHANGES)
+        offer(self.back_button, self.session, self._tips[self.back_button], *CHANGES)
+        offer(self.repeats, self.session, self._tips[self.repeats], "run")
+        if not self.silence.isEnabled():
+            self.silence.setChecked(False)
 
     def _begin_silencing(self, on: bool) -> None:
         self.view.silencing = on
@@ -204,6 +213,7 @@ class HeadsPanel(Panel):
         if run.prompt != self._prompt:
             self._prompt, self.view.score = run.prompt, ""
         self._offer(atlas)
+        self._offer_changes()
         self.view.show_atlas(self._scored(atlas), run.config.group)
         self._show_kept()
         self._sort()

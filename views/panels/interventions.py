@@ -42,10 +42,10 @@ from ropewalk.model.decoder.interventions import (
     SetPattern,
     ablate_kv_group,
 )
-from ropewalk.model.engine.questions import AskMean, AskRandomLayers, AskRow, Question
+from ropewalk.model.engine.questions import AskMean, AskRandomLayers, AskRow, Capability, Question
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.readings.records import ModelCard, RandomLayer, RowReading, Run
-from ropewalk.views.panels.panel import Panel, plain_label
+from ropewalk.views.panels.panel import CHANGES, Panel, offer, plain_label
 from ropewalk.views.panels.random_layer import RandomLayerPage
 from ropewalk.views.style import theme, wording
 from ropewalk.views.style.flow import FlowLayout, flowing, scrolled
@@ -128,6 +128,14 @@ TIPS: Final[Mapping[str, str]] = {
 }
 """What each button does and what one will see."""
 
+ANYWHERE: Final[frozenset[str]] = frozenset(
+    {"zero", "mean", "group", "group_mean", "heads", "heads_mean", "all_heads", "reverse", "shuffle", "swap", "order"}
+)
+"""Buttons that need nothing of a model's inside: transformers runs its models so too."""
+
+INSIDE: Final[Capability] = "rotation"
+"""What it takes to change the inside of a layer: a decoder of ours."""
+
 
 class InterventionsPanel(Panel):
     """Changes the model for the run on screen."""
@@ -153,7 +161,6 @@ class InterventionsPanel(Panel):
         self.undo_button.setToolTip("Go back to the experiments before the last change.")
         self.undo_button.clicked.connect(self.undo)
         self.clear_button = QPushButton("None")
-        self.clear_button.setToolTip("Take every experiment out.")
         self.clear_button.setAccessibleName("Take every experiment out")
         self.clear_button.clicked.connect(lambda: self.session.interventions.apply(()))
         self.head_row.addWidget(self.undo_button)
@@ -349,11 +356,18 @@ class InterventionsPanel(Panel):
         self.buttons["mlp_mean"].setAccessibleName(f"L{selection.layer} MLP to its mean")
         self.captions[2].setText(f"The selected head, {head}")
         self.captions[3].setText(f"The selected layer, L{selection.layer}")
-        for name in ("plane", "plane_mean"):
-            self.buttons[name].setEnabled(run.specs[selection.layer].rotary_width > 0)
+        self._offer(run, selection)
         self.buttons["group_mean"].setAccessibleName(f"Kv group {run.config.kv_head_of(selection.head)} to its means")
         self.buttons["plane_mean"].setAccessibleName(f"Plane {selection.plane} of {head} to its mean")
-        self.buttons["kv"].setEnabled(run.config.kv_heads > 1)
+
+    def _offer(self, run: Run, selection: Selection) -> None:
+        """Let what can be changed be changed, and say of the rest why it cannot."""
+        rotated = run.specs[selection.layer].rotary_width > 0
+        there = {"plane": rotated, "plane_mean": rotated, "kv": run.config.kv_heads > 1}
+        for name, button in self.buttons.items():
+            needs = CHANGES if name in ANYWHERE else (*CHANGES, INSIDE)
+            offer(button, self.session, TIPS[name], *needs, on=there.get(name, True))
+        self._offer_back()
 
     def theme_changed(self) -> None:
         """Fit the fields to the type."""
@@ -473,14 +487,19 @@ class InterventionsPanel(Panel):
         if not self._shown:
             self.chip_row.addWidget(plain_label("The model is as it was opened.", "label"))
         self.undo_button.setEnabled(bool(self._history))
-        self.clear_button.setEnabled(bool(self._shown))
+        self._offer_back()
         self.chips.updateGeometry()
+
+    def _offer_back(self) -> None:
+        """Let what is changed be taken out, where the model can be run without it."""
+        offer(self.clear_button, self.session, "Take every experiment out.", *CHANGES, on=bool(self._shown))
+        for chip, intervention in zip(self.active_chips, self._shown, strict=True):
+            offer(chip, self.session, f"Take “{intervention.label}” out.", *CHANGES)
 
     def _chip(self, intervention: Intervention) -> QPushButton:
         chip = QPushButton(f"{intervention.label}  ×")
         chip.setCheckable(True)
         chip.setChecked(True)
-        chip.setToolTip(wording.tooltip(f"Take “{intervention.label}” out."))
         chip.setAccessibleName(f"Take out: {intervention.label}")
         chip.clicked.connect(lambda: self._remove(intervention))
         return chip

@@ -16,7 +16,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.model.engine.questions import AskAttribution, AskNeeds, AskNextToken, Question
 from ropewalk.model.readings.records import DirectAttribution, HeadNeeds, NextTokenReading, Run
-from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.panel import NOTHING_YET, Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.maps.signed import HeadMap
 from ropewalk.views.style import theme, wording
 
@@ -57,6 +57,8 @@ class NeedsPanel(Panel):
         self.run_button.clicked.connect(self.toggle)
         self.head_row.addWidget(self.token)
         self.head_row.addWidget(self.run_button)
+        self.with_body = (self.token, self.run_button)
+        self.explain(NOTHING_YET)
         self.ablated = HeadMap("change of the logit without the head")
         self.direct = HeadMap("the head's own share")
         self.maps = (self.ablated, self.direct)
@@ -81,6 +83,9 @@ class NeedsPanel(Panel):
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask which tokens may follow; heads are ablated for them, not for those before."""
         self._stop()
+        share = AskAttribution(selection.query, 0)
+        if self.lacks(share) and self.lacks(AskNeeds(selection.query, 0)):
+            return share  # which is explained
         return AskNextToken(selection.query, self.COUNT, self.session.timeline.sampling)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:

@@ -523,8 +523,12 @@ class NextTokenPanel(Panel):
         back = run is None or run.length > run.prefill
         on = run is None or run.length < max(run.context_limit, run.newest)
         can = {self.back_button: back, self.step_button: on}
+        kept = run is not None and run.length < run.newest
         for button, tip in self._tips.items():
-            offer(button, self.session, tip, on=can.get(button, True))
+            if button is self.back_button or kept:  # what was decoded is only looked at
+                offer(button, self.session, tip, on=can.get(button, True))
+            else:
+                offer(button, self.session, tip, "decode", on=can.get(button, True))
 
     def _on_playing(self, playing: bool) -> None:
         self.play_button.setText("pause" if playing else "play")

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVa
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.step_clock import StepClock
 from ropewalk.model.engine.interface import unanswerable
-from ropewalk.model.engine.questions import Question
+from ropewalk.model.engine.questions import Capability, Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
 from ropewalk.views.style.highlight import Highlights
@@ -44,6 +44,9 @@ NOT_READ = "This panel was not read before the engine ended; start it again to s
 
 NO_ENGINE = "The engine has ended; start it again to do this."
 """What the tooltip of a button says that cannot be pressed for that."""
+
+CHANGES: Final[tuple[Capability, ...]] = ("run", "interventions")
+"""What a run is asked for by whatever changes its model."""
 
 T = TypeVar("T")
 
@@ -125,6 +128,9 @@ class Panel(QWidget):
     drawn = Signal()
     """An answer has been drawn; a snapshot waits for it."""
 
+    attach_wanted = Signal()
+    """The run on screen is to be given the checkpoint that it lacks."""
+
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
@@ -137,12 +143,19 @@ class Panel(QWidget):
         self._closed = False
         self._awaited: set[str] = set()
         self.highlighted: Highlights = {}
+        self.with_body: tuple[QWidget, ...] = ()
+        """Controls in the heading that are gone where the body is."""
         self.setObjectName(self.name)
         self.heading = plain_label(self.title, "heading")
         self.subtitle = ElidedLabel()
         self.notice = plain_label("", "notice")
         self.notice.setWordWrap(True)
-        self.notice.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.attach_button = QPushButton("Attach the checkpoint…")
+        self.attach_button.clicked.connect(self.attach_wanted)
+        self._under_notice = QWidget()
+        under = QVBoxLayout(self._under_notice)
+        under.setContentsMargins(0, 0, 0, 0)
+        under.addWidget(self.attach_button, 0, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
         self.head_row = QHBoxLayout()
         self.head_row.addWidget(self.heading)
         self.head_row.addWidget(self.subtitle, 1)
@@ -153,6 +166,7 @@ class Panel(QWidget):
         outer.addLayout(self.head_row)
         outer.addWidget(self.body, 1)
         outer.addWidget(self.notice, 1)
+        outer.addWidget(self._under_notice, 1)
         self.explain(NOTHING_YET)
         session.run_changed.connect(self._on_run)
         session.settled.connect(self._on_settled)
@@ -195,10 +209,21 @@ class Panel(QWidget):
 
     # What a subclass calls ----------------------------------------------------------------------------------------
 
-    def explain(self, why: str) -> None:
-        """Say in the panel why it has nothing to show; an empty string brings the body back."""
+    def explain(self, why: str, *, lacking: bool = False) -> None:
+        """Say in the panel why it has nothing to show; an empty string brings the body back.
+
+        ``lacking`` says that the run lacks something: where that is a checkpoint, it can be attached from here.
+        """
+        attach = bool(why) and lacking and self.session.attaching.origin is not None
+        if attach:
+            self.attach_button.setToolTip(wording.tooltip(attach_tip(self.session)))
+        self._under_notice.setVisible(attach)
+        across = Qt.AlignmentFlag.AlignBottom if attach else Qt.AlignmentFlag.AlignVCenter
+        self.notice.setAlignment(Qt.AlignmentFlag.AlignHCenter | across)
         self.notice.setText(why)
         self.notice.setVisible(bool(why))
+        for widget in self.with_body:
+            widget.setVisible(not why)
         self.body.setVisible(not why)
 
     def highlight(self, highlighted: Highlights) -> None:
@@ -367,7 +392,7 @@ class Panel(QWidget):
             self._withdraw(self.name)
             self.begin(run)
             self.describe("")
-            self.explain(why)
+            self.explain(why, lacking=True)
             self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)
@@ -489,11 +514,19 @@ class SparedLabel(QLabel):
             super().paintEvent(event)
 
 
-def offer(button: QAbstractButton, session: Session, tip: str, *, on: bool = True) -> None:
-    """Let a button be pressed where there is an engine for what it does, and ``on``; without one say that."""
-    there = session.engines.gone is None
-    button.setEnabled(there and on)
-    button.setToolTip(wording.tooltip(tip if there else NO_ENGINE))
+def offer(button: QAbstractButton, session: Session, tip: str, *needs: Capability, on: bool = True) -> None:
+    """Let a button be pressed where it is ``on``, and an engine and the run let it be done; else say why not."""
+    why = session.why_not(*needs) if session.engines.gone is None else NO_ENGINE
+    button.setEnabled(not why and on)
+    button.setToolTip(wording.tooltip(why or tip))
+
+
+def attach_tip(session: Session) -> str:
+    """What attaching a checkpoint is for, and which one it is."""
+    origin = session.attaching.origin
+    name = "" if origin is None else wording.model_name(origin.name)
+    made = f"This run was made with {name}." if name else "The file does not say what this run was made with."
+    return f"{made} With its checkpoint the run can be gone on with, and everything here can be shown (Ctrl+Shift+A)."
 
 
 def plain_label(text: str, role: str = "body") -> QLabel:

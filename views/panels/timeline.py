@@ -197,6 +197,7 @@ class TimelinePanel(Panel):
         self.token.addItems([f"{theme.drawable(c.token.inline)}  {c.probability:.3f}" for c in others])
         for place, candidate in enumerate(others):
             self.token.setItemData(place, candidate.token.id)
+        self._offer_branch()
         for widget in (self.caption, self.token, self.branch_button):
             widget.setVisible(offered is not None)
 
@@ -225,7 +226,7 @@ class TimelinePanel(Panel):
             self.session.timeline.run_to(length)
 
     def _offer_branch(self, *_: object) -> None:
-        offer(self.branch_button, self.session, BRANCH)
+        offer(self.branch_button, self.session, BRANCH, "decode")
 
     def _branch(self) -> None:
         run, token = self.session.run, self.token.currentData()

@@ -18,7 +18,7 @@ from ropewalk.model.engine.questions import AskWalk, Question
 from ropewalk.model.ledger.walk import WalkStep
 from ropewalk.model.readings.records import Run, WalkReading
 from ropewalk.views import keys
-from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
+from ropewalk.views.panels.panel import NOTHING_YET, Kept, Mark, Panel, plain_label
 from ropewalk.views.panels.walk_words import Told, sentence
 from ropewalk.views.plots.block_view import BlockView, Marked, Spot
 from ropewalk.views.style import icons, ink, theme, wording
@@ -150,6 +150,8 @@ class WalkPanel(Panel):
             button.setAutoRaise(True)
             button.clicked.connect(move)
             self.head_row.addWidget(button)
+        self.with_body = tuple(self.buttons.values())
+        self.explain(NOTHING_YET)
         self.rail.chosen.connect(session.walk.go_to)
         self.hear(self.view.spot_clicked, self._select)
         self.hear(self.view.spot_pointed, self._point)

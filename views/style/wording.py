@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from pathlib import PurePath
 
 from ropewalk.model.decoder.costs import format_bytes
+from ropewalk.model.options import ADAPTER, VIA, Options
 
 MINUS = "\N{MINUS SIGN}"
 LONGEST_TIP = 4_000
@@ -75,6 +77,13 @@ def amount(value: int, unit: str) -> str:
 def model_name(name: str) -> str:
     """Write the name of a model for somebody who did not choose its folder."""
     return name.replace("bundled", "built-in model", 1) if name.startswith("bundled") else name
+
+
+def opened_as(name: str, options: Options) -> str:
+    """Write what was opened with how: the adapter that is merged into it, and that transformers runs it."""
+    adapter = options.get(ADAPTER)
+    merged = f"{name} + {PurePath(str(adapter)).name}" if adapter else name
+    return f"{merged}, via transformers" if VIA in options else merged
 
 
 def _scaled(value: int) -> str:

@@ -10,6 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from ropewalk.model.decoder.interventions import Intervention, RopeScaling
+from ropewalk.views.panels.panel import CHANGES, offer
 from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ExperimentChips(QWidget):
         self._row.setSpacing(theme.GRID)
         self._row.addWidget(self.more)
         session.interventions.changed.connect(self._show)
+        session.run_changed.connect(self._offer)
         self._show(session.interventions.now)
 
     def _show(self, interventions: tuple[Intervention, ...]) -> None:
@@ -51,9 +53,18 @@ class ExperimentChips(QWidget):
         self.chips = [self._chip(intervention) for intervention in interventions]
         for place, chip in enumerate(self.chips):
             self._row.insertWidget(place, chip)
+        self._offer()
         self.setVisible(bool(self.chips))
         self.updateGeometry()
         self.fit()
+
+    def _offer(self, *_: object) -> None:
+        """Let a change be taken out where the model can be run without it."""
+        for chip, intervention in zip(self.chips, self._session.interventions.now, strict=False):
+            tip = f"The model runs with “{intervention.label}”; a click takes it out."
+            if isinstance(intervention, RopeScaling):
+                tip += " It gives this run more positions than the model was trained on."
+            offer(chip, self._session, tip, *CHANGES)
 
     def _chip(self, intervention: Intervention) -> QPushButton:
         chip = QPushButton(f"{intervention.label}  ×".replace("&", "&&"))
@@ -61,10 +72,6 @@ class ExperimentChips(QWidget):
         chip.setCheckable(True)
         chip.setChecked(True)
         chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        tip = f"The model runs with “{intervention.label}”; a click takes it out."
-        if isinstance(intervention, RopeScaling):
-            tip += " It gives this run more positions than the model was trained on."
-        chip.setToolTip(wording.tooltip(tip))
         chip.setAccessibleName(f"Take out: {intervention.label}")
         chip.clicked.connect(partial(self._take_out, intervention))
         return chip

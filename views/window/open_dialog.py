@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 PATH = Qt.ItemDataRole.UserRole
+FEWEST = 4
+"""Lines of the list that are always seen."""
 BUNDLED = ""
 """The path of the model that comes with Ropewalk."""
 ASKED = {
@@ -108,7 +110,6 @@ class OpenDialog(QDialog):
         self._show_outline(None)
         session.engines.prepare()  # torch is there by the time that something is chosen
         session.checkpoints.list_local(self._list_known)
-        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _arrange(self) -> None:
         layout = QVBoxLayout(self)
@@ -145,7 +146,11 @@ class OpenDialog(QDialog):
         layout.addLayout(last)
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
-        self.resize(QSize(80 * unit, 64 * unit))
+        self.known.setMinimumHeight(FEWEST * self.known.fontMetrics().lineSpacing())
+        parent = self.parentWidget()
+        room = self.screen().availableSize() if parent is None else parent.window().size()
+        self.resize(QSize(80 * unit, 64 * unit).boundedTo(room))
+        self.path.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _connect(self) -> None:
         self.path.textChanged.connect(self._on_path)
@@ -163,8 +168,7 @@ class OpenDialog(QDialog):
         self.open_button.clicked.connect(self.start)
         self.cancel.clicked.connect(self._on_cancel)
         self.download.clicked.connect(self._on_download)
-        quiet = (self.file, self.folder, self.adapter_folder, self.download, self.open_button, self.cancel, self.via)
-        for button in quiet:
+        for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)
         self.session.model_changed.connect(self._on_model)
         self.session.engines.opener_killed.connect(self._on_opener_killed)
@@ -181,7 +185,8 @@ class OpenDialog(QDialog):
         recent = self.session.opened.recent
         self._section("Opened lately", bool(recent))
         for path in recent:
-            self._item(f"{Path(path).name}   {Path(path).parent}", path)
+            name = wording.opened_as(Path(path).name, self.session.opened.answers.get(path, {}))
+            self._item(f"{name}   {Path(path).parent}", path)
         self._section("In the local Hugging Face cache", bool(local))
         for model in local:
             self._item(f"{model.name}   {wording.byte_size(model.size)}", model.path)

@@ -71,6 +71,8 @@ class PanelWindow(QMainWindow):
         A panel has drawn an answer.
     lesson_walked(is_on)
         A lesson has been opened or closed.
+    attach_wanted()
+        The run of a trace is to be given its checkpoint.
     export_wanted(part)
         The Export dialog is wanted for the panel that a map or plot is in.
     closing()
@@ -89,6 +91,7 @@ class PanelWindow(QMainWindow):
     panel_drawn = Signal()
     lesson_walked = Signal(bool)
     closing = Signal()
+    attach_wanted = Signal()
     export_wanted = Signal(object)
 
     def __init__(self, session: Session, *, restore: bool = True, at_once: bool = True) -> None:
@@ -193,6 +196,7 @@ class PanelWindow(QMainWindow):
         self.plot_menu.serve(panel)
         panel.plotted.connect(self.map_menu.serve)
         panel.drawn.connect(self.panel_drawn)
+        panel.attach_wanted.connect(self.attach_wanted)
         wanted = getattr(panel, "panel_requested", None)
         if wanted is not None:
             wanted.connect(self.reveal)

@@ -42,6 +42,7 @@ READABLE = 8
 """How much wider than it must be the prompt should be, in heights of its type, before anything is left out for it."""
 NAME = 18
 """Characters that the checkpoint's name gets."""
+OF_TRACE = "A trace is read where its file lies, in the number format it was made in; attach its checkpoint to choose."
 NAMELESS = "model"
 """What stands in its place in a narrow bar; the line at the bottom says which it is."""
 SPARED = ("keys", "theme", "panels")
@@ -215,7 +216,8 @@ class PromptBar(QWidget):
         if recent:
             menu.addSeparator()
         for path in recent:
-            entry = menu.addAction(Path(path).name.replace("&", "&&"))
+            name = wording.opened_as(Path(path).name, self.session.opened.answers.get(path, {}))
+            entry = menu.addAction(name.replace("&", "&&"))
             entry.setToolTip(wording.tooltip(path))
             entry.triggered.connect(lambda _=False, path=path: self.open_wanted.emit(path, True))
         for name in SPARED:
@@ -320,14 +322,19 @@ class PromptBar(QWidget):
         )
 
     def _on_model(self, card: ModelCard) -> None:
-        open_now = "\n".join(
-            ("Open another checkpoint than:", wording.model_name(card.name), card.path, *card.notes)
-        ).strip()
+        name, is_trace = self._opened_name(card), self.session.attaching.origin is not None
+        open_now = "\n".join(("Open another checkpoint than:", name, card.path, *card.notes)).strip()
         self.checkpoint.setToolTip(wording.tooltip(open_now))
         self.device.setText(f"{card.device} · {DTYPES.get(card.dtype, card.dtype)}")
         there = f" of {self.session.elsewhere}" if self.session.elsewhere else ""
-        self.device.setToolTip(wording.tooltip(f"Choose device{there} and number format"))
+        self.device.setEnabled(not is_trace)
+        self.device.setToolTip(wording.tooltip(OF_TRACE if is_trace else f"Choose device{there} and number format"))
         self._fit_prompt()
+
+    def _opened_name(self, card: ModelCard) -> str:
+        """What is open, and how."""
+        model_handle, name = self.session.model_handle, wording.model_name(card.name)
+        return name if model_handle is None or not model_handle.via else f"{name}, via {model_handle.via}"
 
     def _name(self) -> str:
         """What the button of the checkpoint says."""
@@ -336,10 +343,13 @@ class PromptBar(QWidget):
             return "opening …"
         metrics = QFontMetrics(theme.current().font("body"))
         room = metrics.averageCharWidth() * NAME
-        name = wording.model_name(card.name)
+        name = self._opened_name(card)
         return metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, room).replace("&", "&&")
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
+        why = self.session.why_not("run")
+        self.run.setEnabled(not why)
+        self.run.setToolTip(wording.tooltip(why or keys.tip("run")))
         self.chat.show_run(after)
         new = after is not None and (before is None or before.run_id != after.run_id)
         if new:

@@ -5,6 +5,7 @@ And the strips over it: what went wrong, in a sentence.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -23,7 +24,7 @@ from PySide6.QtWidgets import (
 from ropewalk.app.jobs import JobProgress
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.readings.records import ConsistencyCheck, ModelCard, Run
-from ropewalk.views.panels.consistency import conditions, origin, verdict
+from ropewalk.views.panels.consistency import NEEDS, conditions, origin, verdict
 from ropewalk.views.panels.panel import ElidedLabel, plain_label
 from ropewalk.views.style import icons, theme, wording
 from ropewalk.views.style.flow import FlowLayout
@@ -117,10 +118,19 @@ class StatusLine(QWidget):
             size = f"{wording.byte_size(outline.model_weight_bytes)} weights, not loaded"
             parts += ["sizes alone", f"{wording.count(outline.model_parameters)} parameters", size]
             card = run = None
-        if card is not None:
+        model_handle = self._session.model_handle
+        if card is not None and model_handle is not None and model_handle.origin is not None:
+            file = Path(card.path).name
+            parts += [
+                wording.model_name(card.name),
+                file if model_handle.origin.name else "a trace of nobody knows what",
+            ]
+            parts += ["no weights", card.dtype]
+        elif card is not None:
             there = f" on {self._session.elsewhere}" if self._session.elsewhere else ""
             parts += [
                 wording.model_name(card.name),
+                *(["run by transformers"] if model_handle is not None and model_handle.via else []),
                 f"{wording.count(card.parameters)} parameters",
                 card.dtype,
                 f"{card.device}{there}",
@@ -128,6 +138,7 @@ class StatusLine(QWidget):
             ]
         if run is not None:
             parts.append(f"{wording.byte_size(run.trace_bytes)} trace")
+        if run is not None and run.seconds:  # of a trace nobody knows
             what = f"prefill of {wording.counted(run.prefill, 'token')}" if run.newest == run.prefill else "last step"
             parts.append(f"{what} in {1000 * run.seconds:.0f} ms")
         self.facts.setText(" · ".join(parts))
@@ -142,7 +153,7 @@ class StatusLine(QWidget):
             tip = f"{conditions(check)} {origin(check)}".strip()
         else:
             text, tone = "cached = full: not proved", ""
-            tip = "This run is too large to be proved at every step."
+            tip = self._session.why_not(*NEEDS["cached"]) or "This run is too large to be proved at every step."
         self.check.setText(text)
         self.check.setToolTip(wording.tooltip(f"{tip} Press for the proofs."))
         self.check.setProperty("tone", tone)

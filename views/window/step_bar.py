@@ -72,7 +72,10 @@ class StepBar(QWidget):
         back, on = run is not None and run.length > run.prefill, run is not None and run.length < run.newest
         can = {"to_start": back, "step_back": back, "to_end": on}
         for name, button in self.buttons.items():
-            offer(button, self._session, keys.tip(name), on=can.get(name, run is not None))
+            if name in can or on:  # what was decoded is only looked at
+                offer(button, self._session, keys.tip(name), on=can.get(name, True))
+            else:
+                offer(button, self._session, keys.tip(name), "decode", on=run is not None)
 
     def _on_playing(self, playing: bool) -> None:
         self.theme_changed()

@@ -40,6 +40,14 @@ def training_steps(runs: Runs, model: ModelName) -> int:
     return int(_history(runs, model).steps[-1])
 
 
+def opening_steps(runs: Runs, model: ModelName) -> int:
+    """How many steps the opening of a training took, in which nearly all rows were random tokens that repeat."""
+    opened = _history(runs, model).opened
+    if opened is None:
+        raise LessonError(f"The training of {model.name} never got past its opening.")
+    return opened
+
+
 def checkpoints(runs: Runs, model: ModelName) -> int:
     """At how many moments of the training its heads were looked at."""
     return len(_history(runs, model).steps)

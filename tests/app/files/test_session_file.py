@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ropewalk.app.files.provenance import software
@@ -117,6 +117,7 @@ def test_interventions_keep_the_names_that_0_1_0_gave_them(tmp_path: Path) -> No
     assert json.loads(path.read_text())["run"]["experiments"] == written
 
 
+@settings(max_examples=30)
 @given(
     prompt=st.text(),
     factor=st.floats(allow_nan=False),

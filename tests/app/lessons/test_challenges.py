@@ -323,6 +323,7 @@ def written(folder: Path, text: str, name: str = "mine.py") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_learners_file_is_run_against_the_engine(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "__init__.py").write_text("raise SystemExit('shadowed')", encoding="utf-8")

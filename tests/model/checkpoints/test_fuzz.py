@@ -88,15 +88,15 @@ def _gguf(folder: Path) -> tuple[Path, Path]:
 
 
 FORMATS: dict[str, tuple[Callable[[Path], tuple[Path, Path]], int]] = {
-    "safetensors": (_safetensors, 250),
-    "config": (_config, 150),
-    "index": (_index, 100),
-    "torch index": (_torch_index, 50),
-    "params": (_params, 100),
-    "tokenizer": (_tokenizer, 100),
-    "torch": (_torch, 200),
-    "minimind": (_minimind, 100),
-    "gguf": (_gguf, 250),
+    "safetensors": (_safetensors, 100),
+    "config": (_config, 60),
+    "index": (_index, 40),
+    "torch index": (_torch_index, 20),
+    "params": (_params, 40),
+    "tokenizer": (_tokenizer, 40),
+    "torch": (_torch, 80),
+    "minimind": (_minimind, 40),
+    "gguf": (_gguf, 100),
 }
 
 

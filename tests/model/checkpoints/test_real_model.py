@@ -106,6 +106,7 @@ def test_what_it_is(checkpoint: Checkpoint) -> None:
     assert checkpoint.parameters == 134_515_008
 
 
+@pytest.mark.slow
 def test_head_scores_agree(checkpoint: Checkpoint, matrices: Mapping[str, Floats]) -> None:
     ids = torch.randint(1000, 40_000, (REPEATED,), generator=torch.Generator().manual_seed(0)).tolist() * 2
     weights, expected = run(checkpoint, ids)[1], reference(matrices, ids)[1]

@@ -77,6 +77,7 @@ def test_the_record_of_a_training(scope: Scope) -> None:
     born = int(history.steps[np.argmax(best >= 0.5)])
     layer, head = np.unravel_index(scores[-1].argmax(), scores[-1].shape)
     assert worth(scope, "training_steps(main)") == history.steps[-1]
+    assert worth(scope, "opening_steps(main)") == history.opened
     assert worth(scope, "checkpoints(main)") == len(history.steps)
     assert worth(scope, 'first_step(main, "induction", 0.5)') == born
     assert worth(scope, f"step_before(main, {born})") == history.steps[np.argmax(best >= 0.5) - 1]

@@ -165,6 +165,24 @@ def test_layers_of_other_widths_share_a_picture_of_the_cache() -> None:
     assert read.bytes_measured == read.bytes_formula
 
 
+def test_what_does_more_to_its_scores_than_it_says_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.models.opt import modeling_opt
+
+    def colder(module: nn.Module, query: Tensor, *others: Any, **options: Any) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = own(module, query * 3, *others, **options)
+        return found
+
+    own = modeling_opt.eager_attention_forward
+    model = tiny_model("opt")
+    model.set_attn_implementation("eager")
+    ours = TransformersModel(model)
+    monkeypatch.setattr(modeling_opt, "eager_attention_forward", colder)
+    with pytest.raises(
+        TraceError, match="OPTAttention does more to its scores than it hands over: what the trace says"
+    ):
+        ours.capture(make_ids())
+
+
 def test_a_bias_too_large_to_keep_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = TransformersModel(tiny_model("t5"))
     monkeypatch.setattr(rules, "MOST_MASK_BYTES", 1000)

@@ -26,7 +26,7 @@ TRAITS = {
     "test_timeline": "soft cap, sliding window",
     "test_compare": "partial rotary",
 }
-"""Tests that take long, and the model whose traits they are about; on others but the bundled one they are slow."""
+"""Tests that take long, and the model whose traits they are about; on others they are slow."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and item.originalname in TRAITS and item.path.parent == FOLDER:
             subject = item.callspec.params["whole"]
             assert isinstance(subject, Subject)
-            if subject.name not in ("bundled", TRAITS[item.originalname]):
+            if subject.name != TRAITS[item.originalname]:
                 item.add_marker(pytest.mark.slow)
 
 

@@ -183,7 +183,7 @@ def test_recent_sessions_are_offered(qtbot: QtBot, window: MainWindow, do: Do, t
     assert do(menu.actions()[1].trigger) == "Opened two.ropewalk"
 
 
-@pytest.mark.parametrize("what", ["missing", "broken"])
+@pytest.mark.parametrize("what", ["broken", pytest.param("missing", marks=pytest.mark.slow)])
 def test_a_refused_file_keeps_what_was_open(
     qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path, what: str
 ) -> None:
@@ -235,6 +235,7 @@ def test_what_nobody_saved_is_there_the_next_time(qtbot: QtBot, tmp_path: Path) 
         assert window.windowTitle() == "Ropewalk"
 
 
+@pytest.mark.slow
 def test_what_nobody_saved_is_kept_while_working(qtbot: QtBot, window: MainWindow) -> None:
     sessions = window.files.sessions
     sessions._calm.setInterval(1)
@@ -245,6 +246,7 @@ def test_what_nobody_saved_is_kept_while_working(qtbot: QtBot, window: MainWindo
     assert len(read_session(sessions.last).run.decoded) == 3
 
 
+@pytest.mark.slow
 def test_what_was_saved_is_not_kept_twice(qtbot: QtBot, tmp_path: Path) -> None:
     with real_window(tmp_path) as window:
         work(qtbot, window)

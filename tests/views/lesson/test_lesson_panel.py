@@ -280,6 +280,7 @@ def test_a_practice_problem_comes_with_fresh_numbers(qtbot: QtBot, lesson_panel:
     settle(qtbot, lesson_panel)
 
 
+@pytest.mark.slow
 def test_an_option_says_why_at_once(lesson_panel: LessonPanel) -> None:
     card = lesson_panel.cards[2]
     for button, option in zip(card.replies, card.asked.options, strict=True):
@@ -310,6 +311,7 @@ def test_what_came_of_a_reply_is_scrolled_to(lesson_panel: LessonPanel) -> None:
     assert 0 <= top < lesson_panel.reading.viewport().height()
 
 
+@pytest.mark.slow
 def test_a_shape_is_judged(lesson_panel: LessonPanel) -> None:
     card = lesson_panel.cards[3]
     assert card.field is not None
@@ -319,6 +321,7 @@ def test_a_shape_is_judged(lesson_panel: LessonPanel) -> None:
         assert says in card.verdict.text()
 
 
+@pytest.mark.slow
 def test_a_click_is_the_selection(lesson_panel: LessonPanel) -> None:
     card, selection = lesson_panel.cards[4], lesson_panel.session.selection
     selection.update(query=1, key=0)
@@ -388,7 +391,7 @@ def test_everything_has_a_name_and_is_reached_by_tab(lesson_panel: LessonPanel, 
     assert set(wanted) <= reached
 
 
-@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("projector", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_text_follows_the_theme(lesson_panel: LessonPanel, window: MainWindow, projector: bool) -> None:
     window.set_look("light", projector)
     format_ = lesson_panel.look_at.document().begin().begin().fragment().charFormat()

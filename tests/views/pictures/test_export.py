@@ -18,7 +18,10 @@ from ropewalk.views.pictures.shot import take
 SMALL = {"width": 1000, "height": 700, "prompt": "one two"}
 
 
-@pytest.mark.parametrize("name", ["png", "svg", "pdf", "gif", "npz", "safetensors"])
+@pytest.mark.parametrize(
+    "name",
+    ["png", "gif", "npz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("svg", "pdf", "safetensors"))],
+)
 def test_a_file_of_each_kind_is_there(qtbot: QtBot, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"out.{name}"
     panel, heads = "rope" if name == "png" else "", ((0, 1), (1, 0)) if name == "svg" else ()

@@ -165,7 +165,7 @@ def filled(menu: QMenu) -> QMenu:
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tokens", [31, 90])
+@pytest.mark.parametrize("tokens", [31, pytest.param(90, marks=pytest.mark.slow)])
 def test_three_score_maps_are_large_and_no_map_is_a_stamp_in_an_empty_panel(
     qtbot: QtBot, long_run: Callable[[int], Session], tokens: int
 ) -> None:

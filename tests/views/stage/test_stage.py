@@ -286,7 +286,13 @@ def test_a_card_dropped_on_the_middle_of_another_changes_places_with_it(window: 
 
 
 @pytest.mark.parametrize(
-    ("share", "side"), [((0.1, 0.5), "left"), ((0.9, 0.5), "right"), ((0.5, 0.1), "above"), ((0.5, 0.95), "below")]
+    ("share", "side"),
+    [
+        ((0.1, 0.5), "left"),
+        ((0.5, 0.95), "below"),
+        pytest.param((0.9, 0.5), "right", marks=pytest.mark.slow),
+        pytest.param((0.5, 0.1), "above", marks=pytest.mark.slow),
+    ],
 )
 def test_a_card_dropped_on_a_side_stands_there(window: MainWindow, share: tuple[float, float], side: str) -> None:
     window.resize(1920, 1080)

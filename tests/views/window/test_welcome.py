@@ -59,8 +59,12 @@ def test_a_first_start_says_what_to_click_and_covers_little(window: MainWindow) 
     "close",
     [
         lambda window: QTest.keyClick(window, Qt.Key.Key_Escape),
-        lambda window: QTest.mouseClick(card_of(window).lines[1], Qt.MouseButton.LeftButton),
-        lambda window: QTest.keyClick(card_of(window).close_button, Qt.Key.Key_Return),
+        pytest.param(
+            lambda window: QTest.mouseClick(card_of(window).lines[1], Qt.MouseButton.LeftButton), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda window: QTest.keyClick(card_of(window).close_button, Qt.Key.Key_Return), marks=pytest.mark.slow
+        ),
         lambda window: window.session.start(Prompt("another one")),
     ],
     ids=["Esc", "a click on it", "Enter on its button", "a run"],
@@ -84,7 +88,10 @@ def test_a_click_elsewhere_leaves_it(window: MainWindow) -> None:
     assert card_of(window).isVisible()
 
 
-@pytest.mark.parametrize("size", [QSize(1366, 768), QSize(1280, 720), QSize(1920, 1080)])
+@pytest.mark.parametrize(
+    "size",
+    [QSize(1280, 720), *(pytest.param(QSize(*wider), marks=pytest.mark.slow) for wider in ((1366, 768), (1920, 1080)))],
+)
 def test_it_leaves_the_number_in_sight_that_it_says_to_look_at(window: MainWindow, size: QSize) -> None:
     window.resize(size)
     settle(window.session)

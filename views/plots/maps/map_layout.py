@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from PySide6.QtCore import QRectF, QSize
 
@@ -13,6 +14,7 @@ from ropewalk.views.plots.maps.token_axis import LEAST_NAMED, SLOPING, TokenAxis
 from ropewalk.views.style import ink, theme
 
 LARGEST_CELL = 56
+Margins = Callable[[float], tuple[float, int]]
 _ROOMY = 280
 """Pixels of a map, in the smaller type, from which on there is room for counts and for titles of the axes."""
 
@@ -70,24 +72,26 @@ class MapLayout:
 
     def places(self) -> Places:
         """Title above and colour bar below the cells, or both beside them: whichever leaves the larger cells."""
-        above, beside = self.placed(beside=False), self.placed(beside=True)
+        margins = cache(self.margins)  # the same for both, and they take the most time
+        above, beside = (self.placed(margins, beside=place) for place in (False, True))
         return beside if beside.step > above.step else above
 
-    def placed(self, *, beside: bool) -> Places:
-        """Where everything is with title and bar beside the cells, or not."""
+    def placed(self, margins: Margins, *, beside: bool) -> Places:
+        """Where everything is with title and bar beside the cells, or not; ``margins`` is that of this layout."""
         now = theme.current()
         line, gap, thick = now.face("label").height, now.grid(0.5), LevelsBar.thickness(self.is_roomy)
         side = (self.aside_width() if self.aside is None else self.aside) if beside else 0
         top = line + gap if self.heading and not beside else max(now.face("number").height / 2 - 2, 0.0)
         foot = 0.0 if beside else self._foot(thick)
-        step, gutter, names = self._fitted(self.size.width() - side - 1, self.size.height() - top - foot - 1)
+        room = (self.size.width() - side - 1, self.size.height() - top - foot - 1)
+        step, gutter, names = self._fitted(margins, *room)
         if step <= 0:
             return NOWHERE
         plot = QRectF(gutter, self._whole(top), step * self.extent.width(), step * self.extent.height())
         left = plot.right() + now.grid(1) if beside else gutter
-        room = self.size.width() - left
-        lines = self._broken(room) if beside else [" · ".join(self.heading)]
-        title = QRectF(left, 0, room, line * len(lines))
+        width = self.size.width() - left
+        lines = self._broken(width) if beside else [" · ".join(self.heading)]
+        title = QRectF(left, 0, width, line * len(lines))
         if beside:
             above = title.bottom() + gap + top
             bar = QRectF(left, above, thick, max(plot.bottom() - above - gap, 1))
@@ -121,19 +125,19 @@ class MapLayout:
         """Height of the colour bar that lies below the names, and of its numbers."""
         return theme.current().grid(0.5) + thick + 2 + theme.current().face("number").height
 
-    def _fitted(self, width: float, height: float) -> tuple[float, float, int]:
+    def _fitted(self, margins: Margins, width: float, height: float) -> tuple[float, float, int]:
         """The largest cells for which they and their names fit, and how wide and how high the names are then."""
         line = theme.current().face("number").height
         best = 0.0
         for pitch in (self.largest * line, SLOPING * line, LEAST_NAMED, 0):  # how names are written changes there
-            gutter, names = self._margins(pitch)
+            gutter, names = margins(pitch)
             step = self._step(width - gutter, height - names)
-            wanted = self._margins(step)
+            wanted = margins(step)
             if wanted[0] <= gutter and wanted[1] <= names:
                 best = max(best, step)
-        return best, *self._margins(best)
+        return best, *margins(best)
 
-    def _margins(self, pitch: float) -> tuple[float, int]:
+    def margins(self, pitch: float) -> tuple[float, int]:
         """Room for names of cells of so many pixels: beside the rows and below the columns."""
         return self._whole(self.left_margin(pitch)), self._columns.room(pitch) if self.column_labels else 0
 

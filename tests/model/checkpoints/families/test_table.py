@@ -20,7 +20,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, NARROW, SIZES, Case
-from tests.model.checkpoints.traits import DIFFERENT
+from tests.model.checkpoints.traits import TELLING
 
 LLAMA = Case("llama", "plain", SIZES)
 
@@ -108,7 +108,7 @@ def test_published_sizes_count_as_published(name: str, writer: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=() if case in DIFFERENT else pytest.mark.slow) for case in CASES], ids=str
+    "case", [pytest.param(case, marks=() if case in TELLING else pytest.mark.slow) for case in CASES], ids=str
 )
 def test_a_config_alone_opens_on_the_meta_device(case: Case, tmp_path: Path) -> None:
     import transformers

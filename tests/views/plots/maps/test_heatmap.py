@@ -314,7 +314,9 @@ def test_in_a_low_map_title_and_colour_bar_stand_beside_the_cells(heatmap: Heatm
     plot, bar = heatmap.plot, heatmap.bar.box.geometry()
     assert bar.left() > plot.right()
     assert bar.bottom() <= plot.bottom()
-    assert heatmap.plot.height() > heatmap.form.placed(beside=False).plot.height() + 15, "that is what it is for"
+    assert heatmap.plot.height() > heatmap.form.placed(heatmap.form.margins, beside=False).plot.height() + 15, (
+        "that is what it is for"
+    )
 
 
 @pytest.mark.parametrize("projector", [False, True])
