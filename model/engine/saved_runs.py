@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ropewalk.model.checkpoints import available_devices, device_of
+from ropewalk.model.checkpoints.formats.hub_cache import place_of
 from ropewalk.model.checkpoints.opening import BUNDLED, free_bytes
 from ropewalk.model.decoder.cache import GROWTH, Rows
 from ropewalk.model.decoder.config import ModelConfig
@@ -257,7 +258,7 @@ def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps
     place = BUNDLED if path is None else Path(path)
     if not place.exists():
         raise CheckpointError(f"There is nothing at {place}; check the path.")
-    found = yield from fingerprint_steps(place, str(options.get(ADAPTER, "")))
+    found = yield from fingerprint_steps(place_of(place).path, str(options.get(ADAPTER, "")))
     if not origin.fingerprint:
         raise OtherCheckpointError(
             f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {place.name}; "

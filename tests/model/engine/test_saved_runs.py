@@ -224,6 +224,9 @@ def test_a_copy_of_the_checkpoint_is_the_checkpoint(saved: Path, llama: Path, tm
     attached = finished(engine.attach(opened(saved).handle, str(copy), "cpu"))
     assert attached.run.model.path == str(copy)
     assert "decode" in attached.can
+    cached = tmp_path / "models--org--name"
+    shutil.copytree(llama, cached / "snapshots" / "0a1b")
+    assert "decode" in finished(engine.attach(opened(saved).handle, str(cached), "cpu")).can
 
 
 def test_other_weights_have_to_be_confirmed(saved: Path, llama: Path, tmp_path: Path) -> None:
