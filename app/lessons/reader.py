@@ -589,5 +589,5 @@ def _beside(values: Mapping[str, Any]) -> Iterator[str]:
     for claim in values.get("claims", ()):
         said, held = (one if isinstance(one, list) else [one] for one in (claim.get("says"), claim.get("holds")))
         yield f"{' | '.join(map(str, said))}  ←  {' and '.join(map(str, held))}"
-    for check in values.get("check", ()):
-        yield from _beside(check)
+    for asked in values.get("check", ()):
+        yield from _beside(asked)
