@@ -497,7 +497,9 @@ BREAKAGES = (
         "for part in (config, said, text)",
     ),
     of("model/engine/engine.py", "app/test_engine", "app/test_prompt_commands")(
-        "decoding runs past the end", "if token in checkpoint.ends and not past_end:", "if False:"
+        "decoding runs past the end",
+        "        if token in checkpoint.ends and not past_end:\n            break",
+        "        pass",
     ),
     timeline("play runs past the end", "(cut or self._queued_steps or self._playing)", "cut"),
     tokenizer(
@@ -1053,6 +1055,11 @@ BREAKAGES = (
     ),
     of("model/runs/alone.py", "model/notebooks/test_run")(
         "a prompt of a batch keeps its padding", "rows, padding = slice(0, stop), None", "pass"
+    ),
+    of("model/engine/engine.py", "app/test_prompt_commands")(
+        "all of a batch decode past their ends",
+        "                ended.setdefault(batch, trace.length)",
+        "                pass",
     ),
     of("model/notebooks/run.py", "model/notebooks/test_run")(
         "how a token was drawn is forgotten", "run.about = replace(run.about, drawn=drawn)", "pass"

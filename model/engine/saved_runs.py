@@ -105,9 +105,16 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
         options=((PROMPT, shown),) if prompts > 1 else (),
         notice=" ".join(file.notes),
         can=frozenset(can),
-        advice="attach its checkpoint" + (f" ({called(origin)})" if origin.name else ""),
+        advice=_advice(trace, origin),
         origin=origin,
     )
+
+
+def _advice(trace: Trace, origin: Origin) -> str:
+    """What to do about what the run cannot."""
+    if trace.ids is None:
+        return "it was given vectors, not tokens, so no checkpoint can go on with it"
+    return "attach its checkpoint" + (f" ({called(origin)})" if origin.name else "")
 
 
 def _one_prompt(file: TraceFile, shown: Option) -> TraceFile:
