@@ -330,6 +330,11 @@ class Run:
 
     # Pictures and files -----------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        """The model by its name, and how much it ran."""
+        prompts = "1 prompt of" if len(self) == 1 else f"{len(self)} prompts of up to"
+        return f"<Run of {self.model.name}: {prompts} {self.trace.length} tokens>"
+
     def _repr_html_(self) -> str:
         """Every head of the first prompt as a small picture, and its tokens."""
         one, c = self[0], self.trace.config

@@ -43,7 +43,8 @@ def test_info_says_what_a_trace_is(run: Run, trace: Path, tiny: Path) -> None:
     for said in (
         "8 rows, 6 of the prompt",
         f"tiny {tiny}",
-        "weights        none",
+        "weights        none\n",
+        "tokenizer      none\n",
         "prompt         abcabc",
         "run.safetensors is a trace of 8 tokens",
     ):

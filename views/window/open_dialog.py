@@ -279,7 +279,8 @@ class OpenDialog(QDialog):
             return
         c = outline.config
         self.facts.setText(
-            f"{outline.name} · {outline.family} · {wording.count(outline.parameters)} parameters · "
+            f"{outline.name} · {outline.family} · "
+            f"{f'{wording.count(outline.parameters)} parameters · ' if outline.parameters else ''}"
             f"{c.layers} layers · {c.heads} heads, {c.kv_heads} kv heads of {c.head_width} · "
             f"up to {c.max_position:,} tokens"
         )
