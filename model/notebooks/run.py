@@ -295,9 +295,9 @@ class Run:
         Raises
         ------
         TraceError
-            For prompts of different lengths, which go on one at a time, and for another number of tokens.
+            For prompts with padding after them, which go on one at a time, and for another number of tokens.
         """
-        if self.trace.padding is not None:
+        if self.trace.padding is not None and not bool(self.trace.padding[:, -1].all()):
             raise TraceError("Prompts of different lengths cannot go on together; go on with one of them, run[0].")
         given: list[Any] = [tokens]
         if isinstance(tokens, Sequence | np.ndarray | Tensor) and not isinstance(tokens, str) and whole(tokens) is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors import safe_open
 
 import ropewalk
@@ -232,6 +233,15 @@ def test_of_several_prompts_in_a_file_the_first_goes_on(run: Run, tiny: Path, tm
     status, said, err = run("generate", path, "--checkpoint", tiny, "--steps", 3, "--json")
     assert status == 0, err
     assert json.loads(said)["ids"] == model.capture("abc").decode(3).ids[0, 3:].tolist()
+
+
+def test_a_run_of_vectors_says_that_nothing_goes_on_with_it(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    ropewalk.open(tiny).capture(torch.zeros(1, 3, 32)).save(path)
+    status, _, err = run("generate", path, "--steps", 1)
+    assert status == 1
+    assert one_sentence(err)
+    assert err.endswith("it was given vectors, not tokens, so no checkpoint can go on with it.\n")
 
 
 def test_an_adapter_is_told_from_another(run: Run, tiny: Path, tmp_path: Path) -> None:

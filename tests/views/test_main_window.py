@@ -541,3 +541,18 @@ def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running
         snapshot.wait_until_drawn(window)
         QApplication.processEvents()
         assert {name: box(window, window.panels[name]) for name in before} == before
+
+
+def test_what_ended_as_it_should_is_told_without_alarm_until_the_run_goes_on(
+    window: MainWindow, running: Session
+) -> None:
+    running.noticed.emit("The text ends here.")
+    strip = window.failure
+    assert (strip.isVisible(), strip.is_failure, strip.sentence.text()) == (True, False, "The text ends here.")
+    running.timeline.step()
+    settle(running)
+    assert not strip.isVisible()
+    running.failed.emit("It could not be done.", "")
+    running.timeline.step()
+    settle(running)
+    assert (strip.isVisible(), strip.is_failure) == (True, True)

@@ -124,7 +124,6 @@ class OpenDialog(QDialog):
         last.addWidget(plain_label("layers", "label"))
         last.addWidget(self.layers)
         last.addWidget(self.via)
-        last.addWidget(self.bar, 1)
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
             last.addWidget(button)
@@ -143,6 +142,7 @@ class OpenDialog(QDialog):
         layout.addLayout(self.costs)
         layout.addLayout(self.questions)
         layout.addWidget(self.notice)
+        layout.addWidget(self.bar)
         layout.addLayout(last)
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)

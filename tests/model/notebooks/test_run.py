@@ -66,6 +66,10 @@ def test_a_mask_says_what_is_padding_on_the_left(pair: Pair) -> None:
     assert (run.patterns()[1, :, :, 3:, 3:] - alone.patterns()[0]).abs().max() < NEAR
     assert (run.next_logits[1] - alone.next_logits[0]).abs().max() < NEAR
     assert (run[1].residual(2)[0, 3:] - alone.residual(2)[0]).abs().max() < 10 * NEAR
+    together, expected = run.append([8, 9]), alone.append(9)  # all of them end together, so they go on together
+    for longer in (together[1], run[1].append(9)):
+        assert (longer.next_logits - expected.next_logits).abs().max() < NEAR
+        assert (longer.patterns()[0, :, :, 3:, 3:] - expected.patterns()[0]).abs().max() < NEAR
 
 
 @pytest.mark.parametrize(
