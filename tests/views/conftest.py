@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,16 @@ from tests.views.canned import PROMPT, CannedEngine, canned_session
 from tests.views.driving import Shared, settle, start_dark, window_over
 
 P = TypeVar("P", bound=Panel)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what shares a window last in its file: as long as there is one, another look is put on it too."""
+    files = [list(of_file) for _, of_file in groupby(items, key=lambda item: item.path)]
+    items[:] = [item for of_file in files for item in sorted(of_file, key=_shares)]
+
+
+def _shares(item: pytest.Item) -> bool:
+    return "shared" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session", autouse=True)

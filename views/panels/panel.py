@@ -151,6 +151,7 @@ class Panel(QWidget):
         self.notice = plain_label("", "notice")
         self.notice.setWordWrap(True)
         self.attach_button = QPushButton("Attach the checkpoint…")
+        self.attach_button.setToolTip("Attach the checkpoint that this trace was recorded on, which can answer this.")
         self.attach_button.clicked.connect(self.attach_wanted)
         self._under_notice = QWidget()
         under = QVBoxLayout(self._under_notice)

@@ -164,7 +164,9 @@ def test_a_line_of_tokens_or_the_whole_panel_stands_above(window: MainWindow) ->
         assert tokens.width() == window.stage.width() - 2 * theme.GRID
 
 
-def test_tokens_get_the_lines_they_need_up_to_two(own_window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_tokens_get_the_lines_they_need_up_to_two(
+    own_window: MainWindow, running: Session, engine: CannedEngine
+) -> None:
     window = own_window
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     window.resize(1366, 900)
@@ -179,7 +181,9 @@ def test_tokens_get_the_lines_they_need_up_to_two(own_window: MainWindow, runnin
     assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(2)]
 
 
-def test_no_second_line_of_tokens_is_nearly_empty(own_window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_no_second_line_of_tokens_is_nearly_empty(
+    own_window: MainWindow, running: Session, engine: CannedEngine
+) -> None:
     window = own_window
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     filled = []
