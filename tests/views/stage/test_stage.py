@@ -344,6 +344,17 @@ def test_a_lesson_turns_no_panel_for_good(window: MainWindow) -> None:
     assert window.stage.in_sight == before
 
 
+def test_what_has_no_room_beside_the_others_shares_the_place_of_one(window: MainWindow) -> None:
+    names = ("scores", "rope", "cache", "heads", "why", "ledger")
+    window.stage.show_scene(row(*((1, name) for name in names)))
+    settled()
+    seen = [window.cards[name] for name in names if window.cards[name].isVisible()]
+    assert 1 < len(seen) < len(names)
+    assert all(card.width() >= card.minimumSizeHint().width() for card in seen)
+    assert not any(one.geometry().intersects(other.geometry()) for one, other in combinations(seen, 2))
+    window.stage.show_scene(None)
+
+
 def test_a_card_dropped_nowhere_stays(window: MainWindow) -> None:
     before = places(window)
     drag(window, "heads", "heads", (0.5, 0.5))

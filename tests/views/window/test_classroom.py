@@ -349,7 +349,7 @@ def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("screens", "leave"),
     [
-        (1, Qt.Key.Key_F5),
+        pytest.param(1, Qt.Key.Key_F5, marks=pytest.mark.slow),
         (2, Qt.Key.Key_Escape),
         pytest.param(1, Qt.Key.Key_Escape, marks=pytest.mark.slow),
         pytest.param(2, Qt.Key.Key_F5, marks=pytest.mark.slow),
