@@ -49,6 +49,7 @@ class NeedsPanel(Panel):
         self.token = QComboBox()
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.token.setAccessibleName("Token whose logit is followed")
+        self.token.setToolTip("Token whose logit the heads are measured by.")
         self.token.activated.connect(self._on_token)
         self.run_button = QPushButton("Ablate each head")
         self.run_button.setToolTip(
