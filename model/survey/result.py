@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.frames import frame
-from ropewalk.model.survey.statistics import SURVEYED, distance_bins
+from ropewalk.model.survey.comparison import Comparison, comparison_of
+from ropewalk.model.survey.statistics import SURVEYED, Numbers, distance_bins
 from ropewalk.model.survey.tables import heads_table
-from ropewalk.model.survey.tally import NOBODY, Doubles, Tally
+from ropewalk.model.survey.tally import NOBODY, Doubles, Tally, read_values
 
 MANIFEST, SHARDS = "manifest.json", "shards"
 
-Kept = Sequence[tuple[list[int], NDArray[np.float32]]]
+Kept = Sequence[tuple[Numbers, NDArray[np.float32]]]
 """Numbers of texts, and their values [N, K, L, H]."""
 
 
@@ -117,6 +118,50 @@ class Survey:
         layer, number = self._head(head)
         ranges = np.array(distance_bins(1 << (len(self._tally.distances) - 1)))
         return MeanMap(ranges, self._tally.distance_mean[:, layer, number])
+
+    def compare(self, other: Survey) -> Comparison:
+        """How much every head of another survey of the same texts differs from here, paired by text.
+
+        Raises
+        ------
+        SurveyError
+            For a survey of other texts, or of a model with other heads.
+        """
+        self._check_pairs_with(other)
+        names = [name for name in self.names if name in other.names]
+        mine, theirs = ([survey._at(name) for name in names] for survey in (self, other))
+
+        def differences() -> Iterator[Doubles]:
+            for shard, (numbers, values) in self._shards():
+                found = other._values_of(shard)
+                if found is not None:
+                    _, here, there = np.intersect1d(numbers, found[0], return_indices=True)
+                    yield found[1][there][:, theirs].astype(np.float64) - values[here][:, mine]
+
+        _, layers, heads = self._tally.sums.shape
+        return comparison_of(names, (layers, heads), differences())
+
+    def _shards(self) -> Iterator[tuple[int, tuple[Numbers, NDArray[np.float32]]]]:
+        numbers = range(len(self._kept)) if self.folder is None else shards_of(self.folder)
+        for number in numbers:
+            found = self._values_of(number)
+            assert found is not None
+            yield number, found
+
+    def _values_of(self, shard: int) -> tuple[Numbers, NDArray[np.float32]] | None:
+        """The texts of a shard and their values [N, K, L, H], None where it was not run."""
+        if self.folder is None:
+            return self._kept[shard] if shard < len(self._kept) else None
+        path = shards_of(self.folder).get(shard)
+        return None if path is None else read_values(path)
+
+    def _check_pairs_with(self, other: Survey) -> None:
+        here, there = ({"corpus": one.manifest["corpus"], **one.manifest["settings"]} for one in (self, other))
+        for name in ("corpus", "tokens", "limit", "seed", "windows", "column"):
+            if here[name] != there[name]:
+                raise SurveyError(f"The two surveys are of other texts: their {name} differs.")
+        if self._tally.sums.shape[1:] != other._tally.sums.shape[1:]:
+            raise SurveyError("The two surveys are of models with other layers or heads, so no head has a partner.")
 
     def formula(self, statistic: str) -> str:
         """How a statistic is computed, in words."""

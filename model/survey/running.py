@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 import ropewalk
+from ropewalk.model.codec import to_json
 from ropewalk.model.errors import SurveyError, TraceError
 from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.prompts import batch_of
@@ -19,7 +20,7 @@ from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
 from ropewalk.model.survey.recorder import SurveyRecorder
 from ropewalk.model.survey.result import MANIFEST, SHARDS, Survey, read_manifest, shard_file, shards_of
-from ropewalk.model.survey.statistics import SURVEYED, SurveyStatistic, Text, distance_bins
+from ropewalk.model.survey.statistics import SURVEYED, Numbers, SurveyStatistic, Text, distance_bins
 from ropewalk.model.survey.tables import arrow, write_tables
 from ropewalk.model.survey.tally import Tally
 from ropewalk.model.whole_file import whole_file
@@ -102,7 +103,7 @@ def survey_steps(
         return Tally.empty(*shape, len(distance_bins(tokens)), top)
 
     done = {} if folder is None else shards_of(folder)
-    total, kept = empty(), list[tuple[list[int], NDArray[np.float32]]]()
+    total, kept = empty(), list[tuple[Numbers, NDArray[np.float32]]]()
     for path in done.values():
         total.merge(Tally.load(path))
     if done:
@@ -115,7 +116,7 @@ def survey_steps(
             yield Progress(total.texts + tally.texts, len(corpus), WHAT)
         values = np.concatenate(each) if each else np.zeros((0, *total.sums.shape), np.float32)
         if folder is None:
-            kept.append((numbers, values))
+            kept.append((np.array(numbers), values))
         else:
             tally.save(shard_file(folder, shard), numbers, values)
         total.merge(tally)
@@ -179,9 +180,7 @@ def _manifest(model: Model, corpus: Corpus, settings: dict[str, Any]) -> dict[st
         "model": {
             "name": model.name,
             "fingerprint": "" if origin is None else origin.fingerprint,
-            "layers": model.config.layers,
-            "heads": model.config.heads,
-            "kv_heads": model.config.kv_heads,
+            "config": json.loads(to_json(model.config)),
         },
         "corpus": {"fingerprint": corpus.fingerprint, "texts": corpus.found, "chosen": len(corpus)},
         "settings": settings,
@@ -194,9 +193,10 @@ def _begun(folder: Path, manifest: dict[str, Any]) -> Path:
     """A folder for this survey: a new one, or one where it was begun."""
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
-        for part in ("model", "corpus", "settings"):
-            if found.get(part) != json.loads(json.dumps(manifest[part])):
-                raise SurveyError(f"{folder} holds another survey: its {part} differs; name another folder.")
+        here, there = (_compared(one) for one in (json.loads(json.dumps(manifest)), found))
+        for name in here:
+            if here[name] != there.get(name):
+                raise SurveyError(f"{folder} holds another survey: its {name} differs; name another folder.")
         return folder
     try:
         (folder / SHARDS).mkdir(parents=True, exist_ok=True)
@@ -206,6 +206,11 @@ def _begun(folder: Path, manifest: dict[str, Any]) -> Path:
         raise SurveyError(f"{folder} holds shards of a survey without its {MANIFEST}; name another folder.")
     _write_manifest(folder, manifest)
     return folder
+
+
+def _compared(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What makes a survey another one."""
+    return {"model": manifest["model"], "corpus": manifest["corpus"], **manifest["settings"]}
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

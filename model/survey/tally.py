@@ -102,22 +102,22 @@ class Tally:
     @property
     def mean(self) -> Doubles:
         """[K, L, H], NaN where no text has a value."""
-        return _mean(self.sums, self.counts[:, None, None])
+        return mean_of(self.sums, self.counts[:, None, None])
 
     @property
     def error(self) -> Doubles:
         """[K, L, H] the standard error of the mean over texts; NaN for fewer than two."""
-        return _error(self.sums, self.squares, self.counts[:, None, None])
+        return error_of(self.sums, self.squares, self.counts[:, None, None])
 
     @property
     def distance_mean(self) -> Doubles:
         """[D, L, H]."""
-        return _mean(self.distances, np.array(self.texts))
+        return mean_of(self.distances, np.array(self.texts))
 
     @property
     def distance_error(self) -> Doubles:
         """[D, L, H]."""
-        return _error(self.distances, self.distance_squares, np.array(self.texts))
+        return error_of(self.distances, self.distance_squares, np.array(self.texts))
 
     def save(self, path: Path, numbers: Sequence[int], values: NDArray[np.float32]) -> None:
         """Write a shard whole: the tally, and which texts it is of and their values [N, K, L, H]."""
@@ -133,19 +133,27 @@ class Tally:
         return cls(**{**found, "texts": int(found["texts"])})
 
 
+def read_values(path: Path) -> tuple[Numbers, NDArray[np.float32]]:
+    """Which texts a shard is of, and their values [N, K, L, H]."""
+    with np.load(path, allow_pickle=False) as file:
+        return file["numbers"], file["each"]
+
+
 def _strongest(values: Doubles, places: Numbers, top: int) -> tuple[Doubles, Numbers]:
     """The largest first, of equal ones the earliest text, query and key."""
     order = np.lexsort((places[..., 2], places[..., 1], places[..., 0], -values))[..., :top]
     return np.take_along_axis(values, order, -1), np.take_along_axis(places, order[..., None], -2)
 
 
-def _mean(sums: Doubles, count: Numbers) -> Doubles:
+def mean_of(sums: Doubles, count: Numbers) -> Doubles:
+    """NaN where nothing was counted."""
     with np.errstate(invalid="ignore"):
         found: Doubles = np.where(count > 0, sums / np.maximum(count, 1), math.nan)
     return found
 
 
-def _error(sums: Doubles, squares: Doubles, count: Numbers) -> Doubles:
+def error_of(sums: Doubles, squares: Doubles, count: Numbers) -> Doubles:
+    """The standard error of a mean; NaN for fewer than two."""
     spread = np.maximum(squares - np.square(sums) / np.maximum(count, 1), 0.0)
     found: Doubles = np.where(count > 1, np.sqrt(spread / np.maximum(count * (count - 1), 1)), math.nan)
     return found

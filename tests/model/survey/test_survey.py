@@ -12,6 +12,7 @@ import pytest
 import ropewalk
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.survey import corpus, recorder
+from ropewalk.model.survey.comparison import benjamini_hochberg, two_sided
 from ropewalk.model.survey.running import survey_steps
 from ropewalk.model.survey.statistics import SURVEYED
 from ropewalk.model.survey.tally import Tally
@@ -120,7 +121,7 @@ def test_another_survey_is_not_gone_on_with(tmp_path: Path) -> None:
     ropewalk.survey(model, texts, out=tmp_path / "s")
     with pytest.raises(SurveyError, match="another survey: its corpus differs"):
         ropewalk.survey(model, texts[:1], out=tmp_path / "s")
-    with pytest.raises(SurveyError, match="another survey: its settings differs"):
+    with pytest.raises(SurveyError, match="another survey: its top differs"):
         ropewalk.survey(model, texts, out=tmp_path / "s", top=3)
 
 
@@ -144,3 +145,40 @@ def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
     assert manifest["model"]["fingerprint"] == "f"
     assert manifest["complete"] is True
+
+
+@pytest.mark.parametrize("kept", ["folders", "memory"])
+def test_two_surveys_are_compared_text_by_text(kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 4)
+    texts, out = texts_of(LENGTHS), {one: tmp_path / one if kept == "folders" else None for one in ("a", "b")}
+    first = ropewalk.survey(SmallModel("plain"), texts, out=out["a"], batch=1)
+    second = ropewalk.survey(SmallModel("plain", seed=3), texts, out=out["b"], statistics=["induction", "sink"])
+    found = first.compare(second)
+    assert found.names == ("sink", "induction")
+    pairs = [(expected(SmallModel("plain"), ids), expected(SmallModel("plain", seed=3), ids)) for ids in texts]
+    differences = np.array([after["induction"] - before["induction"] for before, after in pairs])
+    differences = differences[~np.isnan(differences[:, 0, 0])]
+    assert found.count[1] == len(differences)
+    assert found.difference[1] == pytest.approx(differences.mean(0), abs=1e-6)
+    assert found.error[1] == pytest.approx(differences.std(0, ddof=1) / len(differences) ** 0.5, abs=1e-6)
+    t = np.abs(found.difference[1] / found.error[1])
+    assert found.p[1] == pytest.approx(two_sided(t, len(differences) - 1))
+    assert np.array_equal(found.significant("sink", 0.3), found.adjusted("sink") <= 0.3)
+    assert len(found.frame) == 2 * 3 * 4
+    assert not first.compare(first).significant("sink").any()
+    with pytest.raises(SurveyError, match="other texts: their corpus differs"):
+        first.compare(ropewalk.survey(SmallModel("plain"), texts[:2]))
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "p"),
+    [(12.706, 1, 0.05), (4.303, 2, 0.05), (2.571, 5, 0.05), (2.228, 10, 0.05), (3.169, 10, 0.01), (1.96, 1001, 0.05)],
+)
+def test_tails_are_those_of_the_printed_tables(t: float, freedom: int, p: float) -> None:
+    assert two_sided(np.array([t, -t, 0.0]), freedom) == pytest.approx([p, p, 1.0], abs=2e-4)
+
+
+def test_false_discoveries_are_adjusted_for() -> None:
+    p = np.array([[0.01, 0.04, np.nan], [0.03, 0.005, 0.5]])
+    wanted = np.array([[0.025, 0.05, np.nan], [0.05, 0.025, 0.5]])
+    assert benjamini_hochberg(p) == pytest.approx(wanted, nan_ok=True)
