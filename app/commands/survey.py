@@ -128,6 +128,7 @@ def _pairs(text: str | None) -> Any:
         except (Exception, SystemExit) as error:
             raise RopewalkError(f"{name} of {path} failed: {said(error)}.") from error
 
+    pairs.__qualname__ = text or ""
     return pairs
 
 

@@ -134,7 +134,7 @@ class Corpus:
             given = self.pairs(strings, row)
         found = list[tuple[int, int]]()
         for cell in given if given is not None else ():
-            query, key = (whole(one) for one in cell) if len(cell) == 2 else (None, None)
+            query, key = (whole(one) for one in cell) if isinstance(cell, Sequence) and len(cell) == 2 else (None, None)
             if query is None or key is None or not key >= 0 or not query >= 0:
                 raise SurveyError(f"Text {number + 1} was given the pair {cell!r:.40}, but a pair is (query, key).")
             if max(query, key) < len(ids):  # what lies in the part that is left out
@@ -150,19 +150,13 @@ class Corpus:
                 yield from self._of_file(one)
             elif isinstance(one, Mapping):
                 yield self._of_row(one, "A record")
-            elif isinstance(one, str):
-                yield Record(one)
             else:
-                ids = [whole(token) for token in one]
-                if None in ids:
-                    raise SurveyError(f"{one!r:.40} is neither a text, nor token ids, nor a record with columns.")
-                yield Record([token for token in ids if token is not None])
+                yield Record(_checked(one, "A text"))
 
     def _of_row(self, row: Mapping[str, Any], where: str) -> Record:
         if self.column not in row:
             raise SurveyError(f"{where} has no column {self.column!r}; it has {_named(row)}; name one with column.")
-        text = row[self.column]
-        return Record(text if isinstance(text, str) else [int(one) for one in text], row)
+        return Record(_checked(row[self.column], where), row)
 
     def _of_file(self, path: Path) -> Iterator[Record]:
         try:
@@ -212,6 +206,16 @@ def batches_of(texts: Sequence[Text], size: int | None) -> list[list[Text]]:
             found.append([])
         found[-1].append(text)
     return found
+
+
+def _checked(text: Any, where: str) -> str | list[int]:
+    """What stands for a text: itself, or its ids."""
+    if isinstance(text, str):
+        return text
+    ids = [whole(one) for one in text] if isinstance(text, Iterable) else [None]
+    if None in ids:
+        raise SurveyError(f"{where} holds {text!r:.40}, which is neither text nor token ids.")
+    return [one for one in ids if one is not None]
 
 
 def _lines_of_stdin() -> list[str]:

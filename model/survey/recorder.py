@@ -14,7 +14,7 @@ from ropewalk.model.decoder.hooks import Watch
 from ropewalk.model.readings.attribution import head_parts
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import RunHeader
-from ropewalk.model.survey.statistics import Block, Numbers, SurveyStatistic, Text
+from ropewalk.model.survey.statistics import GRID, Block, Numbers, SurveyStatistic, Text, part_of
 from ropewalk.model.survey.tally import NOBODY, Doubles, Tally
 
 BLOCK_CELLS = 1 << 20
@@ -74,10 +74,13 @@ class SurveyRecorder:
         sums, counts = np.zeros((kinds, heads)), np.zeros(kinds, np.int64)
         distances = np.zeros((self.distances.shape[1], heads))
         best, places = np.full((kinds, heads), -math.inf), np.full((kinds, heads, 3), NOBODY, np.int64)
+        parts = part_of(torch.arange(len(text)), len(text))
+        shares = torch.zeros(heads, GRID, GRID, dtype=torch.float64)
         step = max(1, BLOCK_CELLS // (heads * len(text)))
         for start in range(0, len(text), step):
             block = self._block(layer, number, batch, text, (start, min(start + step, len(text))))
             distances += block.by_distance[..., :-1].sum(1).T.double().cpu().numpy()
+            shares.index_add_(1, parts[slice(*block.rows)], block.by_part.double().cpu())
             values, eligible = self._values(block)
             sums += (values * eligible[:, None]).sum(-1).double().cpu().numpy()
             counts += eligible.sum(-1).cpu().numpy()
@@ -94,6 +97,10 @@ class SurveyRecorder:
         there = counts > 0
         self.values[batch, there, number] = sums[there] / counts[there, None]
         self.distances[batch, :, number] = distances / len(text)
+        queries = torch.bincount(parts, minlength=GRID)
+        self.tally.maps[number] += (shares / queries.clamp_min(1)[:, None]).numpy()
+        if number == 0:
+            self.tally.map_counts += (queries > 0).numpy()
         self.tally.add_examples(number, best, places)
 
     def _block(self, layer: LayerTrace, number: int, batch: int, text: Text, rows: tuple[int, int]) -> Block:

@@ -36,7 +36,7 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class MeanMap:
-    """Mean weights of a head by distance.
+    """Mean weights of a head by distance and by place.
 
     Attributes
     ----------
@@ -44,10 +44,14 @@ class MeanMap:
         [D, 2] distances q − k from … to − 1.
     share
         [D] the share of a query's weight in each range.
+    grid
+        [G, G] the share of weight that queries in one of G equal parts of a text give to the keys in another; NaN where
+        every text is too short to have any there.
     """
 
     ranges: NDArray[np.int64]
     share: Doubles
+    grid: Doubles
 
 
 class Survey:
@@ -114,10 +118,10 @@ class Survey:
         ]
 
     def mean_map(self, head: tuple[int, int]) -> MeanMap:
-        """Mean weights of a (layer, head) by distance."""
+        """Mean weights of a (layer, head) by distance and by place."""
         layer, number = self._head(head)
         ranges = np.array(distance_bins(1 << (len(self._tally.distances) - 1)))
-        return MeanMap(ranges, self._tally.distance_mean[:, layer, number])
+        return MeanMap(ranges, self._tally.distance_mean[:, layer, number], self._tally.mean_maps[layer, number])
 
     def compare(self, other: Survey) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.

@@ -15,6 +15,7 @@ import ropewalk
 from ropewalk.model.codec import to_json
 from ropewalk.model.errors import SurveyError, TraceError
 from ropewalk.model.notebooks.model import Model
+from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
@@ -78,6 +79,13 @@ def survey_steps(
     top
         How many examples of each head and statistic are kept.
     """
+    for what, number, least in (
+        *(("tokens", tokens, 1), ("batch", batch, 1), ("limit", limit, 1)),
+        *(("top", top, 1), ("seed", seed, 0)),
+    ):
+        found = whole(number)
+        if number is not None and (found is None or found < least):
+            raise SurveyError(f"{what} is {number!r:.40}, but it must be a whole number of {least} or more.")
     chosen = _chosen(model, statistics, with_pairs=pairs is not None)
     if out is not None:
         arrow("parquet")  # before anything is computed
@@ -94,7 +102,7 @@ def survey_steps(
         "limit": limit,
         "seed": seed,
     }
-    settings |= {"column": column, "windows": windows, "pairs": pairs if isinstance(pairs, str) else pairs is not None}
+    settings |= {"column": column, "windows": windows, "pairs": getattr(pairs, "__qualname__", pairs)}
     manifest = _manifest(model, corpus, settings)
     folder = None if out is None else _begun(Path(out), manifest)
 
@@ -138,7 +146,7 @@ def _chosen(model: Model, names: Iterable[str] | None, *, with_pairs: bool) -> l
             for one in SURVEYED.values()
             if (has_outputs or not one.of_outputs) and (with_pairs or one.name != "pairs")
         ]
-    wanted = list(dict.fromkeys(names))
+    wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
     for name in wanted:
         if name not in SURVEYED:
             raise SurveyError(f"There is no statistic {name!r:.40} of a survey; there are {', '.join(SURVEYED)}.")

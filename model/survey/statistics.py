@@ -30,6 +30,8 @@ KINDS: Final = ("punctuation", "line_break", "special", "digit")
 """Kinds of tokens."""
 FAR = 64
 """Queries beyond it have a first token that is far away."""
+GRID = 32
+"""Parts of a text, along each axis of a mean map."""
 LOCAL = (8, 32, 128)
 """How many last keys are near; powers of two, so that the histogram of distances has them."""
 
@@ -134,6 +136,11 @@ def distance_bins(length: int) -> list[Span]:
     return [(0, 1), *((1 << at, 2 << at) for at in range(max(length - 1, 0).bit_length()))]
 
 
+def part_of(rows: Tensor, length: int) -> Tensor:
+    """Which of :data:`GRID` equal parts of a text each row lies in."""
+    return rows * GRID // length
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # A block of rows
 
@@ -199,6 +206,13 @@ class Block:
         """[H, n, kinds] the weight on tokens of each of :data:`KINDS`."""
         kinds = np.stack([self.text.kinds[kind][: self.rows[1]] for kind in KINDS], -1)
         return self.past_weights @ torch.from_numpy(kinds).to(self.weights)
+
+    @cached_property
+    def by_part(self) -> Tensor:
+        """[H, n, GRID] the weight in each part of the text."""
+        device = self.weights.device
+        parts = part_of(torch.arange(self.rows[1], device=device), len(self.text))
+        return self.past_weights @ torch.nn.functional.one_hot(parts, GRID).to(self.weights)
 
     @cached_property
     def norm(self) -> Tensor:

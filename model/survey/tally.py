@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropewalk.model.survey.statistics import Numbers
+from ropewalk.model.errors import SurveyError
+from ropewalk.model.survey.statistics import GRID, Numbers
 from ropewalk.model.whole_file import whole_file
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -34,6 +36,9 @@ class Tally:
         [K, L, H] of the texts' values.
     distances, distance_squares
         [D, L, H] of the texts' shares of weight in each range of distances.
+    maps, map_counts
+        [L, H, G, G] of the texts' mean shares of weight of the queries in one part of a text on the keys in another,
+        and [G] the texts that have queries there.
     values
         [K, L, H, E] of the examples, the largest first, −inf where there is none.
     places
@@ -46,6 +51,8 @@ class Tally:
     squares: Doubles
     distances: Doubles
     distance_squares: Doubles
+    maps: Doubles
+    map_counts: Numbers
     values: Doubles
     places: Numbers
 
@@ -60,6 +67,8 @@ class Tally:
             np.zeros(each),
             np.zeros((bins, layers, heads)),
             np.zeros((bins, layers, heads)),
+            np.zeros((layers, heads, GRID, GRID)),
+            np.zeros(GRID, np.int64),
             np.full((*each, top), -math.inf),
             np.full((*each, top, 3), NOBODY, np.int64),
         )
@@ -93,7 +102,7 @@ class Tally:
     def merge(self, other: Tally) -> None:
         """Add what other texts gave."""
         self.texts += other.texts
-        for name in ("counts", "sums", "squares", "distances", "distance_squares"):
+        for name in ("counts", "sums", "squares", "distances", "distance_squares", "maps", "map_counts"):
             getattr(self, name).__iadd__(getattr(other, name))
         values = np.concatenate((self.values, other.values), -1)
         places = np.concatenate((self.places, other.places), -2)
@@ -119,6 +128,11 @@ class Tally:
         """[D, L, H]."""
         return error_of(self.distances, self.distance_squares, np.array(self.texts))
 
+    @property
+    def mean_maps(self) -> Doubles:
+        """[L, H, G, G]."""
+        return mean_of(self.maps, self.map_counts[:, None])
+
     def save(self, path: Path, numbers: Sequence[int], values: NDArray[np.float32]) -> None:
         """Write a shard whole: the tally, and which texts it is of and their values [N, K, L, H]."""
         arrays = {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
@@ -128,15 +142,25 @@ class Tally:
     @classmethod
     def load(cls, path: Path) -> Tally:
         """Read a shard's tally."""
-        with np.load(path, allow_pickle=False) as file:
-            found = {one.name: file[one.name] for one in fields(cls)}
+        found = _arrays(path, [one.name for one in fields(cls)])
         return cls(**{**found, "texts": int(found["texts"])})
 
 
 def read_values(path: Path) -> tuple[Numbers, NDArray[np.float32]]:
     """Which texts a shard is of, and their values [N, K, L, H]."""
-    with np.load(path, allow_pickle=False) as file:
-        return file["numbers"], file["each"]
+    found = _arrays(path, ["numbers", "each"])
+    return found["numbers"], found["each"]
+
+
+def _arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in names}
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise SurveyError(
+            f"{path} is not a shard of a survey, or is damaged; delete it, and the survey runs its texts again.",
+            str(error),
+        ) from error
 
 
 def _strongest(values: Doubles, places: Numbers, top: int) -> tuple[Doubles, Numbers]:

@@ -46,7 +46,9 @@ class SmallModel(CheckpointModel):
     def __init__(self, name: str, seed: int = 0) -> None:
         decoder = make(name, seed)
         tokenizer = Tokenizer(Numbers())
-        checkpoint: Any = SimpleNamespace(model=decoder, config=decoder.config, tokenizer=tokenizer, name=name)
+        checkpoint: Any = SimpleNamespace(
+            model=decoder, config=decoder.config, tokenizer=tokenizer, name=name, has_logits=True
+        )
         super().__init__(checkpoint)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,11 @@ def test_distances_add_up_and_agree_with_the_weights() -> None:
     assert seen.ranges[:4].tolist() == [[0, 1], [1, 2], [2, 4], [4, 8]]
     assert seen.share.sum() == pytest.approx(1.0, abs=1e-6)
     assert seen.share[0] == pytest.approx(found.mean("self")[1, 2], abs=1e-6)
+    assert np.nansum(seen.grid, -1) == pytest.approx(np.ones(32), abs=1e-6)
+    assert not np.triu(seen.grid, 1).any()
+    first = ropewalk.survey(model, [texts[2][:64]]).mean_map((1, 2)).grid
+    w = model.capture([texts[2][:64]]).patterns(layer=1)[0, 2].double().numpy()
+    assert first == pytest.approx(w.reshape(32, 2, 32, 2).sum(-1).mean(1), abs=1e-6)
     assert seen.share[:4].sum() == pytest.approx(found.mean("local_8")[1, 2], abs=1e-6)
 
 
@@ -182,3 +188,31 @@ def test_false_discoveries_are_adjusted_for() -> None:
     p = np.array([[0.01, 0.04, np.nan], [0.03, 0.005, 0.5]])
     wanted = np.array([[0.025, 0.05, np.nan], [0.05, 0.025, 0.5]])
     assert benjamini_hochberg(p) == pytest.approx(wanted, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "said"),
+    [
+        ([], {}, "no text to survey"),
+        ([None], {}, "holds None, which is neither text nor token ids"),
+        ([""], {}, "Every text is empty"),
+        ([{"note": "x"}], {}, "has no column 'text'; it has note"),
+        (["1 2"], {"tokens": 0}, "tokens is 0"),
+        (["1 2"], {"statistics": ["luck"]}, "no statistic 'luck'"),
+        (["1 2"], {"pairs": lambda tokens, row: [5]}, "given the pair 5"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_a_sentence(texts: list[Any], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(SurveyError, match=said):
+        ropewalk.survey(SmallModel("plain"), texts, **options)
+
+
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    model, texts = SmallModel("plain"), texts_of((4, 5))
+    ropewalk.survey(model, texts, out=tmp_path / "s")
+    shard = tmp_path / "s" / "shards" / "000000.npz"
+    shard.write_bytes(shard.read_bytes()[:-40])
+    with pytest.raises(SurveyError, match=r"000000\.npz is not a shard of a survey, or is damaged; delete it"):
+        ropewalk.survey(model, texts, out=tmp_path / "s")
+    shard.unlink()
+    assert ropewalk.survey(model, texts, out=tmp_path / "s").texts == 2
